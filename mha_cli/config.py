@@ -1,0 +1,272 @@
+"""Every setting of a run: its type, its range, its unit and what it means.
+
+The models are frozen and refuse unknown keys. ``load_config`` reads a YAML file, applies dotted overrides and turns whatever
+does not fit into one line that names the file, the line, the setting and the way out. The resolved config travels inside the checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML
+
+from mha_cli.errors import MhaError, did_you_mean, printable
+from mha_cli.yaml_file import YamlDocument, parse_yaml, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MAX_PARAMETERS = 1_000_000_000
+"""A model with more weights than this (4 GB in float32) is taken for a slip of the keyboard."""
+
+
+class Settings(BaseModel):
+    """Base of every section: frozen, strict about types and unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class DataSettings(Settings):
+    """What every data source has."""
+
+    validation_share: float = Field(0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class.")
+
+
+class SampleData(DataSettings):
+    """Made-up film reviews from the built-in grammar; needs no network."""
+
+    source: Literal["sample"] = "sample"
+    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Reviews in the training split; the test split has a quarter of that.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same reviews.")
+
+
+class TfdsData(DataSettings):
+    """A text-classification set of TensorFlow Datasets."""
+
+    source: Literal["tfds"]
+    name: str = Field("imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2).")
+    data_dir: str | None = Field(None, description="TFDS data directory; null takes $TFDS_DATA_DIR, else TFDS's own default.")
+    train_split: str = Field("train", min_length=1, description="Split to train on.")
+    test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
+    text_key: str = Field("text", min_length=1, description="Feature that holds the text.")
+    label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
+
+
+class FilesData(DataSettings):
+    """Labelled reviews in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
+
+    source: Literal["files"]
+    train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
+    test: str | None = Field(None, description="File or folder that `mha evaluate` scores by default.")
+    text_column: str = Field("text", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the text.")
+    label_column: str = Field("label", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the class.")
+
+
+class TextConfig(Settings):
+    """How a review becomes token ids."""
+
+    vocabulary_size: int = Field(20_000, ge=3, le=10_000_000, description="Most ids to use, in ids: padding, unknown word, then the most frequent tokens of the training part.")
+    min_count: int = Field(1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own.")
+    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a review that the model reads; the rest is cut.")
+    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer review is kept.")
+    lowercase: bool = Field(True, description="Fold case before splitting.")
+    punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
+
+
+class ModelConfig(Settings):
+    """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
+
+    embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
+    positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's place is added to its embedding.")
+    num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
+    num_heads: int = Field(4, ge=1, le=256, description="Attention heads in a block.")
+    key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
+    value_dim: int | None = Field(None, ge=1, le=16_384, description="Width of values per head; null is key_dim.")
+    feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
+    activation: Literal["relu", "gelu"] = Field("relu", description="Between the two feed-forward projections.")
+    normalization: Literal["post", "pre"] = Field("post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer.")
+    use_bias: bool = Field(True, description="Biases in the attention projections.")
+    embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
+    block_dropout: float = Field(0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training, before the residual sum.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.key_dim is None and self.embed_dim % self.num_heads:
+            divisors = [n for n in range(1, self.embed_dim + 1) if self.embed_dim % n == 0]
+            nearest = sorted(sorted(divisors, key=lambda n: abs(n - self.num_heads))[:2])
+            raise ValueError(
+                f"num_heads={self.num_heads} does not divide embed_dim={self.embed_dim}; "
+                f"take num_heads={' or '.join(map(str, nearest))}, or set key_dim"
+            )
+        return self
+
+    @property
+    def head_key_dim(self) -> int:
+        """Width of queries and keys per head, in units."""
+        return self.key_dim if self.key_dim is not None else self.embed_dim // self.num_heads
+
+    @property
+    def head_value_dim(self) -> int:
+        """Width of values per head, in units."""
+        return self.value_dim if self.value_dim is not None else self.head_key_dim
+
+
+class TrainingConfig(Settings):
+    """How the weights are found."""
+
+    epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Reviews in a step.")
+    optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
+    learning_rate: float = Field(1e-3, gt=0, le=10, description="Per step, at its highest.")
+    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine.")
+    warmup_share: float = Field(0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly.")
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled decay per step and unit of learning rate; adamw only.")
+    clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm; null does not clip.")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
+    average_decay: float | None = Field(None, gt=0, lt=1, description="Decay per step of an exponential average of the weights, which is then what is scored and saved; null keeps the plain weights.")
+    patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early.")
+    select_by: Literal["accuracy", "loss"] = Field("accuracy", description="Validation figure that chooses the best epoch.")
+
+    @model_validator(mode="after")
+    def _decay_needs_adamw(self) -> Self:
+        if self.weight_decay and self.optimizer != "adamw":
+            raise ValueError(f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}; take optimizer=adamw or weight_decay=0")
+        return self
+
+
+class Config(Settings):
+    """One run, whole."""
+
+    seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
+    data: Annotated[SampleData | TfdsData | FilesData, Field(discriminator="source")] = SampleData()
+    text: TextConfig = TextConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="after")
+    def _fits_in_memory(self) -> Self:
+        parameters = self.num_parameters(self.text.vocabulary_size)
+        if parameters > MAX_PARAMETERS:
+            raise ValueError(
+                f"the model would have {parameters:,} weights ({parameters * 4 / 1e9:,.0f} GB), more than the {MAX_PARAMETERS:,} allowed; "
+                "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim"
+            )
+        return self
+
+    def num_parameters(self, vocabulary_size: int, num_classes: int = 2) -> int:
+        """Number of trainable weights with a vocabulary of this many ids."""
+        from mha_cli.parameters import parameter_table  # reads this module's types
+
+        return sum(math.prod(parameter.shape) for parameter in parameter_table(self, vocabulary_size, num_classes))
+
+
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
+    """Read a YAML config and apply ``key.path=value`` overrides in order.
+
+    Raises:
+        MhaError: the file cannot be read, is not plain YAML, or a setting does not fit; the message names file, line and setting.
+    """
+    document = read_yaml(Path(path))
+    override_keys: set[tuple[str, ...]] = set()
+    for override in overrides:
+        override_keys.add(_apply_override(document, override))
+    return _validated(document.value, document, override_keys)
+
+
+def parse_config(text: str, name: str) -> Config:
+    """A config from YAML text, for what travels inside a checkpoint; ``name`` stands in the error messages."""
+    document = parse_yaml(text, name)
+    return _validated(document.value, document, set())
+
+
+def config_to_dict(config: Config) -> dict[str, Any]:
+    """The resolved config as plain values, every default spelled out."""
+    return config.model_dump(mode="json")
+
+
+def config_to_yaml(config: Config) -> str:
+    """The resolved config as a YAML file that gives the same run again."""
+    stream = StringIO()
+    YAML(typ="safe", pure=True).dump(config_to_dict(config), stream)
+    return stream.getvalue()
+
+
+def config_from_dict(value: object, name: str) -> Config:
+    """A config from plain values, for what travels inside a checkpoint; ``name`` stands in the error messages."""
+    return _validated(value, YamlDocument(value, name, {}), set())
+
+
+def _apply_override(document: YamlDocument, override: str) -> tuple[str, ...]:
+    dotted, equals, text = override.partition("=")
+    keys = tuple(dotted.strip().split("."))
+    if not equals or not all(keys):
+        raise MhaError(f"--set {printable(override)}: not of the form KEY.PATH=VALUE", "write for example --set model.num_heads=4")
+    value = parse_yaml(text, f"--set {printable(dotted)}").value
+    node = document.value
+    for depth, key in enumerate(keys[:-1]):
+        node = node.setdefault(key, {})
+        if not isinstance(node, dict):
+            raise MhaError(f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "see `mha train --help` for the settings")
+    if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
+        node.clear()  # the settings of another source would all be unknown to the new one
+    node[keys[-1]] = value
+    return keys
+
+
+def _validated(value: object, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> Config:
+    try:
+        return Config.model_validate(value)
+    except ValidationError as error:
+        raise _config_error(error, document, override_keys) from None
+
+
+def _config_error(error: ValidationError, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> MhaError:
+    # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+    keys = _without_union_tags(first["loc"])
+    dotted = ".".join(map(str, keys))
+    place = f"--set {dotted}" if keys in override_keys else document.place(keys)
+    prefix = f"{place}: " if keys in override_keys or not dotted else f"{place}: {dotted}"
+    found = printable(repr(first["input"]), 60)
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        return MhaError(f"{place}: {dotted} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
+    if kind in {"union_tag_invalid", "union_tag_not_found"}:
+        found = printable(repr(first["input"].get("source") if isinstance(first["input"], dict) else first["input"]), 60)
+        return MhaError(f"{place}: data.source is {found}", "choose from sample, tfds, files")
+    if kind == "missing":
+        return MhaError(f"{place}: {dotted} is missing", "add it")
+    if kind == "value_error":
+        where = f"{place}: {dotted + ': ' if dotted else ''}"
+        return MhaError(f"{where}{first['ctx']['error']}")
+    if kind in {"model_type", "model_attributes_type", "dict_type"}:
+        return MhaError(f"{place}: {dotted or 'the config'} is {found}, not a section of settings", "write `key: value` lines below it")
+    message = first["msg"][0].lower() + first["msg"][1:]
+    subject = f"{prefix} is {found}" if dotted and keys not in override_keys else f"{prefix}the value is {found}"
+    return MhaError(subject, message.replace("input should", "it should"))
+
+
+def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
+    parts = [str(part) for part in location]
+    if len(parts) > 1 and parts[0] == "data" and parts[1] in {"sample", "tfds", "files"}:
+        del parts[1]
+    return tuple(parts)
+
+
+def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
+    """The settings of a section, by its dotted place."""
+    if not section:
+        return list(Config.model_fields)
+    if section == ("data",):
+        source = value["data"].get("source", "sample") if isinstance(value, dict) else "sample"
+        sources: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+        return list(sources[source].model_fields)
+    sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
+    return list(sections[section[0]].model_fields) if section[0] in sections else list(Config.model_fields)

@@ -1,0 +1,211 @@
+"""Labelled reviews in memory, as numbers: read once as a stream, then split, indexed and encoded with NumPy."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config import TextConfig
+from mha_cli.data.reviews import Review
+from mha_cli.errors import MhaError, printable
+from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.tokenizer import make_tokenizer
+from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EncodedReviews:
+    """Reviews as the model reads them.
+
+    Args:
+        token_ids: int32, the ids of all reviews one after another.
+        offsets: int64 (N + 1,); review i is ``token_ids[offsets[i]:offsets[i + 1]]``.
+        labels: int32 (N,), class ids.
+        num_truncated: reviews that were cut to length.
+    """
+
+    token_ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int32]
+    num_truncated: int
+
+    def __len__(self) -> int:
+        """Number of reviews."""
+        return len(self.labels)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens of each review, (N,)."""
+        return np.diff(self.offsets)
+
+    def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
+        """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
+        lengths = self.lengths[rows]
+        padded = np.full((len(rows), max(1, int(lengths.max(initial=0)))), PADDING_ID, dtype=np.int32)
+        for target, start, length in zip(padded, self.offsets[rows], lengths, strict=True):
+            target[:length] = self.token_ids[start : start + length]
+        return padded
+
+
+class Corpus:
+    """Reviews as numbers of our own, before there is a vocabulary.
+
+    Every distinct token gets a provisional number as it comes, so that one pass over the source is enough: the split is drawn, the tokens
+    of the training part are counted and the final ids are put in afterwards.
+
+    Args:
+        reviews: the labelled reviews, read once.
+        settings: how to split a text.
+        class_names: names in the order of their ids; None takes them from the labels (numbers in their order, else alphabetical).
+        where: the source in words, for messages.
+    """
+
+    def __init__(self, reviews: Iterable[Review], settings: TextConfig, class_names: tuple[str, ...] | None, where: str) -> None:
+        self._settings = settings
+        self._where = where
+        tokenize = make_tokenizer(settings)
+        numbers: dict[str, int] = {}
+        labels: dict[str, int] = {}
+        tokens, offsets, label_numbers = array("i"), array("q", [0]), array("i")
+        for review in reviews:
+            tokens.extend([numbers.setdefault(token, len(numbers)) for token in tokenize(review.text)])
+            offsets.append(len(tokens))
+            label_numbers.append(labels.setdefault(review.label, len(labels)))
+        self._distinct = list(numbers)
+        self._tokens = np.frombuffer(tokens, dtype=np.int32) if tokens else np.zeros(0, np.int32)
+        self._offsets = np.frombuffer(offsets, dtype=np.int64)
+        self.class_names = class_names if class_names is not None else _in_order(labels)
+        self.labels = _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
+        self._refuse_unlearnable()
+
+    def __len__(self) -> int:
+        """Number of reviews."""
+        return len(self.labels)
+
+    def _refuse_unlearnable(self) -> None:
+        if not len(self):
+            raise MhaError(f"{self._where}: no reviews", "give data with at least two reviews of each class")
+        counts = np.bincount(self.labels, minlength=len(self.class_names))
+        if len(self.class_names) < 2 or np.count_nonzero(counts) < 2:
+            only = self.class_names[int(counts.argmax())]
+            raise MhaError(f"{self._where}: every review has the class {printable(only)!r}", "a classifier needs reviews of at least two classes")
+        rare = int(counts.argmin())
+        if counts[rare] < 2:
+            raise MhaError(
+                f"{self._where}: the class {printable(self.class_names[rare])!r} has {counts[rare]} review{'s' * (counts[rare] != 1)}",
+                "each class needs at least 2, one to train on and one to validate with",
+            )
+        if not len(self._tokens):
+            raise MhaError(f"{self._where}: none of the {len(self):,} reviews has a word", "is the text column the right one?")
+
+    def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
+        """Rows to train on and rows to validate with, each class in proportion.
+
+        Args:
+            validation_share: share of the reviews to validate with, in (0, 1).
+            seed: same seed, same split.
+        """
+        from sklearn.model_selection import train_test_split
+
+        num_validation = max(round(len(self) * validation_share), len(self.class_names))
+        if len(self) - num_validation < len(self.class_names):
+            raise MhaError(f"{self._where}: {len(self)} reviews are too few to hold some out for validation", "give more data")
+        train, validation = train_test_split(np.arange(len(self)), test_size=num_validation, stratify=self.labels, random_state=seed)
+        return np.sort(train), np.sort(validation)
+
+    def vocabulary(self, rows: Rows) -> Vocabulary:
+        """The most frequent tokens of the given reviews."""
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[rows] = True
+        counts = np.bincount(self._tokens[np.repeat(chosen, np.diff(self._offsets))], minlength=len(self._distinct))
+        return most_frequent(self._distinct, counts, self._settings.vocabulary_size, self._settings.min_count)
+
+    def encode(self, rows: Rows, vocabulary: Vocabulary) -> EncodedReviews:
+        """The given reviews with the ids of a vocabulary, cut to length."""
+        final_ids = np.array(vocabulary.ids(self._distinct), dtype=np.int32)
+        return _join(
+            (final_ids[self._tokens[self._offsets[row] : self._offsets[row + 1]]] for row in rows), self.labels[rows], self._settings
+        )
+
+
+def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:
+    """Labelled reviews as a trained model reads them.
+
+    Raises:
+        MhaError: no reviews, or one of a class that the model does not know.
+    """
+    class_ids = {name: class_id for class_id, name in enumerate(class_names)}
+    labels = array("i")
+
+    def token_ids() -> Iterator[npt.NDArray[np.int32]]:
+        for number, review in enumerate(reviews, start=1):
+            if review.label not in class_ids:
+                raise MhaError(
+                    f"{where}: review {number} has the class {printable(review.label)!r}",
+                    f"the model knows {', '.join(printable(name) for name in class_names)}",
+                )
+            labels.append(class_ids[review.label])
+            yield np.array(encoder.vocabulary.ids(encoder.tokenize(review.text)), dtype=np.int32)
+
+    encoded = _join(token_ids(), labels, encoder.settings)
+    if not len(encoded):
+        raise MhaError(f"{where}: no reviews", "give labelled reviews to score")
+    return encoded
+
+
+def counted(reviews: Iterable[Review], tell: Callable[[int], None], every: int = 500) -> Iterator[Review]:
+    """The same reviews, telling now and then how many have passed."""
+    number = 0
+    for number, review in enumerate(reviews, start=1):
+        yield review
+        if number % every == 0:
+            tell(number)
+    tell(number)
+
+
+def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int], settings: TextConfig) -> EncodedReviews:
+    """Cut every review to length and lay them one after another."""
+    token_ids, offsets, num_truncated = array("i"), array("q", [0]), 0
+    for ids in reviews:
+        first, second = kept_slices(len(ids), settings.sequence_length, settings.truncation)
+        token_ids.frombytes(ids[first].tobytes())
+        token_ids.frombytes(ids[second].tobytes())
+        offsets.append(len(token_ids))
+        num_truncated += len(ids) > settings.sequence_length
+    flat = np.frombuffer(token_ids, dtype=np.int32) if token_ids else np.zeros(0, np.int32)
+    return EncodedReviews(flat, np.frombuffer(offsets, dtype=np.int64), np.array(labels, dtype=np.int32), num_truncated)
+
+
+def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
+    """Class names in the order of their ids: numbers by value, else alphabetical."""
+    names = list(labels)
+    try:
+        return tuple(sorted(names, key=int))
+    except ValueError:
+        return tuple(sorted(names))
+
+
+def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str) -> npt.NDArray[np.int32]:
+    """The class id of every label number."""
+    for label in labels:
+        if label not in class_names:
+            raise MhaError(f"{where}: a review has the class {printable(label)!r}", f"the classes are {', '.join(map(printable, class_names))}")
+    return np.array([class_names.index(label) for label in labels], dtype=np.int32)
+
+
+def drop_words(token_ids: npt.NDArray[np.int32], share: float, rng: np.random.Generator) -> npt.NDArray[np.int32]:
+    """The same reviews with a share of their words turned into the unknown token; padding stays.
+
+    Args:
+        token_ids: (B, L).
+        share: probability of each word, in [0, 1).
+        rng: source of chance.
+    """
+    dropped = (rng.random(token_ids.shape, dtype=np.float32) < share) & (token_ids != PADDING_ID)
+    return np.where(dropped, np.int32(UNKNOWN_ID), token_ids)

@@ -1,0 +1,379 @@
+"""Labelled reviews from CSV, TSV and JSONL files, and from folders with one sub-folder a class. No TensorFlow."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import re
+import stat
+import zlib
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, cast
+
+from mha_cli.data.reviews import Review
+from mha_cli.errors import MhaError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mha_cli.config import FilesData
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A longer line or text file is refused before it fills the memory."""
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+JSON_EXTENSIONS = (".jsonl", ".ndjson", ".json")
+UNLABELLED_FOLDER = "unsup"
+"""Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
+
+_KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
+_SHOWN_COLUMNS = 20
+_BOM = b"\xef\xbb\xbf"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class FileReviews:
+    """The reviews that a config's ``data.train`` and ``data.test`` name.
+
+    Args:
+        settings: the ``data`` section of a config whose source is ``files``.
+    """
+
+    def __init__(self, settings: FilesData) -> None:
+        self._settings = settings
+
+    @property
+    def name(self) -> str:
+        """Path of the training data, as the config gives it."""
+        return self._settings.train
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """``train``, and ``test`` where the config names test data."""
+        return ("train",) if self._settings.test is None else ("train", "test")
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """None: only reading the reviews tells."""
+        return None
+
+    def read(self, split: str) -> Iterator[Review]:
+        """The reviews of a split, in the order of the file, or of the sorted file names of a folder.
+
+        Raises:
+            MhaError: no such split, or a review that cannot be read; see ``read_labelled_file``.
+        """
+        settings = self._settings
+        paths = {"train": settings.train, "test": settings.test}
+        if split not in paths:
+            raise MhaError(f'no split "{printable(split)}" in {_shown(settings.train)}', did_you_mean(printable(split), self.splits))
+        path = paths[split]
+        if path is None:
+            raise MhaError("the config names no test data", "set data.test, or give --data FILE")
+        return read_labelled_file(path, settings.text_column, settings.label_column)
+
+
+def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterator[Review]:
+    """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
+
+    A file is CSV, TSV or JSON lines in UTF-8, by its extension, plain or gzipped. In JSON lines a label may be a string, a whole
+    number, true or false, and is read as it is spelt. A folder has one sub-folder a class, named for the class, that holds a
+    ``.txt`` file a review; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
+    are left alone, and may be empty. Blank lines are skipped.
+
+    Args:
+        path: file or folder; a leading ``~`` is the home folder.
+        text_column: column or JSON key of the text; of no meaning in a folder.
+        label_column: column or JSON key of the class; of no meaning in a folder.
+
+    Raises:
+        MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
+    """
+    shown = _shown(path)
+    if _is_folder(path):
+        return _folder_reviews(os.path.expanduser(path), shown)
+    extension = os.path.splitext(path.lower().removesuffix(".gz"))[1]
+    if extension in DELIMITERS:
+        return _table_reviews(path, DELIMITERS[extension], text_column, label_column)
+    if extension in JSON_EXTENSIONS:
+        return _json_reviews(path, text_column, label_column)
+    raise MhaError(f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS)
+
+
+def _shown(path: str) -> str:
+    return printable(path, 200)
+
+
+def _is_folder(path: str) -> bool:
+    """Whether a path is a folder rather than a file; anything else, a pipe or a device say, could block or never end, and is refused."""
+    shown = _shown(path)
+    try:
+        mode = os.stat(os.path.expanduser(path)).st_mode
+    except FileNotFoundError:
+        raise MhaError(f"{shown}: no such file or folder", "check the path; relative paths start at the current folder") from None
+    except OSError as error:
+        raise MhaError(f"{shown}: {error.strerror}", "give the path of data that can be read") from None
+    except ValueError:
+        raise MhaError(f"{shown}: not a file name", _KINDS) from None
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
+        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the reviews in a file first; they are read more than once")
+    return stat.S_ISDIR(mode)
+
+
+# Bytes to lines
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked if it is gzipped; faults of reading, here and in the body, become one MhaError."""
+    shown = _shown(path)
+    real_path = os.path.expanduser(path)
+    try:
+        with cast("IO[bytes]", gzip.open(real_path, "rb")) if path.lower().endswith(".gz") else open(real_path, "rb") as file:
+            yield file
+    except gzip.BadGzipFile:
+        raise MhaError(f"{shown}: not a gzip file", "compress it with gzip, or drop .gz from its name") from None
+    except (EOFError, zlib.error):
+        raise MhaError(f"{shown}: the gzip data is cut short or damaged", "copy or compress the file again") from None
+    except OSError as error:
+        raise MhaError(f"{shown}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
+
+
+def _lines(file: IO[bytes], shown: str) -> Iterator[str]:
+    """The lines of a UTF-8 file with their line ends; a line feed ends a line, nothing else does."""
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        if len(line) > MAX_LINE_BYTES:
+            raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one review a line")
+        yield _decoded(line, shown, number)
+
+
+def _decoded(raw: bytes, shown: str, first_line: int = 1) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + raw.count(b"\n", 0, error.start)
+        column = error.start - raw.rfind(b"\n", 0, error.start)
+        found = f"0x{raw[error.start]:02X}"
+        raise MhaError(f"{shown}:{line}: not UTF-8: byte {found} at place {column} of the line", "save it as UTF-8") from None
+
+
+# CSV and TSV
+
+
+def _table_reviews(path: str, delimiter: str, text_column: str, label_column: str) -> Iterator[Review]:
+    shown = _shown(path)
+    with _opened(path) as file:
+        rows = _rows(_lines(file, shown), delimiter, shown)
+        header_line, header = next(rows, (0, [""]))
+        if not header_line:
+            raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(text_column, label_column)}) and a review a row")
+        columns = [name.strip() for name in header]
+        text_at, label_at = _places(columns, text_column, label_column, f"{shown}:{header_line}")
+        number_of_rows = 0
+        for line, row in rows:
+            number_of_rows += 1
+            if len(row) != len(columns):
+                found = f"{len(row)} field{'' if len(row) == 1 else 's'} where the header has {len(columns)}"
+                separator = "tab" if delimiter == "\t" else "comma"
+                raise MhaError(f"{shown}:{line}: {found}", f"put a text that holds a {separator} in double quotes")
+            yield Review(row[text_at], _label(row[label_at], f"{shown}:{line}"))
+        if not number_of_rows:
+            raise MhaError(f"{shown}: a header but no reviews", "write a review a row below it")
+
+
+def _rows(lines: Iterator[str], delimiter: str, shown: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not blank, each with the line (from 1) that it starts on."""
+    csv.field_size_limit(MAX_LINE_BYTES)  # the limit is the process's: csv has no other
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for row in reader:
+            if row:
+                yield start, row
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise _bad_row(str(error), f"{shown}:{start}") from None
+
+
+def _bad_row(problem: str, place: str) -> MhaError:
+    """What the csv module says, in words that tell what to do."""
+    double = 'a quote inside a quoted text is written twice: ""'
+    if "unexpected end of data" in problem:
+        return MhaError(f"{place}: a quote in this row is never closed", f"close it; {double}")
+    if "field limit" in problem:
+        return MhaError(f"{place}: a field longer than {MAX_LINE_BYTES:,} characters", "look for a quote that is not closed")
+    if "new-line character" in problem:
+        return MhaError(f"{place}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
+    return MhaError(f"{place}: {printable(problem)}", f"quote the whole field; {double}")
+
+
+def _places(columns: Sequence[str], text_column: str, label_column: str, place: str) -> tuple[int, int]:
+    """Where the text and the label stand in a row."""
+    missing = [column for column in (text_column, label_column) if column not in columns]
+    if len(missing) == 2 and not any(_close(column, columns) for column in missing):
+        names = f'"{printable(text_column)}" nor "{printable(label_column)}"'
+        hint = f"add a header line ({_header(text_column, label_column)}), or set data.text_column and data.label_column"
+        raise MhaError(f"{place}: no header: the first line names neither {names}, but {_listed(columns)}", hint)
+    if missing:
+        raise _missing_column(missing[0], "data.text_column" if missing[0] == text_column else "data.label_column", columns, place)
+    for column in (text_column, label_column):
+        if columns.count(column) > 1:
+            raise MhaError(f'{place}: the column "{printable(column)}" stands {columns.count(column)} times', "rename all but one of them")
+    return columns.index(text_column), columns.index(label_column)
+
+
+def _missing_column(column: str, setting: str, columns: Iterable[str], place: str) -> MhaError:
+    columns = list(columns)
+    close = _close(column, columns)
+    hint = f"{close} (see {setting})" if close else f"set {setting}"
+    return MhaError(f'{place}: no column "{printable(column)}" among {_listed(columns)}', hint)
+
+
+def _close(column: str, columns: Iterable[str]) -> str:
+    """A hint that names the closest column, or nothing when none is close."""
+    hint = did_you_mean(printable(column), [printable(name) for name in columns])
+    return hint if hint.startswith("did you mean") else ""
+
+
+def _listed(columns: Sequence[str]) -> str:
+    names = [printable(column) for column in columns[:_SHOWN_COLUMNS]]
+    rest = len(columns) - len(names)
+    return (", ".join(names) or "none") + (f" and {rest} more" if rest else "")
+
+
+def _header(text_column: str, label_column: str) -> str:
+    return f"{printable(text_column)},{printable(label_column)}"
+
+
+# JSON lines
+
+
+def _json_reviews(path: str, text_column: str, label_column: str) -> Iterator[Review]:
+    shown = _shown(path)
+    with _opened(path) as file:
+        number_of_reviews = 0
+        for number, line in enumerate(_lines(file, shown), start=1):
+            if not line.strip():
+                continue
+            place = f"{shown}:{number}"
+            record = _json_object(line, place)
+            for column, setting in ((text_column, "data.text_column"), (label_column, "data.label_column")):
+                if column not in record:
+                    raise _missing_column(column, setting, record, place)
+            number_of_reviews += 1
+            yield Review(_json_text(record[text_column], text_column, place), _json_label(record[label_column], label_column, place))
+        if not number_of_reviews:
+            raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a review each")
+
+
+def _json_object(line: str, place: str) -> dict[str, object]:
+    hint = "write one JSON object a line, a review each"
+    try:
+        value = json.loads(line.rstrip("\r\n"))
+    except json.JSONDecodeError as error:
+        raise MhaError(f"{place}: not JSON: {printable(error.msg)} at place {error.pos + 1}", hint) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or brackets without end
+        raise MhaError(f"{place}: JSON with a number too long or brackets too deep", hint) from None
+    if not isinstance(value, dict):
+        raise MhaError(f"{place}: {_json_kind(value)} where a JSON object belongs", hint)
+    return value
+
+
+def _json_text(value: object, column: str, place: str) -> str:
+    if not isinstance(value, str):
+        raise MhaError(f'{place}: the text "{printable(column)}" is {_json_kind(value)}', "write a string in double quotes")
+    return _without_surrogates(value)
+
+
+def _json_label(value: object, column: str, place: str) -> str:
+    if isinstance(value, bool | int):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return _label(_without_surrogates(value), place)
+    hint = "give every review a class: a string, a whole number, true or false"
+    raise MhaError(f'{place}: the label "{printable(column)}" is {_json_kind(value)}', hint)
+
+
+def _json_kind(value: object) -> str:
+    """A JSON value in words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool | int | float):
+        return f"{'the fraction' if isinstance(value, float) else 'the value'} {printable(json.dumps(value))}"
+    if isinstance(value, str):
+        return f'the string "{printable(value, 40)}"'
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _label(raw: str, place: str) -> str:
+    label = raw.strip()
+    if not label:
+        raise MhaError(f"{place}: the label is empty", "give every review a class, or leave the row out")
+    return label
+
+
+def _without_surrogates(text: str) -> str:
+    """Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes U+FFFD, as a byte that is not UTF-8 does elsewhere."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+# A folder with one sub-folder a class
+
+
+def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
+    class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
+    if not class_folders:
+        raise MhaError(f"{shown}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
+    for entry in class_folders:
+        if not any(_is_text_name(inner.name) for inner in _entries(entry.path)):
+            raise _no_texts(entry)
+    for entry in class_folders:
+        label = _label(_without_surrogates(entry.name), _shown(entry.path))
+        for text_file in filter(lambda inner: _is_text_name(inner.name), _entries(entry.path)):
+            yield Review(_text_of(text_file), label)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What a folder holds that is not hidden, sorted so that 2 comes before 10."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: _natural(entry.name))
+    except OSError as error:
+        raise MhaError(f"{_shown(folder)}: {error.strerror}", "give the path of data that can be read") from None
+
+
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Sort key under which runs of digits compare as numbers; by length first, since ``int`` refuses thousands of digits."""
+    parts = re.split("([0-9]+)", name)
+    key = [(len(digits := part.lstrip("0")), digits) if at % 2 else (0, part) for at, part in enumerate(parts)]
+    return key, name
+
+
+def _is_text_name(name: str) -> bool:
+    return name.lower().endswith(".txt")
+
+
+def _no_texts(entry: os.DirEntry[str]) -> MhaError:
+    inner_folders = [inner.name for inner in _entries(entry.path) if inner.is_dir()]
+    shown = _shown(entry.path)
+    if inner_folders:
+        return MhaError(f"{shown}: no .txt files, only the sub-folders {_listed(inner_folders)}", f"perhaps {shown} is the folder to give")
+    return MhaError(f"{shown}: no .txt files", "put the reviews of the class there, one a .txt file, or remove the folder")
+
+
+def _text_of(entry: os.DirEntry[str]) -> str:
+    shown = _shown(entry.path)
+    if _is_folder(entry.path):
+        raise MhaError(f"{shown}: a folder where a review belongs", "rename it, or move it away")
+    with _opened(entry.path) as file:
+        raw = file.read(MAX_LINE_BYTES + 1)
+    if len(raw) > MAX_LINE_BYTES:
+        raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one review a file")
+    return _decoded(raw.removeprefix(_BOM), shown)

@@ -1,0 +1,38 @@
+"""What a data source is: labelled reviews, read as a stream, split by split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Review(NamedTuple):
+    """A text and the name of its class."""
+
+    text: str
+    label: str
+
+
+class ReviewSource(Protocol):
+    """Where labelled reviews come from."""
+
+    @property
+    def name(self) -> str:
+        """The source in words, for messages: a file name, a TFDS name, ``sample``."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits that ``read`` takes; the first is the training split."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Class names in the order of their ids, or None where only reading the reviews tells."""
+
+    def read(self, split: str) -> Iterator[Review]:
+        """The reviews of a split, in a fixed order, one at a time.
+
+        Raises:
+            MhaError: no such split, or a review that cannot be read.
+        """

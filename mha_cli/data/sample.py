@@ -1,0 +1,301 @@
+"""Made-up film reviews from a small grammar, so that everything can be tried without a download.
+
+Nobody wrote these reviews: the tables below and a seed do. They are openly artificial, and a score on them says nothing about real reviews.
+They show one thing, and show it exactly: that word order reaches the answer. Two thirds are *word-order twins*, two reviews with
+the same tokens, equally often, and opposite classes::
+
+    The acting was superb, not dreadful.    positive
+    The acting was dreadful, not superb.    negative
+
+Whatever ignores order (a bag of words, or attention without positions) gives both the same answer, and so is right on exactly half of them.
+The other third are plain reviews, whose adjectives all agree; there a bag of words does well.
+
+A review follows a sentence plan: an opening, a construction, a subject and a closing. The rows of these four tables are numbered;
+in a plan of the test split all four numbers agree modulo 5, in a training plan no two of them do. So every row occurs in training,
+but no two rows that meet in a test review ever meet in a training review: a good score needs the meaning of the parts,
+not remembered combinations.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from itertools import permutations, product
+from typing import TYPE_CHECKING, NamedTuple
+
+from mha_cli.data.reviews import Review
+from mha_cli.errors import MhaError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.config import SampleData
+
+# A row's place in its table decides which plans are for testing: a new row changes every review, and
+# the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.
+
+# Neutral. Every five are of one length (the first excepted), so that each construction is met at the same places in training as in testing.
+OPENINGS = (
+    "",
+    "Well,",
+    "Overall,",
+    "Honestly,",
+    "Frankly,",
+    "In short,",
+    "My verdict:",
+    "Well then,",
+    "Short review:",
+    "My view:",
+    "To be clear,",
+    "For the record,",
+    "To sum up,",
+    "My honest opinion:",
+    "Here we go:",
+    "We saw it last night.",
+    "It runs for two hours.",
+    "I went with my brother.",
+    "A film set in Rome.",
+    "It is about two sisters.",
+    "I watched it on the train.",
+    "This one came out last year.",
+    "The book was written in 1962.",
+    "My neighbour lent me the disc.",
+    "We sat in the third row.",
+)
+
+# {x} is what the reviewer says it was, {y} what it was not. Both come first about equally often.
+CONTRASTS = (
+    "the {subject} was {x}, not {y}",
+    "the {subject} was not {y} but {x}",
+    "the {subject} was {x} rather than {y}",
+    "the {subject} was anything but {y}, in fact {x}",
+    "the {subject} was {x}, the very opposite of {y}",
+    "the {subject} was never {y}, always {x}",
+    "the {subject} was {x}, far from {y}",
+    "instead of being {y}, the {subject} was {x}",
+    "the {subject} was {x}, by no means {y}",
+    "I expected the {subject} to be {y}, and it was {x}",
+    "the {subject} was {x} where it might have been {y}",
+    "critics called the {subject} {y}, yet it turned out {x}",
+    "{x} is the word for the {subject}, hardly {y}",
+    "the {subject} is {y} in most films and {x} in this one",
+    "nobody could call the {subject} {y}, it was simply {x}",
+)
+
+# {x} and {y} agree.
+PLAIN = (
+    "the {subject} was {x} and {y}",
+    "the {subject} was {x}, really {y}",
+    "I found the {subject} {x}, even {y}",
+    "both {x} and {y}, that was the {subject}",
+    "the {subject} was {x} from start to end, simply {y}",
+    "what a {x} film, and the {subject} was {y} as well",
+    "it is a {x} film, and the {subject} alone was {y}",
+    "the {subject} was {x} and stayed {y} to the end",
+    "the {subject} felt {x} at first and {y} later",
+    "the {subject} was so {x} that my friends called it {y}",
+    "everyone called the {subject} {x}, and I found it {y} too",
+    "the {subject} was {x}, as {y} as the rest of the film",
+    "I call the {subject} {x}, and the whole film {y}",
+    "we all thought the {subject} was {x}, some even said {y}",
+    "{x} and {y}, the {subject} was the talk of the evening",
+)
+
+SUBJECTS = (
+    "acting",
+    "plot",
+    "score",
+    "script",
+    "dialogue",
+    "ending",
+    "photography",
+    "editing",
+    "pacing",
+    "casting",
+    "soundtrack",
+    "direction",
+    "humour",
+    "story",
+    "lighting",
+)
+
+# Neutral as well.
+CLOSINGS = (
+    ".",
+    "!",
+    ", in my view.",
+    ", at least to me.",
+    ", if you ask me.",
+    ", and that is that.",
+    ", just so you know.",
+    ". That is all.",
+    ". I saw it twice.",
+    ". My sister agrees.",
+    ". We talked about it afterwards.",
+    ". You can see it until Friday.",
+    ". The other parts are still to come.",
+    ". There were forty people in the room.",
+    ". The director is the same as before.",
+    ". I will read the book next.",
+    ". It was raining when we left the cinema.",
+    ". The whole thing takes ninety minutes.",
+    ". The tickets were eight euros each.",
+    ". Next week they are showing a western.",
+    ". My parents saw it years ago.",
+    ". The people behind us thought the same.",
+    ". We took the last bus home afterwards.",
+    ". The same team made the series for television.",
+    ". I wrote this on the same evening, before I read anything about it.",
+)
+
+# As many of each, and none starts with a vowel, so that "a" fits all.
+POSITIVE = (
+    "superb",
+    "brilliant",
+    "wonderful",
+    "marvellous",
+    "splendid",
+    "fantastic",
+    "terrific",
+    "great",
+    "magnificent",
+    "delightful",
+    "dazzling",
+    "masterful",
+    "gripping",
+    "moving",
+    "thrilling",
+    "charming",
+    "lovely",
+    "perfect",
+    "stunning",
+    "captivating",
+)
+NEGATIVE = (
+    "dreadful",
+    "terrible",
+    "horrible",
+    "dull",
+    "boring",
+    "tedious",
+    "lifeless",
+    "clumsy",
+    "weak",
+    "poor",
+    "bad",
+    "lousy",
+    "dismal",
+    "pathetic",
+    "ridiculous",
+    "laughable",
+    "sloppy",
+    "bland",
+    "feeble",
+    "tiresome",
+)
+
+MODULUS = 5
+
+
+class Plan(NamedTuple):
+    """What a review is built from, before its two adjectives are chosen."""
+
+    opening: str
+    construction: str
+    subject: str
+    closing: str
+
+
+class Words(NamedTuple):
+    """The two adjectives of a review."""
+
+    x: str
+    y: str
+
+
+class SampleReviews:
+    """The built-in reviews: ``train``, ``test`` (a quarter of its size) and ``twins``, the word-order twins of the test split.
+
+    Every review has a counterpart of the other class in the same split, so the classes are exactly balanced;
+    for the same reason an odd number of reviews is rounded down to an even one. No review occurs twice.
+    """
+
+    name = "sample"
+    splits = ("train", "test", "twins")
+    class_names = ("negative", "positive")
+
+    def __init__(self, config: SampleData) -> None:
+        self._config = config
+
+    def read(self, split: str) -> Iterator[Review]:
+        """The reviews of a split, shuffled, in an order that the seed fixes.
+
+        Raises:
+            MhaError: no such split.
+        """
+        return (review for _, review in self.read_with_plans(split))
+
+    def read_with_plans(self, split: str) -> Iterator[tuple[Plan, Review]]:
+        """The same reviews in the same order, each with its sentence plan.
+
+        Raises:
+            MhaError: no such split.
+        """
+        if split not in self.splits:
+            raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
+        return self._generate(is_test=split != "train", only_twins=split == "twins")
+
+    def _generate(self, *, is_test: bool, only_twins: bool) -> Iterator[tuple[Plan, Review]]:
+        rng = random.Random(2 * self._config.seed + is_test)
+        num_pairs = self._config.num_reviews // (8 if is_test else 2)
+        num_twin_pairs = round(num_pairs * 2 / 3)
+
+        twin_plans, plain_plans = _plans(CONTRASTS, is_test), _plans(PLAIN, is_test)
+        twin_words, plain_words = _twin_words(), _plain_words()
+        # Drawn without replacement, so that no review repeats: the grammar has more than the largest num_reviews asks for.
+        draws = rng.sample(range(len(twin_plans) * len(twin_words)), num_twin_pairs)
+        draws += rng.sample(range(len(plain_plans) * len(plain_words)), num_pairs - num_twin_pairs)
+        order = list(range(2 * num_pairs))
+        rng.shuffle(order)
+
+        for place in order:
+            pair, class_id = divmod(place, 2)
+            is_twin = pair < num_twin_pairs
+            if only_twins and not is_twin:
+                continue
+            plans, words = (twin_plans, twin_words) if is_twin else (plain_plans, plain_words)
+            plan_index, words_index = divmod(draws[pair], len(words))
+            plan = plans[plan_index]
+            yield plan, Review(_render(plan, words[words_index][class_id]), self.class_names[class_id])
+
+
+@cache
+def _plans(constructions: tuple[str, ...], is_test: bool) -> list[Plan]:
+    """All sentence plans of a split: row numbers modulo 5 all equal in the test split, all different in the training split."""
+    tables = (OPENINGS, constructions, SUBJECTS, CLOSINGS)
+    residues = range(MODULUS)
+    patterns = [(residue,) * len(tables) for residue in residues] if is_test else list(permutations(residues, len(tables)))
+    return [
+        Plan(*rows)
+        for pattern in patterns
+        for rows in product(*(table[residue::MODULUS] for table, residue in zip(tables, pattern, strict=True)))
+    ]
+
+
+@cache
+def _twin_words() -> list[tuple[Words, Words]]:
+    """Adjectives of a negative review and of its positive twin: the same two, in the other order."""
+    return [(Words(negative, positive), Words(positive, negative)) for positive, negative in product(POSITIVE, NEGATIVE)]
+
+
+@cache
+def _plain_words() -> list[tuple[Words, Words]]:
+    """Adjectives of a negative review and of its positive counterpart: two from each list."""
+    return [(Words(*bad), Words(*good)) for bad, good in zip(permutations(NEGATIVE, 2), permutations(POSITIVE, 2), strict=True)]
+
+
+def _render(plan: Plan, words: Words) -> str:
+    clause = plan.construction.format(subject=plan.subject, x=words.x, y=words.y) + plan.closing
+    if not plan.opening or plan.opening.endswith("."):
+        clause = clause[0].upper() + clause[1:]
+    return f"{plan.opening} {clause}".lstrip()

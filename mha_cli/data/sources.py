@@ -1,0 +1,32 @@
+"""From the data section of a config to the source that it names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mha_cli.config import FilesData, SampleData, TfdsData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mha_cli.data.reviews import ReviewSource
+
+
+def open_source(settings: SampleData | TfdsData | FilesData, tell: Callable[[str], None] | None = None) -> ReviewSource:
+    """The data source of a config.
+
+    Args:
+        settings: the ``data`` section.
+        tell: called with a line of text when something long begins, such as a download.
+    """
+    if isinstance(settings, SampleData):
+        from mha_cli.data.sample import SampleReviews
+
+        return SampleReviews(settings)
+    if isinstance(settings, FilesData):
+        from mha_cli.data.files import FileReviews
+
+        return FileReviews(settings)
+    from mha_cli.data.tfds import TfdsReviews
+
+    return TfdsReviews(settings, tell)

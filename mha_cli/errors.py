@@ -1,0 +1,49 @@
+"""What the user is told when something is wrong, and the exit codes that go with it."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class MhaError(Exception):
+    """Something went wrong that one line can explain.
+
+    Args:
+        message: what is wrong, where, and the value that was found.
+        hint: what to do next; printed after the message.
+        exit_code: 2 for what the user can correct (the default), 1 for the rest.
+    """
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = EXIT_USAGE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        """The one line: message, then the way out."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint that names the closest known word, or lists all of them when none is close."""
+    choices = sorted(known)
+    close = get_close_matches(word, choices, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"choose from {', '.join(choices)}"
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """Text from outside, safe to show in one line: control characters escaped, cut to ``limit`` characters.
+
+    Nothing that a file or a stream holds may move the cursor, change colours or break the line it is shown in.
+    """
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii") for char in cut)

@@ -1,0 +1,15 @@
+"""The model's layers. Importing this package registers them, so that plain ``keras.models.load_model`` opens a checkpoint."""
+
+from mha_cli.layers.attention import MultiHeadAttention, scaled_dot_product_attention
+from mha_cli.layers.encoder import TransformerEncoder
+from mha_cli.layers.pooling import GlobalMaxPooling1D
+from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
+
+__all__ = [
+    "GlobalMaxPooling1D",
+    "MultiHeadAttention",
+    "PositionalEmbedding",
+    "TransformerEncoder",
+    "scaled_dot_product_attention",
+    "sinusoidal_positions",
+]

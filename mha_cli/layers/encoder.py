@@ -1,0 +1,132 @@
+"""One block of the transformer encoder.
+
+Axes: B batch, L length, D model width, F feed-forward width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from mha_cli.layers.attention import MultiHeadAttention
+
+NORMALIZATIONS = ("post", "pre")
+
+
+@keras.saving.register_keras_serializable(package="mha")
+class TransformerEncoder(keras.layers.Layer):
+    """Self-attention, then a feed-forward layer at every position, each with a residual sum and layer normalization.
+
+    With ``normalization="post"`` (the paper and the book): y = Norm(x + Attention(x)), z = Norm(y + FeedForward(y)).
+    With ``"pre"``: y = x + Attention(Norm(x)), z = y + FeedForward(Norm(y)).
+
+    Args:
+        embed_dim: width of input and output, D.
+        feed_forward_dim: hidden width of the feed-forward layer, F.
+        num_heads: number of attention heads.
+        key_dim: width of queries and keys per head; ``embed_dim / num_heads`` by default.
+        value_dim: width of values per head; ``key_dim`` by default.
+        activation: ``relu`` or ``gelu`` (the exact one, not its tanh approximation).
+        normalization: ``post`` or ``pre``.
+        use_bias: whether the attention projections add a bias.
+        attention_dropout: share of the attention weights zeroed in training.
+        dropout: share of each sub-layer's output zeroed in training, before the residual sum.
+
+    Masking: padded positions are never looked at; the mask is handed on.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.1 and 3.3 eq. 2; pre-norm: Xiong et al. 2020,
+    "On Layer Normalization in the Transformer Architecture", fig. 1.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        feed_forward_dim: int,
+        num_heads: int,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        activation: str = "relu",
+        normalization: str = "post",
+        use_bias: bool = True,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(f"normalization is {normalization!r}; choose from {', '.join(NORMALIZATIONS)}")
+        if key_dim is None and embed_dim % num_heads:
+            raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
+        self.embed_dim = embed_dim
+        self.feed_forward_dim = feed_forward_dim
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.activation = activation
+        self.normalization = normalization
+        self.use_bias = use_bias
+        self.attention_dropout = attention_dropout
+        self.dropout = dropout
+        policy = self.dtype_policy
+        self.attention = MultiHeadAttention(
+            num_heads=num_heads,
+            key_dim=key_dim or embed_dim // num_heads,
+            value_dim=value_dim,
+            output_dim=embed_dim,
+            use_bias=use_bias,
+            dropout=attention_dropout,
+            dtype=policy,
+            name="attention",
+        )
+        self.attention_norm = keras.layers.LayerNormalization(dtype=policy, name="attention_norm")
+        self.feed_forward_in = keras.layers.Dense(feed_forward_dim, activation=activation, dtype=policy, name="feed_forward_in")
+        self.feed_forward_out = keras.layers.Dense(embed_dim, dtype=policy, name="feed_forward_out")
+        self.feed_forward_norm = keras.layers.LayerNormalization(dtype=policy, name="feed_forward_norm")
+        self.residual_dropout = keras.layers.Dropout(dropout, dtype=policy)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        """Create the weights of every sub-layer."""
+        if input_shape[-1] != self.embed_dim:
+            raise ValueError(f"the input is {input_shape[-1]} wide; embed_dim is {self.embed_dim}")
+        self.attention.build(input_shape)
+        self.attention_norm.build(input_shape)
+        self.feed_forward_in.build(input_shape)
+        self.feed_forward_out.build((*input_shape[:-1], self.feed_forward_dim))
+        self.feed_forward_norm.build(input_shape)
+
+    def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
+        """Encode (B, L, D) to (B, L, D); ``mask`` is bool (B, L), True at real positions."""
+
+        def attend(x_BLD: Any) -> Any:
+            return self.residual_dropout(self.attention(x_BLD, value_mask=mask, training=training), training=training)
+
+        def feed_forward(x_BLD: Any) -> Any:
+            return self.residual_dropout(self.feed_forward_out(self.feed_forward_in(x_BLD)), training=training)
+
+        if self.normalization == "pre":
+            attended_BLD = inputs + attend(self.attention_norm(inputs))
+            return attended_BLD + feed_forward(self.feed_forward_norm(attended_BLD))
+        attended_BLD = self.attention_norm(inputs + attend(inputs))
+        return self.feed_forward_norm(attended_BLD + feed_forward(attended_BLD))
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """(B, L, D)."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = (
+            "embed_dim",
+            "feed_forward_dim",
+            "num_heads",
+            "key_dim",
+            "value_dim",
+            "activation",
+            "normalization",
+            "use_bias",
+            "attention_dropout",
+            "dropout",
+        )
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

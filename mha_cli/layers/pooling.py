@@ -1,0 +1,44 @@
+"""Pooling over the words of a review.
+
+Axes: B batch, L length, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+LOWEST = -3e38
+"""Below every float32 and bfloat16 activation, yet finite in both."""
+
+
+@keras.saving.register_keras_serializable(package="mha")
+class GlobalMaxPooling1D(keras.layers.Layer):
+    """The largest value of every feature over the real positions of a sequence.
+
+    Masking: padded positions never win (in ``keras.layers.GlobalMaxPooling1D`` they can). A sequence with no real position
+    gives zeros. The mask ends here: the output has no length axis.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """Pool (B, L, D) to (B, D); ``mask`` is bool (B, L), True at real positions."""
+        if mask is None:
+            return ops.max(inputs, axis=1)
+        mask_BL1 = ops.cast(mask, "bool")[:, :, None]
+        lowest = ops.cast(LOWEST, inputs.dtype)
+        pooled_BD = ops.max(ops.where(mask_BL1, inputs, lowest), axis=1)
+        return ops.where(ops.any(mask_BL1, axis=1), pooled_BD, ops.zeros_like(pooled_BD))
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> None:
+        """No mask leaves this layer."""
+        return
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        """(B, D)."""
+        return (input_shape[0], input_shape[2])

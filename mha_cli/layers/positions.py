@@ -1,0 +1,106 @@
+"""Token embeddings with positions added: the only place where the model learns in which order the words stand.
+
+Axes: B batch, L length, S longest length, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+POSITIONS = ("learned", "sinusoidal", "none")
+
+
+def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """PE(s, 2i) = sin(s / 10000^(2i/D)), PE(s, 2i+1) = cos(s / 10000^(2i/D)), as (S, D).
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5.
+    """
+    position_S1 = np.arange(sequence_length, dtype=np.float64)[:, None]
+    unit_D = np.arange(embed_dim)
+    angle_SD = position_S1 / 10_000.0 ** ((unit_D - unit_D % 2) / embed_dim)
+    return np.where(unit_D % 2 == 0, np.sin(angle_SD), np.cos(angle_SD)).astype(np.float32)
+
+
+@keras.saving.register_keras_serializable(package="mha")
+class PositionalEmbedding(keras.layers.Layer):
+    """Token embedding plus position embedding, with dropout on the sum.
+
+    Args:
+        sequence_length: longest input, S; a longer one is an error.
+        vocabulary_size: number of token ids; id 0 is padding.
+        embed_dim: width of the output, D.
+        positions: ``learned`` (a table of S rows), ``sinusoidal`` (no weights), or ``none`` (the model then cannot read order).
+        dropout: share of the sum's units zeroed in training, in [0, 1).
+
+    Masking: ``compute_mask`` is True where the id is not 0, and Keras hands it to the layers that follow.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.4, 3.5 and 5.4 (without the factor √D of 3.4).
+    """
+
+    def __init__(
+        self,
+        sequence_length: int,
+        vocabulary_size: int,
+        embed_dim: int,
+        positions: str = "learned",
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if positions not in POSITIONS:
+            raise ValueError(f"positions is {positions!r}; choose from {', '.join(POSITIONS)}")
+        self.sequence_length = sequence_length
+        self.vocabulary_size = vocabulary_size
+        self.embed_dim = embed_dim
+        self.positions = positions
+        self.dropout = dropout
+        self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        """Create the token table and, for learned positions, the position table."""
+        self.token_embeddings = self.add_weight(
+            name="token_embeddings", shape=(self.vocabulary_size, self.embed_dim), initializer="uniform"
+        )
+        self.position_embeddings: Any = None
+        if self.positions == "learned":
+            self.position_embeddings = self.add_weight(
+                name="position_embeddings", shape=(self.sequence_length, self.embed_dim), initializer="uniform"
+            )
+        elif self.positions == "sinusoidal":
+            self.position_embeddings = sinusoidal_positions(self.sequence_length, self.embed_dim)
+
+    def call(self, token_ids: Any, training: bool | None = None) -> Any:
+        """Embed token ids.
+
+        Args:
+            token_ids: int (B, L) with L at most ``sequence_length``.
+            training: whether dropout is active.
+
+        Returns:
+            (B, L, D).
+        """
+        if token_ids.shape[1] is not None and token_ids.shape[1] > self.sequence_length:
+            raise ValueError(f"the input is {token_ids.shape[1]} tokens long; sequence_length allows {self.sequence_length}")
+        embedded_BLD = ops.cast(ops.take(self.token_embeddings, token_ids, axis=0), self.compute_dtype)
+        if self.position_embeddings is not None:
+            places_LD = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(token_ids)[1]]
+            embedded_BLD = embedded_BLD + ops.cast(places_LD, self.compute_dtype)
+        return self.sum_dropout(embedded_BLD, training=training)
+
+    def compute_mask(self, token_ids: Any, previous: Any = None) -> Any:
+        """Bool (B, L): True at real tokens, False at padding."""
+        return ops.not_equal(token_ids, 0)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
+        """(B, L, D)."""
+        return (*input_shape, self.embed_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = ("sequence_length", "vocabulary_size", "embed_dim", "positions", "dropout")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

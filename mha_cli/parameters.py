@@ -1,0 +1,75 @@
+"""The name and shape of every weight that a config implies: what a checkpoint must hold, known without building the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.config import Config
+
+
+class Parameter(NamedTuple):
+    """One weight.
+
+    Args:
+        path: Keras's variable path, for example ``encoder_0/attention/query_kernel``.
+        hdf5_path: where Keras 3 keeps it inside ``model.weights.h5``.
+        shape: the size of each axis.
+    """
+
+    path: str
+    hdf5_path: str
+    shape: tuple[int, ...]
+
+
+def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:
+    """Every weight of the classifier, in the order in which Keras creates them."""
+    return [
+        *_embedding(config, vocabulary_size),
+        *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
+        *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim, num_outputs(num_classes)), "bias": (num_outputs(num_classes),)}),
+    ]
+
+
+def num_outputs(num_classes: int) -> int:
+    """Units of the last layer: one sigmoid unit for two classes, else one softmax unit a class."""
+    return 1 if num_classes == 2 else num_classes
+
+
+def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
+    weights = {"token_embeddings": (vocabulary_size, config.model.embed_dim)}
+    if config.model.positions == "learned":
+        weights["position_embeddings"] = (config.text.sequence_length, config.model.embed_dim)
+    return _group("embedding", "layers/positional_embedding", weights)
+
+
+def _encoder(config: Config, block: int) -> Iterator[Parameter]:
+    model = config.model
+    width, heads = model.embed_dim, model.num_heads
+    key_width, value_width = model.head_key_dim, model.head_value_dim
+    attention: dict[str, tuple[int, ...]] = {}
+    for name, kernel, bias in (
+        ("query", (width, heads, key_width), (heads, key_width)),
+        ("key", (width, heads, key_width), (heads, key_width)),
+        ("value", (width, heads, value_width), (heads, value_width)),
+        ("output", (heads, value_width, width), (width,)),
+    ):
+        attention[f"{name}_kernel"] = kernel
+        if model.use_bias:
+            attention[f"{name}_bias"] = bias
+    name = f"encoder_{block}"
+    group = "layers/transformer_encoder" + (f"_{block}" if block else "")
+    norm = {"gamma": (width,), "beta": (width,)}
+    hidden = model.feed_forward_dim
+    yield from _group(f"{name}/attention", f"{group}/attention", attention)
+    yield from _group(f"{name}/attention_norm", f"{group}/attention_norm", norm)
+    yield from _group(f"{name}/feed_forward_in", f"{group}/feed_forward_in", {"kernel": (width, hidden), "bias": (hidden,)})
+    yield from _group(f"{name}/feed_forward_out", f"{group}/feed_forward_out", {"kernel": (hidden, width), "bias": (width,)})
+    yield from _group(f"{name}/feed_forward_norm", f"{group}/feed_forward_norm", norm)
+
+
+def _group(name: str, group: str, weights: dict[str, tuple[int, ...]]) -> Iterator[Parameter]:
+    for index, (weight, shape) in enumerate(weights.items()):
+        yield Parameter(f"{name}/{weight}", f"{group}/vars/{index}", shape)

@@ -1,0 +1,142 @@
+"""The forward pass as it stands in the paper, in NumPy, float32.
+
+Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config import ModelConfig
+
+Array = npt.NDArray[Any]
+Weights = Mapping[str, npt.NDArray[np.float32]]
+
+NORM_EPSILON = 1e-3
+"""Keras's default for LayerNormalization, added to the variance."""
+
+
+def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
+    """Probabilities of all classes, (B, C), for padded token ids (B, L)."""
+    mask_BL = token_ids_BL != 0
+    x_BLD = embed(token_ids_BL, weights, model)
+    for block in range(model.num_blocks):
+        x_BLD = encode(x_BLD, mask_BL, _below(weights, f"encoder_{block}/"), model)
+    pooled_BD = global_max_pool(x_BLD, mask_BL)
+    logits = pooled_BD @ weights["classifier/kernel"] + weights["classifier/bias"]
+    if logits.shape[1] == 1:
+        second_B1 = sigmoid(logits)
+        return np.concatenate([1.0 - second_B1, second_B1], axis=1)
+    return softmax(logits)
+
+
+def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
+    """Token embedding plus position embedding, (B, L, D)."""
+    x_BLD: Array = weights["embedding/token_embeddings"][token_ids_BL]
+    length = token_ids_BL.shape[1]
+    if model.positions == "learned":
+        x_BLD = x_BLD + weights["embedding/position_embeddings"][:length]
+    elif model.positions == "sinusoidal":
+        x_BLD = x_BLD + sinusoid(length, model.embed_dim)
+    return x_BLD
+
+
+def sinusoid(length: int, width: int) -> Array:
+    """sin(s / 10000^(2i/D)) at even units 2i and the cosine at the odd ones, (L, D)."""
+    rates = np.exp(-np.log(10_000.0) * (np.arange(width) // 2 * 2) / width)
+    angles = np.outer(np.arange(length), rates)
+    angles[:, 0::2] = np.sin(angles[:, 0::2])
+    angles[:, 1::2] = np.cos(angles[:, 1::2])
+    return angles.astype(np.float32)
+
+
+def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
+    """One encoder block, (B, L, D); padded positions are never looked at."""
+
+    def attend(x: Array) -> Array:
+        return multi_head_attention(x, mask_BL, _below(weights, "attention/"))[0]
+
+    def feed_forward(x: Array) -> Array:
+        hidden = x @ weights["feed_forward_in/kernel"] + weights["feed_forward_in/bias"]
+        activated = np.maximum(hidden, 0.0) if model.activation == "relu" else gelu(hidden)
+        return activated @ weights["feed_forward_out/kernel"] + weights["feed_forward_out/bias"]
+
+    def attention_norm(x: Array) -> Array:
+        return layer_norm(x, weights["attention_norm/gamma"], weights["attention_norm/beta"])
+
+    def feed_forward_norm(x: Array) -> Array:
+        return layer_norm(x, weights["feed_forward_norm/gamma"], weights["feed_forward_norm/beta"])
+
+    if model.normalization == "pre":
+        attended_BLD = x_BLD + attend(attention_norm(x_BLD))
+        return attended_BLD + feed_forward(feed_forward_norm(attended_BLD))
+    attended_BLD = attention_norm(x_BLD + attend(x_BLD))
+    return feed_forward_norm(attended_BLD + feed_forward(attended_BLD))
+
+
+def multi_head_attention(x_BLD: Array, mask_BM: Array, weights: Weights) -> tuple[Array, Array]:
+    """Self-attention of every head, concatenated and projected; also the attention weights (B, H, L, M).
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2.
+    """
+    q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
+    k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
+    v_BHMV = _project(x_BLD, weights["value_kernel"], weights.get("value_bias"))
+    scores_BHLM = (q_BHLK * np.float32(q_BHLK.shape[-1] ** -0.5)) @ k_BHMK.swapaxes(-1, -2)
+    attention_BHLM = softmax(np.where(mask_BM[:, None, None, :], scores_BHLM, np.float32(-1e9)))
+    attention_BHLM *= mask_BM.any(axis=1)[:, None, None, None]
+    mixed_BLHV = (attention_BHLM @ v_BHMV).swapaxes(1, 2)
+    kernel_HVD = weights["output_kernel"]
+    output_BLD = mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
+    bias_D = weights.get("output_bias")
+    return (output_BLD if bias_D is None else output_BLD + bias_D), attention_BHLM
+
+
+def _project(x_BLD: Array, kernel_DHK: Array, bias_HK: Array | None) -> Array:
+    width, heads, head_width = kernel_DHK.shape
+    projected = (x_BLD @ kernel_DHK.reshape(width, heads * head_width)).reshape(*x_BLD.shape[:2], heads, head_width)
+    return (projected if bias_HK is None else projected + bias_HK).swapaxes(1, 2)
+
+
+def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
+    """γ (x - mean) / √(variance + ε) + β over the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    normalized: Array = centred / np.sqrt(variance + np.float32(NORM_EPSILON)) * gamma + beta
+    return normalized
+
+
+def global_max_pool(x_BLD: Array, mask_BL: Array) -> Array:
+    """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
+    pooled_BD = np.where(mask_BL[:, :, None], x_BLD, np.float32(-np.inf)).max(axis=1)
+    return np.where(mask_BL.any(axis=1)[:, None], pooled_BD, np.float32(0.0))
+
+
+def softmax(scores: Array) -> Array:
+    """exp(x) / Σ exp(x) over the last axis."""
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    exponentials /= exponentials.sum(axis=-1, keepdims=True)
+    return exponentials
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without overflow."""
+    half: Array = np.float32(0.5) * x
+    return np.float32(0.5) * (np.float32(1.0) + np.tanh(half))
+
+
+def gelu(x: Array) -> Array:
+    """x Φ(x), with the normal distribution's Φ itself and not its tanh approximation."""
+    from scipy.special import erf  # only for models that use it: keep `mha predict` fast
+
+    activated: Array = np.float32(0.5) * x * (np.float32(1.0) + erf(x * np.float32(0.5**0.5)))
+    return activated
+
+
+def _below(weights: Weights, prefix: str) -> Weights:
+    """The weights whose path starts with ``prefix``, without it."""
+    return {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}

@@ -1,0 +1,86 @@
+"""Words to token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+PADDING_ID = 0
+UNKNOWN_ID = 1
+SPECIAL_TOKENS = ("[PAD]", "[UNK]")
+MAX_TOKEN_LENGTH = 100
+"""Longer tokens, in characters, are never worth an id."""
+
+
+class Vocabulary:
+    """The tokens that have an id of their own; id 0 is padding and id 1 every other token.
+
+    Args:
+        tokens: distinct tokens without the two special ones, most frequent first; the first gets id 2.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.tokens = (*SPECIAL_TOKENS, *tokens)
+        self._ids = {token: token_id for token_id, token in enumerate(self.tokens[len(SPECIAL_TOKENS) :], start=len(SPECIAL_TOKENS))}
+
+    def __len__(self) -> int:
+        """Number of ids, the two special ones included."""
+        return len(self.tokens)
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """The id of every token."""
+        return [self._ids.get(token, UNKNOWN_ID) for token in tokens]
+
+
+def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int, min_count: int) -> Vocabulary:
+    """The vocabulary of the most frequent tokens; equally frequent ones in alphabetical order.
+
+    Args:
+        tokens: distinct tokens.
+        counts: occurrences of each.
+        vocabulary_size: most ids, the two special ones included.
+        min_count: occurrences that a token needs.
+    """
+    frequent = [
+        (-int(count), token) for token, count in zip(tokens, counts, strict=True) if count >= min_count and len(token) <= MAX_TOKEN_LENGTH
+    ]
+    frequent.sort()
+    return Vocabulary(token for _, token in frequent[: vocabulary_size - len(SPECIAL_TOKENS)])
+
+
+class EncodedText(NamedTuple):
+    """A text as the model reads it.
+
+    Args:
+        token_ids: at most ``sequence_length`` ids.
+        num_tokens: tokens of the whole text.
+        num_unknown: how many of ``token_ids`` are the unknown token.
+    """
+
+    token_ids: list[int]
+    num_tokens: int
+    num_unknown: int
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the text was cut to length."""
+        return self.num_tokens > len(self.token_ids)
+
+
+def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:
+    """Which part of a text of ``num_tokens`` the model reads, as two slices to be joined.
+
+    Args:
+        num_tokens: length of the text, in tokens.
+        sequence_length: most tokens to keep.
+        truncation: ``head`` (the beginning), ``tail`` (the end) or ``head_and_tail`` (half of each; the beginning gets the odd one).
+    """
+    if num_tokens <= sequence_length or truncation == "head":
+        return slice(0, min(num_tokens, sequence_length)), slice(0, 0)
+    if truncation == "tail":
+        return slice(num_tokens - sequence_length, num_tokens), slice(0, 0)
+    tail = sequence_length // 2
+    return slice(0, sequence_length - tail), slice(num_tokens - tail, num_tokens)

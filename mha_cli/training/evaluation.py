@@ -1,0 +1,191 @@
+"""Scoring a checkpoint on labelled reviews."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.config import FilesData, SampleData, TfdsData
+from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews
+from mha_cli.data.sources import open_source
+from mha_cli.model import build_classifier
+from mha_cli.text.encoder import TextEncoder
+from mha_cli.training.loop import mean_loss_and_accuracy, predict_probabilities
+
+CALIBRATION_BINS = 15
+DataSection = SampleData | TfdsData | FilesData
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """How well one class is recognised; precision, recall and F1 in [0, 1]."""
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    num_reviews: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a checkpoint scores.
+
+    Args:
+        data: the source, in words.
+        split: of the source.
+        num_reviews: labelled reviews scored.
+        num_truncated: how many of them were cut to the model's length.
+        accuracy: in [0, 1].
+        accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
+        loss: mean cross-entropy, in nats.
+        roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where only one
+            class occurs.
+        calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
+        classes: a row a class.
+        confusion: rows are true classes, columns predicted ones.
+        seconds: for the forward passes.
+    """
+
+    data: str
+    split: str
+    num_reviews: int
+    num_truncated: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    loss: float
+    roc_auc: float | None
+    calibration_error: float
+    classes: list[ClassScore]
+    confusion: list[list[int]]
+    seconds: float
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    data: DataSection,
+    split: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    on_reviews: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Evaluation:
+    """Score a checkpoint on a split of a data source.
+
+    Args:
+        checkpoint: from ``read_checkpoint``.
+        data: where the reviews come from.
+        split: of the source; its test split by default. ``validation`` is the part held out in training.
+        tell: called with a line of text as reading goes on.
+        on_reviews: called with the number of reviews scored so far, and of all.
+    """
+    name, split, reviews = labelled_reviews(checkpoint, data, split, tell)
+    model = to_model(checkpoint)
+    started = time.perf_counter()
+    probabilities = predict_probabilities(model, reviews, lambda done: on_reviews(done, len(reviews)))
+    seconds = time.perf_counter() - started
+    loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
+    return Evaluation(
+        data=name,
+        split=split,
+        num_reviews=len(reviews),
+        num_truncated=reviews.num_truncated,
+        accuracy=accuracy,
+        accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
+        loss=loss,
+        roc_auc=area_under_roc(probabilities, reviews.labels),
+        calibration_error=calibration_error(probabilities, reviews.labels),
+        classes=class_scores(probabilities, reviews.labels, checkpoint.class_names),
+        confusion=confusion_matrix(probabilities, reviews.labels),
+        seconds=seconds,
+    )
+
+
+def labelled_reviews(
+    checkpoint: Checkpoint, data: DataSection, split: str | None, tell: Callable[[str], None]
+) -> tuple[str, str, EncodedReviews]:
+    """A split of a data source as the checkpoint's model reads it, with the names of source and split."""
+    source = open_source(data, tell)
+    config = checkpoint.config
+    if split == "validation" and split not in source.splits:
+        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name)
+        _, rows = corpus.split(data.validation_share, config.seed)
+        return source.name, split, corpus.encode(rows, checkpoint.vocabulary)
+    split = split or default_split(data)
+    reviews = counted(source.read(split), lambda number: tell(f"reading {source.name}, split {split}: {number:,} reviews"))
+    encoder = TextEncoder(config.text, checkpoint.vocabulary)
+    return source.name, split, encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+
+
+def default_split(data: DataSection) -> str:
+    """The split that is scored when none is named."""
+    return data.test_split if isinstance(data, TfdsData) else "test"
+
+
+def to_model(checkpoint: Checkpoint) -> keras.Model:
+    """The Keras model that a checkpoint describes, built by our own code, with its weights."""
+    model = build_classifier(checkpoint.config, len(checkpoint.vocabulary), len(checkpoint.class_names))
+    for weight in model.trainable_variables:
+        weight.assign(checkpoint.weights[weight.path])
+    return model
+
+
+def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
+    """95 % confidence interval of an accuracy.
+
+    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
+    """
+    from scipy.stats import binomtest
+
+    interval = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
+    """Area under the ROC curve; the mean over one-against-rest for more than two classes; None where a class does not occur."""
+    from sklearn.metrics import roc_auc_score
+
+    num_classes = probabilities.shape[1]
+    if len(np.unique(labels)) < num_classes:
+        return None
+    if num_classes == 2:
+        return float(roc_auc_score(labels, probabilities[:, 1]))
+    return float(roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
+
+
+def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float:
+    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = probabilities.argmax(axis=1) == labels
+    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / len(labels))
+
+
+def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], class_names: tuple[str, ...]) -> list[ClassScore]:
+    """Precision, recall and F1 of every class; 0 where they are undefined."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    figures: Any = precision_recall_fscore_support(
+        labels, probabilities.argmax(axis=1), labels=range(len(class_names)), zero_division=0.0
+    )
+    return [
+        ClassScore(name, float(precision), float(recall), float(f1), int(support))
+        for name, precision, recall, f1, support in zip(class_names, *figures, strict=True)
+    ]
+
+
+def confusion_matrix(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> list[list[int]]:
+    """Counts, rows true and columns predicted."""
+    from sklearn.metrics import confusion_matrix as count
+
+    counts: list[list[int]] = count(labels, probabilities.argmax(axis=1), labels=range(probabilities.shape[1])).tolist()
+    return counts

@@ -1,0 +1,55 @@
+"""What has to be settled before TensorFlow starts, so that no user has to."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with _native_stderr_held_back():
+        import keras  # noqa: F401
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()  # the device search logs too
+
+
+def set_seed(seed: int) -> None:
+    """Seed every source of chance and make TensorFlow's kernels reproducible: same seed, same numbers."""
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(seed)
+    tf.config.experimental.enable_op_determinism()
+
+
+@contextmanager
+def _native_stderr_held_back() -> Iterator[None]:
+    """Hold back what native code writes to file descriptor 2; show it only if the block fails."""
+    try:
+        stderr = os.dup(2)
+    except OSError:  # stderr is closed
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)

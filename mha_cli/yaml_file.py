@@ -1,0 +1,127 @@
+"""Plain YAML 1.2 with the line of every key; no tags, no aliases, no duplicate keys, no depth or size without end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from mha_cli.errors import MhaError, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 20
+
+
+@dataclass
+class YamlDocument:
+    """What a YAML text says, and where.
+
+    Args:
+        value: plain dicts, lists and scalars.
+        name: file name, for messages.
+        lines: line (from 1) of every key, by its path of keys.
+    """
+
+    value: Any
+    name: str
+    lines: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def place(self, keys: tuple[str, ...]) -> str:
+        """``name:line`` of the nearest key that stands in the text."""
+        for length in range(len(keys), 0, -1):
+            if keys[:length] in self.lines:
+                return f"{self.name}:{self.lines[keys[:length]]}"
+        return self.name
+
+
+def read_yaml(path: Path) -> YamlDocument:
+    """Read a YAML mapping from a file.
+
+    Raises:
+        MhaError: no such file, not UTF-8, too large, or not plain YAML.
+    """
+    name = printable(str(path), 200)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise MhaError(f"{name}: no such file", "give the path of a YAML config, for example configs/sample.yaml") from None
+    except OSError as error:
+        raise MhaError(f"{name}: {error.strerror}", "give the path of a YAML config that can be read") from None
+    except ValueError:
+        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, for example configs/sample.yaml") from None
+    if len(raw) > MAX_BYTES:
+        raise MhaError(f"{name}: larger than {MAX_BYTES:,} bytes", "a config is a short YAML file")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise MhaError(f"{name}: not UTF-8 at byte {error.start}", "save it as UTF-8") from None
+    document = parse_yaml(text, name)
+    if document.value is None:
+        document.value = {}
+    if not isinstance(document.value, dict):
+        raise MhaError(f"{name}: not a mapping of settings", "write `section:` lines with `key: value` lines below them")
+    return document
+
+
+def parse_yaml(text: str, name: str) -> YamlDocument:
+    """Read plain YAML; see ``read_yaml``."""
+    _refuse_early(text, name)
+    yaml = YAML(typ="safe", pure=True)
+    document = YamlDocument(None, name)
+    try:
+        node = yaml.compose(text)
+        document.value = None if node is None else _plain(node, yaml, document, ())
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{name}:{mark.line + 1}" if mark else name
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise MhaError(f"{where}: not valid YAML: {printable(problem)}", "mind indentation, quotes and colons") from None
+    except ValueError as error:
+        raise MhaError(f"{name}: not valid YAML: {printable(str(error))}", "mind indentation, quotes and colons") from None
+    return document
+
+
+def _refuse_early(text: str, name: str) -> None:
+    """Aliases, tags and depth are refused from the event stream, before any tree is built."""
+    depth = 0
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            kind = type(event).__name__
+            if kind == "AliasEvent" or getattr(event, "anchor", None):
+                raise MhaError(f"{name}:{line}: anchors and aliases (& and *) are not allowed", "write the value out")
+            if getattr(event, "tag", None):
+                raise MhaError(f"{name}:{line}: the tag {printable(str(event.tag))} is not allowed", "write a plain value")
+            depth += kind in {"MappingStartEvent", "SequenceStartEvent"}
+            depth -= kind in {"MappingEndEvent", "SequenceEndEvent"}
+            if depth > MAX_DEPTH:
+                raise MhaError(f"{name}:{line}: nested more than {MAX_DEPTH} deep", "a config has two levels")
+    except YAMLError:
+        return  # composing the tree meets the same fault and reports it
+
+
+def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]) -> Any:
+    if isinstance(node, ScalarNode):
+        return yaml.constructor.construct_object(node)
+    if isinstance(node, SequenceNode):
+        return [_plain(item, yaml, document, keys) for item in node.value]
+    assert isinstance(node, MappingNode)
+    mapping: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, ScalarNode):
+            raise MhaError(f"{document.name}:{line}: a key is not a word", "write `key: value`")
+        key = str(key_node.value)
+        if key in mapping:
+            dotted = ".".join((*keys, key))
+            raise MhaError(f"{document.name}:{line}: {printable(dotted)} stands twice (first on line {document.lines[(*keys, key)]})", "keep one of them")
+        document.lines[(*keys, key)] = line
+        mapping[key] = _plain(value_node, yaml, document, (*keys, key))
+    return mapping

@@ -1,0 +1,152 @@
+"""The built-in reviews: what the grammar promises, checked on what it makes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from itertools import chain, combinations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.config import SampleData
+from mha_cli.data import sample
+from mha_cli.data.reviews import Review
+from mha_cli.data.sample import SampleReviews
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from mha_cli.data.reviews import ReviewSource
+
+TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
+
+
+def source(num_reviews: int = 6000, seed: int = 0) -> SampleReviews:
+    return SampleReviews(SampleData(num_reviews=num_reviews, seed=seed))
+
+
+def tokens(text: str) -> list[str]:
+    return TOKEN.findall(text.lower())
+
+
+def test_is_a_review_source() -> None:
+    reviews: ReviewSource = source()
+    assert (reviews.name, reviews.splits, reviews.class_names) == ("sample", ("train", "test", "twins"), ("negative", "positive"))
+
+
+def test_same_seed_same_reviews_in_the_same_order() -> None:
+    for split in SampleReviews.splits:
+        assert list(source(1000, seed=3).read(split)) == list(source(1000, seed=3).read(split))
+
+
+def test_another_seed_gives_other_reviews() -> None:
+    assert set(source(1000, seed=3).read("train")).isdisjoint(source(1000, seed=4).read("train"))
+
+
+def test_seed_0_is_what_it_was() -> None:
+    assert next(source().read("train")) == Review(
+        "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards.", "negative"
+    )
+    assert next(source().read("twins")) == Review(
+        "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each.", "negative"
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_reviews", "num_train", "num_test", "num_twins"),
+    [(200, 200, 50, 34), (201, 200, 50, 34), (6000, 6000, 1500, 1000), (20_000, 20_000, 5000, 3334)],
+)
+def test_sizes_and_balance(num_reviews: int, num_train: int, num_test: int, num_twins: int) -> None:
+    for split, size in (("train", num_train), ("test", num_test), ("twins", num_twins)):
+        labels = Counter(review.label for review in source(num_reviews).read(split))
+        assert labels == {"negative": size // 2, "positive": size // 2}
+
+
+@pytest.mark.parametrize("num_reviews", [6000, 20_000])
+def test_no_review_occurs_twice(num_reviews: int) -> None:
+    reviews = source(num_reviews)
+    texts = [review.text for review in chain(reviews.read("train"), reviews.read("test"))]
+    assert len(texts) == len(set(texts))
+
+
+def test_the_largest_setting_works() -> None:
+    reviews = source(1_000_000)
+    assert all(next(reviews.read(split)).text for split in reviews.splits)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: str) -> None:
+    labels_of_bag: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for plan, review in source().read_with_plans(split):
+        if plan.construction in sample.CONTRASTS:
+            labels_of_bag[tuple(sorted(tokens(review.text)))].append(review.label)
+    # Both twins of every pair are here, so whatever sees only the bag is right on exactly half of them.
+    assert all(Counter(labels)["negative"] == Counter(labels)["positive"] for labels in labels_of_bag.values())
+    assert sum(map(len, labels_of_bag.values())) == (4000 if split == "train" else 1000)
+
+
+def test_twins_are_the_test_reviews_that_contrast() -> None:
+    contrasts = [review for plan, review in source().read_with_plans("test") if plan.construction in sample.CONTRASTS]
+    assert list(source().read("twins")) == contrasts
+
+
+def test_plain_reviews_tell_their_class_by_their_words() -> None:
+    adjectives = {"positive": set(sample.POSITIVE), "negative": set(sample.NEGATIVE)}
+    for plan, review in source().read_with_plans("train"):
+        if plan.construction in sample.PLAIN:
+            assert len(adjectives[review.label].intersection(tokens(review.text))) == 2
+            assert set(tokens(review.text)).isdisjoint(set(sample.POSITIVE + sample.NEGATIVE) - adjectives[review.label])
+
+
+def test_no_two_parts_of_a_test_plan_meet_in_training() -> None:
+    train, test = ({plan for plan, _ in source(20_000).read_with_plans(split)} for split in ("train", "test"))
+    for first, second in combinations(range(4), 2):
+        train_pairs, test_pairs = ({(plan[first], plan[second]) for plan in plans} for plans in (train, test))
+        assert train_pairs.isdisjoint(test_pairs)
+
+
+def test_training_meets_every_part_often() -> None:
+    plans = [plan for plan, _ in source().read_with_plans("train")]
+    for part, table in enumerate((sample.OPENINGS, sample.CONTRASTS + sample.PLAIN, sample.SUBJECTS, sample.CLOSINGS)):
+        counts = Counter(plan[part] for plan in plans)
+        assert set(counts) == set(table)
+        assert min(counts.values()) > 90
+
+
+def test_no_clause_of_the_test_split_occurs_in_training() -> None:
+    """Openings and closings are shared on purpose; the sentence part that carries the opinion is not."""
+    train, test = (
+        {
+            review.text.removeprefix(plan.opening).removesuffix(plan.closing).strip().lower()
+            for plan, review in source().read_with_plans(split)
+        }
+        for split in ("train", "test")
+    )
+    assert train.isdisjoint(test)
+
+
+def test_reviews_are_short_sentences() -> None:
+    for review in source().read("train"):
+        assert 6 <= len(tokens(review.text)) <= 40
+        assert review.text[0].isupper()
+        assert re.search(r"\. [a-z]|  | [.,!]|^\s|\{|\ban? [aeiou]", review.text) is None
+        assert review.text.endswith((".", "!"))
+
+
+def test_tables_keep_what_the_split_relies_on() -> None:
+    for table in (sample.OPENINGS, sample.CONTRASTS, sample.PLAIN, sample.SUBJECTS, sample.CLOSINGS):
+        assert len(table) % sample.MODULUS == 0
+        assert len(table) == len(set(table))
+    assert len(sample.POSITIVE) == len(sample.NEGATIVE) == len({*sample.POSITIVE, *sample.NEGATIVE}) // 2
+    # Whether the true adjective comes first or second must not be a giveaway.
+    assert sum(row.index("{x}") < row.index("{y}") for row in sample.CONTRASTS) in {7, 8}
+
+
+@pytest.mark.parametrize(
+    ("split", "hint"),
+    [("tset", "did you mean test?"), ("validation", "choose from test, train, twins"), ("a\nb", "choose from test, train, twins")],
+)
+def test_unknown_split_is_refused_at_once(split: str, hint: str) -> None:
+    with pytest.raises(MhaError) as caught:
+        source().read(split)
+    assert str(caught.value) == f"the sample reviews have no split {split!r}; {hint}"
