@@ -202,7 +202,12 @@ def _read_description(archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
 
 
 def _class_names(value: object, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) < 2 or len(set(map(repr, value))) < len(value) or not all(isinstance(item, str) for item in value):
+    if (
+        not isinstance(value, list)
+        or len(value) < 2
+        or len(set(map(repr, value))) < len(value)
+        or not all(isinstance(item, str) for item in value)
+    ):
         raise MhaError(f"{name}: its class names are not two or more distinct words", WAY_OUT)
     return tuple(value)
 

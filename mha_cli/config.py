@@ -33,7 +33,9 @@ class Settings(BaseModel):
 class DataSettings(Settings):
     """What every data source has."""
 
-    validation_share: float = Field(0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class.")
+    validation_share: float = Field(
+        0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."
+    )
 
 
 class SampleData(DataSettings):
@@ -48,7 +50,9 @@ class TfdsData(DataSettings):
     """A text-classification set of TensorFlow Datasets."""
 
     source: Literal["tfds"]
-    name: str = Field("imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2).")
+    name: str = Field(
+        "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2)."
+    )
     data_dir: str | None = Field(None, description="TFDS data directory; null takes $TFDS_DATA_DIR, else TFDS's own default.")
     train_split: str = Field("train", min_length=1, description="Split to train on.")
     test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
@@ -69,8 +73,15 @@ class FilesData(DataSettings):
 class TextConfig(Settings):
     """How a review becomes token ids."""
 
-    vocabulary_size: int = Field(20_000, ge=3, le=10_000_000, description="Most ids to use, in ids: padding, unknown word, then the most frequent tokens of the training part.")
-    min_count: int = Field(1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own.")
+    vocabulary_size: int = Field(
+        20_000,
+        ge=3,
+        le=10_000_000,
+        description="Most ids to use, in ids: padding, unknown word, then the most frequent tokens of the training part.",
+    )
+    min_count: int = Field(
+        1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own."
+    )
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a review that the model reads; the rest is cut.")
     truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer review is kept.")
     lowercase: bool = Field(True, description="Fold case before splitting.")
@@ -88,11 +99,15 @@ class ModelConfig(Settings):
     value_dim: int | None = Field(None, ge=1, le=16_384, description="Width of values per head; null is key_dim.")
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
     activation: Literal["relu", "gelu"] = Field("relu", description="Between the two feed-forward projections.")
-    normalization: Literal["post", "pre"] = Field("post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer.")
+    normalization: Literal["post", "pre"] = Field(
+        "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
+    )
     use_bias: bool = Field(True, description="Biases in the attention projections.")
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
-    block_dropout: float = Field(0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training, before the residual sum.")
+    block_dropout: float = Field(
+        0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training, before the residual sum."
+    )
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
     @model_validator(mode="after")
@@ -124,20 +139,33 @@ class TrainingConfig(Settings):
     batch_size: int = Field(32, ge=1, le=65_536, description="Reviews in a step.")
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Per step, at its highest.")
-    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine.")
-    warmup_share: float = Field(0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly.")
+    schedule: Literal["constant", "cosine"] = Field(
+        "constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine."
+    )
+    warmup_share: float = Field(
+        0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly."
+    )
     weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled decay per step and unit of learning rate; adamw only.")
     clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm; null does not clip.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
-    average_decay: float | None = Field(None, gt=0, lt=1, description="Decay per step of an exponential average of the weights, which is then what is scored and saved; null keeps the plain weights.")
-    patience: int | None = Field(None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early.")
+    average_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Decay per step of an exponential average of the weights, which is then scored and saved; null has none.",
+    )
+    patience: int | None = Field(
+        None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
+    )
     select_by: Literal["accuracy", "loss"] = Field("accuracy", description="Validation figure that chooses the best epoch.")
 
     @model_validator(mode="after")
     def _decay_needs_adamw(self) -> Self:
         if self.weight_decay and self.optimizer != "adamw":
-            raise ValueError(f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}; take optimizer=adamw or weight_decay=0")
+            raise ValueError(
+                f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}; take optimizer=adamw or weight_decay=0"
+            )
         return self
 
 
@@ -213,7 +241,9 @@ def _apply_override(document: YamlDocument, override: str) -> tuple[str, ...]:
     for depth, key in enumerate(keys[:-1]):
         node = node.setdefault(key, {})
         if not isinstance(node, dict):
-            raise MhaError(f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "see `mha train --help` for the settings")
+            raise MhaError(
+                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "see `mha train --help` for the settings"
+            )
     if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
         node.clear()  # the settings of another source would all be unknown to the new one
     node[keys[-1]] = value
@@ -231,26 +261,24 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     keys = _without_union_tags(first["loc"])
-    dotted = ".".join(map(str, keys))
-    place = f"--set {dotted}" if keys in override_keys else document.place(keys)
-    prefix = f"{place}: " if keys in override_keys or not dotted else f"{place}: {dotted}"
+    dotted = printable(".".join(map(str, keys)), 200)
+    place = "--set" if keys in override_keys else f"{document.place(keys)}:"
+    setting = f"{place} {dotted}".rstrip()
     found = printable(repr(first["input"]), 60)
     kind = first["type"]
     if kind == "extra_forbidden":
-        return MhaError(f"{place}: {dotted} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
+        return MhaError(f"{setting} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         found = printable(repr(first["input"].get("source") if isinstance(first["input"], dict) else first["input"]), 60)
-        return MhaError(f"{place}: data.source is {found}", "choose from sample, tfds, files")
+        return MhaError(f"{place} data.source is {found}", "choose from sample, tfds, files")
     if kind == "missing":
-        return MhaError(f"{place}: {dotted} is missing", "add it")
+        return MhaError(f"{setting} is missing", "add it")
     if kind == "value_error":
-        where = f"{place}: {dotted + ': ' if dotted else ''}"
-        return MhaError(f"{where}{first['ctx']['error']}")
+        return MhaError(f"{setting}{': ' if dotted else ' '}{first['ctx']['error']}")
     if kind in {"model_type", "model_attributes_type", "dict_type"}:
-        return MhaError(f"{place}: {dotted or 'the config'} is {found}, not a section of settings", "write `key: value` lines below it")
-    message = first["msg"][0].lower() + first["msg"][1:]
-    subject = f"{prefix} is {found}" if dotted and keys not in override_keys else f"{prefix}the value is {found}"
-    return MhaError(subject, message.replace("input should", "it should"))
+        return MhaError(f"{setting or 'the config'} is {found}, not a section of settings", "write `key: value` lines below it")
+    message = (first["msg"][0].lower() + first["msg"][1:]).replace("input should", "it should")
+    return MhaError(f"{setting} is {found}", message)
 
 
 def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:

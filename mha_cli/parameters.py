@@ -29,7 +29,11 @@ def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> l
     return [
         *_embedding(config, vocabulary_size),
         *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
-        *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim, num_outputs(num_classes)), "bias": (num_outputs(num_classes),)}),
+        *_group(
+            "classifier",
+            "layers/dense",
+            {"kernel": (config.model.embed_dim, num_outputs(num_classes)), "bias": (num_outputs(num_classes),)},
+        ),
     ]
 
 

@@ -121,7 +121,10 @@ def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]
         key = str(key_node.value)
         if key in mapping:
             dotted = ".".join((*keys, key))
-            raise MhaError(f"{document.name}:{line}: {printable(dotted)} stands twice (first on line {document.lines[(*keys, key)]})", "keep one of them")
+            raise MhaError(
+                f"{document.name}:{line}: {printable(dotted)} stands twice (first on line {document.lines[(*keys, key)]})",
+                "keep one of them",
+            )
         document.lines[(*keys, key)] = line
         mapping[key] = _plain(value_node, yaml, document, (*keys, key))
     return mapping

@@ -1,0 +1,1 @@
+"""Where labelled reviews come from, and how they become batches."""

@@ -81,7 +81,9 @@ class Corpus:
         self._tokens = np.frombuffer(tokens, dtype=np.int32) if tokens else np.zeros(0, np.int32)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
-        self.labels = _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
+        self.labels = (
+            _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
+        )
         self._refuse_unlearnable()
 
     def __len__(self) -> int:
@@ -94,7 +96,9 @@ class Corpus:
         counts = np.bincount(self.labels, minlength=len(self.class_names))
         if len(self.class_names) < 2 or np.count_nonzero(counts) < 2:
             only = self.class_names[int(counts.argmax())]
-            raise MhaError(f"{self._where}: every review has the class {printable(only)!r}", "a classifier needs reviews of at least two classes")
+            raise MhaError(
+                f"{self._where}: every review has the class {printable(only)!r}", "a classifier needs reviews of at least two classes"
+            )
         rare = int(counts.argmin())
         if counts[rare] < 2:
             raise MhaError(
@@ -195,7 +199,9 @@ def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str)
     """The class id of every label number."""
     for label in labels:
         if label not in class_names:
-            raise MhaError(f"{where}: a review has the class {printable(label)!r}", f"the classes are {', '.join(map(printable, class_names))}")
+            raise MhaError(
+                f"{where}: a review has the class {printable(label)!r}", f"the classes are {', '.join(map(printable, class_names))}"
+            )
     return np.array([class_names.index(label) for label in labels], dtype=np.int32)
 
 

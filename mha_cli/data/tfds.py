@@ -29,6 +29,9 @@ BATCH_SIZE = 256
 NETWORK_TIMEOUT_S = 10.0
 """Seconds that the server of a set has to answer before a download is given up."""
 
+MAX_SERVERS = 3
+"""Servers of a set that are tried before a download is given up."""
+
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _PORTS = {"http": 80, "https": 443, "ftp": 21}
@@ -60,7 +63,7 @@ class TfdsReviews:
         if not self._split_names:
             folder = printable(str(self._builder.data_path), 200)
             raise MhaError(
-                f"{settings.name}: {folder} holds no prepared set", "delete that folder, and it will be prepared again", EXIT_FAILURE
+                f"{settings.name}: {folder} holds no prepared set", "remove that folder, and the set is downloaded again", EXIT_FAILURE
             )
         self._check_split(settings.train_split, " (data.train_split)")
         self._check_split(settings.test_split, " (data.test_split)")
@@ -100,7 +103,8 @@ class TfdsReviews:
                 shown = printable(split)
                 found = f"the split {shown} has no labels" if number == 1 else f"review {number} of the split {shown} has no label"
                 others = [name for name in self.splits if name != split]
-                raise MhaError(f"{self.name}: {found}", f"choose one with labels, from {printable(', '.join(others), 200)}")
+                hint = f"choose one with labels, from {printable(', '.join(others), 200)}" if others else "choose another set"
+                raise MhaError(f"{self.name}: {found}", hint)
             yield Review(text.decode("utf-8", "replace"), self._class_names[label])
 
     def _columns(self, split: str, *keys: str) -> Iterator[tuple[Any, ...]]:
@@ -122,15 +126,14 @@ class TfdsReviews:
             problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", _first_line(error)).strip()
             folder = printable(str(self._builder.data_path), 200)
             message = f"{self.name}: the split {printable(split)} cannot be read: {printable(problem, 200)}"
-            raise MhaError(message, f"delete {folder}, and it will be prepared again", EXIT_FAILURE) from None
+            raise MhaError(message, f"remove {folder}, and fetch or copy the set again", EXIT_FAILURE) from None
 
     def _check_split(self, split: str, setting: str = "") -> None:
         try:
             self._builder.info.splits[split]
         except (KeyError, ValueError, AssertionError):
-            raise MhaError(
-                f'{self.name} has no split "{printable(split)}"{setting}', did_you_mean(printable(split), self._split_names)
-            ) from None
+            message = f'{self.name} has no split "{printable(split)}"{setting}'
+            raise MhaError(message, did_you_mean(printable(split), self._split_names)) from None
 
 
 def _data_dir(settings: TfdsData) -> str:
@@ -167,8 +170,8 @@ def _open_builder(name: str, data_dir: str) -> Any:
         if config and config not in configs:
             message = f'data.name is "{shown}": {set_name} has no config "{config}"'
             raise MhaError(message, did_you_mean(config, configs) if configs else f"write {set_name}") from None
-        problem = _first_line(error).rpartition('}": ')[2]  # after TFDS's repetition of what it was asked for
-        hint = f"for names and versions see {_CATALOGUE}, or delete the set's folder if it is damaged"
+        problem = _first_line(error).rpartition('}": ')[2].rstrip(".")  # after TFDS's repetition of what it was asked for
+        hint = f"for names and versions see {_CATALOGUE}, or remove the set's folder if it is damaged"
         raise MhaError(f'data.name is "{shown}": {printable(problem, 200)}', hint) from None
 
 
@@ -183,6 +186,7 @@ def _configs(name: str) -> list[str]:
 
 def _class_names(features: Any, settings: TfdsData) -> tuple[str, ...]:
     """Names of the classes, once the features of a set are a text and a class."""
+    import numpy as np
     import tensorflow_datasets as tfds
 
     if not isinstance(features, tfds.features.FeaturesDict):
@@ -193,20 +197,19 @@ def _class_names(features: Any, settings: TfdsData) -> tuple[str, ...]:
             message = f'{settings.name} has no feature "{printable(key)}" ({setting}) among {", ".join(sorted(names))}'
             raise MhaError(message, did_you_mean(printable(key), names))
     text, label = features[settings.text_key], features[settings.label_key]
-    if not (isinstance(text, tfds.features.Tensor) and text.shape == () and text.tf_dtype.name == "string"):
-        texts = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text)]
+    if not (isinstance(text, tfds.features.Tensor) and text.shape == () and text.np_dtype == np.object_):
+        texts = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text) and key != settings.text_key]
         raise _wrong_feature(settings.name, settings.text_key, "data.text_key", text, "a text", texts)
-    if not isinstance(label, tfds.features.ClassLabel):
-        labels = [key for key, feature in features.items() if isinstance(feature, tfds.features.ClassLabel)]
+    if not isinstance(label, tfds.features.ClassLabel) or label.num_classes is None:
+        labels = [key for key, feature in features.items() if isinstance(feature, tfds.features.ClassLabel) and key != settings.label_key]
         raise _wrong_feature(settings.name, settings.label_key, "data.label_key", label, "a class label", labels)
     return tuple(map(str, label.names))
 
 
 def _wrong_feature(name: str, key: str, setting: str, feature: Any, wanted: str, choices: list[str]) -> MhaError:
     message = f'{name}: the feature "{printable(key)}" ({setting}) is {printable(repr(feature), 60)}, not {wanted}'
-    return MhaError(
-        message, f"choose from {printable(', '.join(sorted(choices)), 200)}" if choices else f"the set has no feature that is {wanted}"
-    )
+    hint = f"choose from {printable(', '.join(sorted(choices)), 200)}" if choices else f"the set has no feature that is {wanted}"
+    return MhaError(message, hint)
 
 
 def _prepare(builder: Any, name: str, data_dir: str, progress: Callable[[str], None] | None) -> None:
@@ -232,18 +235,21 @@ def _check_network(builder: Any) -> None:
     """Fail within seconds where there is no network: TFDS itself would try for minutes, and leave folders behind.
 
     Raises:
-        OSError: the server of the set's first file cannot be reached.
+        OSError: none of the servers that hold the set's files can be reached.
     """
     if set(getproxies()) - {"no"}:
         return  # the proxy decides what can be reached
-    for url in builder.url_infos:
-        parts = urlsplit(url)
-        if parts.hostname and parts.scheme in _PORTS:
-            try:
-                socket.create_connection((parts.hostname, parts.port or _PORTS[parts.scheme]), timeout=NETWORK_TIMEOUT_S).close()
-            except OSError as error:
-                raise OSError(f"no connection to {parts.hostname} ({error.strerror or error})") from None
+    urls = [parts for parts in map(urlsplit, builder.url_infos or ()) if parts.scheme in _PORTS]
+    servers = list(dict.fromkeys((parts.hostname, parts.port or _PORTS[parts.scheme]) for parts in urls))
+    failure = None
+    for host, port in servers[:MAX_SERVERS]:
+        try:
+            socket.create_connection((host, port), timeout=NETWORK_TIMEOUT_S).close()
             return
+        except OSError as error:
+            failure = failure or OSError(f"no connection to {host} ({error.strerror or error})")
+    if failure is not None:
+        raise failure
 
 
 def _first_line(error: Exception) -> str:

@@ -130,7 +130,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """x Φ(x), with the normal distribution's Φ itself and not its tanh approximation."""
+    """GELU(x) = x Φ(x), with the normal distribution's Φ itself and not its tanh approximation."""
     from scipy.special import erf  # only for models that use it: keep `mha predict` fast
 
     activated: Array = np.float32(0.5) * x * (np.float32(1.0) + erf(x * np.float32(0.5**0.5)))

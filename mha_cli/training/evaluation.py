@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ from mha_cli.config import FilesData, SampleData, TfdsData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews
 from mha_cli.data.sources import open_source
 from mha_cli.model import build_classifier
+from mha_cli.progress import SILENT, Watcher
 from mha_cli.text.encoder import TextEncoder
-from mha_cli.training.loop import mean_loss_and_accuracy, predict_probabilities
+from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
 
 CALIBRATION_BINS = 15
 DataSection = SampleData | TfdsData | FilesData
@@ -72,8 +72,7 @@ def evaluate(
     checkpoint: Checkpoint,
     data: DataSection,
     split: str | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-    on_reviews: Callable[[int, int], None] = lambda _done, _total: None,
+    watcher: Watcher = SILENT,
 ) -> Evaluation:
     """Score a checkpoint on a split of a data source.
 
@@ -81,13 +80,14 @@ def evaluate(
         checkpoint: from ``read_checkpoint``.
         data: where the reviews come from.
         split: of the source; its test split by default. ``validation`` is the part held out in training.
-        tell: called with a line of text as reading goes on.
-        on_reviews: called with the number of reviews scored so far, and of all.
+        watcher: told how it goes.
     """
-    name, split, reviews = labelled_reviews(checkpoint, data, split, tell)
-    model = to_model(checkpoint)
+    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
+    forward = compile_forward(to_model(checkpoint))
     started = time.perf_counter()
-    probabilities = predict_probabilities(model, reviews, lambda done: on_reviews(done, len(reviews)))
+    probabilities = predict_probabilities(
+        forward, reviews, len(checkpoint.class_names), lambda done: watcher.on_reviews(done, len(reviews))
+    )
     seconds = time.perf_counter() - started
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     return Evaluation(
@@ -107,17 +107,17 @@ def evaluate(
 
 
 def labelled_reviews(
-    checkpoint: Checkpoint, data: DataSection, split: str | None, tell: Callable[[str], None]
+    checkpoint: Checkpoint, data: DataSection, split: str | None, watcher: Watcher = SILENT
 ) -> tuple[str, str, EncodedReviews]:
     """A split of a data source as the checkpoint's model reads it, with the names of source and split."""
-    source = open_source(data, tell)
+    source = open_source(data, watcher.tell)
     config = checkpoint.config
     if split == "validation" and split not in source.splits:
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name)
         _, rows = corpus.split(data.validation_share, config.seed)
         return source.name, split, corpus.encode(rows, checkpoint.vocabulary)
     split = split or default_split(data)
-    reviews = counted(source.read(split), lambda number: tell(f"reading {source.name}, split {split}: {number:,} reviews"))
+    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
     encoder = TextEncoder(config.text, checkpoint.vocabulary)
     return source.name, split, encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
 
@@ -174,9 +174,7 @@ def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.
     """Precision, recall and F1 of every class; 0 where they are undefined."""
     from sklearn.metrics import precision_recall_fscore_support
 
-    figures: Any = precision_recall_fscore_support(
-        labels, probabilities.argmax(axis=1), labels=range(len(class_names)), zero_division=0.0
-    )
+    figures: Any = precision_recall_fscore_support(labels, probabilities.argmax(axis=1), labels=range(len(class_names)), zero_division=0.0)
     return [
         ClassScore(name, float(precision), float(recall), float(f1), int(support))
         for name, precision, recall, f1, support in zip(class_names, *figures, strict=True)

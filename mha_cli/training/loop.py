@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -18,54 +18,12 @@ from mha_cli.data.batches import scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
+from mha_cli.parameters import num_outputs
+from mha_cli.progress import EpochRecord, StepProgress
 from mha_cli.training.preparation import PreparedData
 from mha_cli.training.tensorflow_setup import set_seed
 
 Weights = dict[str, npt.NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class StepProgress:
-    """Where an epoch stands.
-
-    Args:
-        epoch: from 1.
-        step: steps done in this epoch, of ``steps``.
-        loss: mean over the reviews of this epoch so far.
-        accuracy: likewise, in [0, 1], with dropout active.
-        reviews_per_second: in this epoch so far.
-    """
-
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    loss: float
-    accuracy: float
-    reviews_per_second: float
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """What an epoch came to; a line of ``history.jsonl``.
-
-    Args:
-        train_loss: mean over the epoch, with dropout and label smoothing.
-        train_accuracy: likewise, in [0, 1].
-        validation_loss: mean cross-entropy of the weights after the epoch, in nats.
-        validation_accuracy: in [0, 1].
-        seconds: for the training steps, scoring not counted.
-        best: whether this epoch is the best so far.
-    """
-
-    epoch: int
-    train_loss: float
-    train_accuracy: float
-    validation_loss: float
-    validation_accuracy: float
-    seconds: float
-    reviews_per_second: float
-    best: bool
 
 
 class Trainer:
@@ -86,6 +44,7 @@ class Trainer:
         self.optimizer.build(self.model.trainable_variables)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self._train_step = self._compile_train_step()
+        self._forward = compile_forward(self.model)
 
     def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> tuple[float, float, float]:
         """Train on every review once.
@@ -117,8 +76,19 @@ class Trainer:
                     "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept",
                     EXIT_FAILURE,
                 )
-            rate = num_reviews / (time.perf_counter() - started)
-            on_step(StepProgress(epoch, settings.epochs, step, len(batches), loss_sum / num_reviews, num_correct / num_reviews, rate))
+            seconds = time.perf_counter() - started
+            on_step(
+                StepProgress(
+                    epoch=epoch,
+                    epochs=settings.epochs,
+                    step=step,
+                    steps=len(batches),
+                    loss=loss_sum / num_reviews,
+                    accuracy=num_correct / num_reviews,
+                    reviews_per_second=num_reviews / seconds,
+                    seconds_left=seconds * ((settings.epochs - epoch + 1) * len(reviews) / num_reviews - 1),
+                )
+            )
         return loss_sum / num_reviews, num_correct / num_reviews, time.perf_counter() - started
 
     def weights(self) -> Weights:
@@ -128,13 +98,22 @@ class Trainer:
 
     def score(self, reviews: EncodedReviews) -> tuple[float, float]:
         """Loss and accuracy of ``weights()`` on reviews not learnt from."""
+        with self._averaged_weights():
+            probabilities = predict_probabilities(self._forward, reviews, len(self.data.class_names))
+        return mean_loss_and_accuracy(probabilities, reviews.labels)
+
+    @contextmanager
+    def _averaged_weights(self) -> Iterator[None]:
+        """The model with the averaged weights in place, if there are any."""
         if not self._averages:
-            return mean_loss_and_accuracy(predict_probabilities(self.model, reviews), reviews.labels)
+            yield
+            return
         current = [np.array(weight) for weight in self.model.trainable_variables]
         _assign(self.model.trainable_variables, self._averages)
-        scores = mean_loss_and_accuracy(predict_probabilities(self.model, reviews), reviews.labels)
-        _assign(self.model.trainable_variables, current)
-        return scores
+        try:
+            yield
+        finally:
+            _assign(self.model.trainable_variables, current)
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, optimizer, settings = self.model, self.optimizer, self.config.training
@@ -233,18 +212,23 @@ def predicted_classes(probabilities: Any) -> Any:
     return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
 
 
+def compile_forward(model: keras.Model) -> Callable[[Any], Any]:
+    """The model without dropout, as one TensorFlow function for every length; made once, since tracing it takes longer than running it."""
+    return tf.function(lambda token_ids: model(token_ids, training=False), input_signature=[tf.TensorSpec([None, None], tf.int32)])
+
+
 def predict_probabilities(
-    model: keras.Model, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None
+    forward: Callable[[Any], Any], reviews: EncodedReviews, num_classes: int, on_reviews: Callable[[int], None] = lambda _: None
 ) -> npt.NDArray[np.float32]:
     """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
     Args:
-        model: from ``build_classifier``.
+        forward: from ``compile_forward``.
         reviews: what to classify.
+        num_classes: C.
         on_reviews: called with the number of reviews done so far.
     """
-    forward = tf.function(lambda token_ids: model(token_ids, training=False), input_signature=[tf.TensorSpec([None, None], tf.int32)])
-    units = model.output_shape[-1]
+    units = num_outputs(num_classes)
     outputs = np.zeros((len(reviews), units), dtype=np.float32)
     done = 0
     for rows in scoring_batches(reviews.lengths):

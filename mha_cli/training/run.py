@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import keras
 
 from mha_cli.checkpoint import Checkpoint, write_checkpoint
-from mha_cli.config import Config, config_to_dict, config_to_yaml
+from mha_cli.config import Config, config_to_yaml
 from mha_cli.errors import MhaError, printable
 from mha_cli.files import atomic_write
-from mha_cli.training.loop import EpochRecord, StepProgress, Trainer, fit
+from mha_cli.progress import SILENT, EpochRecord, Watcher
+from mha_cli.runs import CHECKPOINT
+from mha_cli.training.loop import Trainer, fit
 from mha_cli.training.preparation import PreparedData, prepare
 
-CHECKPOINT = "checkpoint.keras"
 CONFIG = "config.yaml"
 HISTORY = "history.jsonl"
 METRICS = "metrics.json"
@@ -48,22 +48,7 @@ class TrainingSummary:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Functions that a long run calls as it goes on.
-
-    Args:
-        tell: a line of text.
-        on_step: after every training step.
-        on_epoch: after every epoch.
-    """
-
-    tell: Callable[[str], None] = lambda _: None
-    on_step: Callable[[StepProgress], None] = lambda _: None
-    on_epoch: Callable[[EpochRecord], None] = lambda _: None
-
-
-def train(config: Config, output: Path, watcher: Watcher | None = None, data: PreparedData | None = None) -> TrainingSummary:
+def train(config: Config, output: Path, watcher: Watcher = SILENT, data: PreparedData | None = None) -> TrainingSummary:
     """Train a classifier and write its run directory.
 
     Args:
@@ -75,7 +60,6 @@ def train(config: Config, output: Path, watcher: Watcher | None = None, data: Pr
     Raises:
         MhaError: the directory is in use, the data does not fit, or the loss is no longer a number.
     """
-    watcher = watcher or Watcher()
     refuse_used(output)
     data = data or prepare(config, watcher.tell)
     make_run_directory(output)

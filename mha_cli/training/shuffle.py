@@ -6,7 +6,6 @@ them does not change. Source: Vaswani et al. 2017, section 3.5; Lee et al. 2019,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -16,10 +15,12 @@ import numpy as np
 from mha_cli.checkpoint import Checkpoint, read_checkpoint
 from mha_cli.config import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.progress import SILENT, Watcher
+from mha_cli.runs import run_name
 from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
-from mha_cli.training.loop import predict_probabilities
+from mha_cli.training.loop import compile_forward, predict_probabilities
 from mha_cli.training.preparation import prepare
-from mha_cli.training.run import Watcher, refuse_used, train
+from mha_cli.training.run import refuse_used, train
 
 ROUNDING = 1e-5
 """Largest change of a probability that is put down to the order of float32 additions."""
@@ -30,7 +31,7 @@ class ShuffleResult:
     """One model, in order and shuffled.
 
     Args:
-        name: of the model: its checkpoint.
+        name: of the model: its run directory, or its file.
         positions: how the model encodes places.
         data: the source, in words.
         split: of the source.
@@ -66,7 +67,7 @@ def train_and_compare(
     num_shuffles: int,
     split: str | None = None,
     max_reviews: int | None = None,
-    watcher: Watcher | None = None,
+    watcher: Watcher = SILENT,
 ) -> list[ShuffleResult]:
     """Train the config's model with and without positions, then shuffle-test both.
 
@@ -78,7 +79,6 @@ def train_and_compare(
         max_reviews: see ``compare``.
         watcher: told how it goes.
     """
-    watcher = watcher or Watcher()
     positions = config.model.positions if config.model.positions != "none" else "learned"
     refuse_used(output)
     data = prepare(config, watcher.tell)
@@ -87,7 +87,7 @@ def train_and_compare(
         watcher.tell(f"training {name}")
         variant = config.model_copy(update={"model": config.model.model_copy(update={"positions": kind})})
         checkpoints.append(train(variant, output / name, watcher, data).checkpoint)
-    return compare(checkpoints, config.data, num_shuffles, split, max_reviews, config.seed, watcher.tell)
+    return compare(checkpoints, config.data, num_shuffles, split, max_reviews, config.seed, watcher)
 
 
 def compare(
@@ -97,7 +97,7 @@ def compare(
     split: str | None = None,
     max_reviews: int | None = None,
     seed: int = 0,
-    tell: Callable[[str], None] = lambda _: None,
+    watcher: Watcher = SILENT,
 ) -> list[ShuffleResult]:
     """Shuffle-test checkpoints, each on the reviews as its own model reads them.
 
@@ -108,18 +108,18 @@ def compare(
         split: of the source; by default the word-order twins of the built-in sample, else the test split.
         max_reviews: score a random part of that size only.
         seed: of the permutations and of the part.
-        tell: called with a line of text as it goes on.
+        watcher: told how it goes.
     """
     results = []
     checkpoints = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
     for path, checkpoint in zip(paths, checkpoints, strict=True):
         section = data or checkpoint.config.data
         default = "twins" if isinstance(section, SampleData) else None
-        source, split_name, reviews = labelled_reviews(checkpoint, section, split or default, tell)
+        source, split_name, reviews = labelled_reviews(checkpoint, section, split or default, watcher)
         rng = np.random.default_rng(seed)
         if max_reviews and max_reviews < len(reviews):
             reviews = subset(reviews, np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
-        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, f"{path}", source, split_name, tell))
+        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, run_name(path), source, split_name, watcher))
     return results
 
 
@@ -131,16 +131,16 @@ def shuffle_test(
     name: str,
     data: str,
     split: str,
-    tell: Callable[[str], None] = lambda _: None,
+    watcher: Watcher = SILENT,
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    model = to_model(checkpoint)
-    in_order = predict_probabilities(model, reviews)
+    forward, num_classes = compile_forward(to_model(checkpoint)), len(checkpoint.class_names)
+    in_order = predict_probabilities(forward, reviews, num_classes)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
-        tell(f"{name}: shuffle {number} of {num_shuffles}")
-        shuffled = predict_probabilities(model, shuffle_words(reviews, rng))
+        watcher.tell(f"{name}: shuffle {number} of {num_shuffles}")
+        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), num_classes)
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
         largest = max(largest, float(np.abs(shuffled - in_order).max()))

@@ -1,0 +1,76 @@
+"""The command line: every command, and how errors reach the user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import mha_cli
+from mha_cli.cli import evaluate, predict, shuffle_test, train
+from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError
+
+app = typer.Typer(
+    name="mha",
+    help="Classify text with multi-head attention written from scratch.",
+    epilog="Start with: mha train --config configs/sample.yaml",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("train", epilog=train.EXAMPLES)(train.train)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
+app.command("shuffle-test", epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"mha {mha_cli.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Classify text with multi-head attention written from scratch."""
+
+
+def main() -> None:
+    """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
+    # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
+    try:
+        code = app(standalone_mode=False)
+    except MhaError as error:
+        _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", EXIT_INTERRUPTED)
+    except MemoryError:
+        _fail("out of memory; lower training.batch_size, text.sequence_length or model.embed_dim", EXIT_FAILURE)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a usage error of the command-line parser
+            _fail(f"{error.format_message().replace(chr(10), ' ')}; see `{_command_path(error)} --help`", EXIT_USAGE)
+        if os.environ.get("MHA_DEBUG") == "1":
+            raise
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        _fail(f"{reason}; this is a fault in mha, MHA_DEBUG=1 shows where", EXIT_FAILURE)
+    else:
+        sys.exit(code)
+
+
+def _command_path(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "mha"
+
+
+def _fail(message: str, code: int) -> None:
+    if os.environ.get("MHA_DEBUG") == "1" and code != EXIT_INTERRUPTED:
+        import traceback
+
+        traceback.print_exc()
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)

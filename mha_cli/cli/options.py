@@ -1,0 +1,33 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="YAML recipe, for example configs/imdb.yaml.", show_default=False)]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change one setting of the config; can be repeated.", show_default=False),
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SOURCE",
+        help="Labelled reviews: a CSV, TSV or JSONL file, a folder with one sub-folder a class, [bold]sample[/bold], or "
+        "[bold]tfds:NAME[/bold]. By default the data that the model was trained on.",
+        show_default=False,
+    ),
+]
+SplitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--split", metavar="NAME", help="Split of the data; [bold]validation[/bold] is the part held out in training.", show_default="test"
+    ),
+]
+TextColumnOption = Annotated[str | None, typer.Option("--text-column", help="Column of the text in --data.", show_default="text")]
+LabelColumnOption = Annotated[str | None, typer.Option("--label-column", help="Column of the class in --data.", show_default="label")]

@@ -1,0 +1,75 @@
+"""Results as pictures. Matplotlib is imported only when one is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.training.shuffle import ShuffleResult
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def refuse_unknown_format(path: Path) -> None:
+    """Refuse a file name that no plot can be written to, before any work is done.
+
+    Raises:
+        MhaError: the extension is none of ``FORMATS``, or the folder does not exist.
+    """
+    name = printable(str(path), 200)
+    if path.suffix.lower() not in FORMATS:
+        raise MhaError(f"--plot {name}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise MhaError(f"--plot {name}: its folder does not exist", "make it first")
+
+
+def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
+    """Accuracy in order and shuffled, a pair of bars a model."""
+    figure, axes = _new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
+    places = range(len(results))
+    in_order = axes.bar([place - 0.2 for place in places], [100 * result.accuracy for result in results], 0.38, label="words in order")
+    shuffled = axes.bar(
+        [place + 0.2 for place in places],
+        [100 * result.shuffled_mean for result in results],
+        0.38,
+        yerr=[100 * result.shuffled_spread for result in results],
+        capsize=4,
+        label=f"words shuffled (mean of {len(results[0].shuffled_accuracies)})",
+    )
+    axes.bar_label(in_order, fmt="%.1f", padding=2)
+    axes.bar_label(shuffled, fmt="%.1f", padding=2)
+    names = [f"{plain(result.name)}\npositions: {result.positions}" for result in results]
+    axes.set_xticks(list(places), names)
+    axes.set_ylabel("accuracy in %")
+    axes.set_ylim(0, 115)
+    axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} reviews")
+    axes.legend(loc="lower center")
+    _save(figure, path)
+
+
+def plain(text: str) -> str:
+    """Text that Matplotlib shows as it is, not as a formula."""
+    return printable(text, 30).replace("$", r"\$")
+
+
+def _new_figure(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _save(figure: Any, path: Path) -> None:
+    from mha_cli.files import atomic_write
+
+    try:
+        with atomic_write(path) as file:
+            figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=150)
+    except ValueError as error:
+        raise MhaError(f"{printable(str(path), 200)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None

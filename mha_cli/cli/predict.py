@@ -1,0 +1,85 @@
+"""`mha predict`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mha_cli.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BATCH_LINES = 256
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha predict "A superb, moving film." "Two hours that I will not get back."
+
+mha predict < reviews.txt > labels.tsv
+
+zcat reviews.gz | mha predict --json -"""
+
+
+def predict(
+    context: typer.Context,
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input, a text a line.")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", "-c", help="Model to use.", show_default="$MHA_CHECKPOINT, else the last trained run"),
+    ] = None,
+    input_file: Annotated[Path | None, typer.Option("--input", "-i", help="File to read, a text a line.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Classify texts: one line out for every text in, in order, at once.
+
+    A line is the label and its probability, separated by a tab; on a terminal the beginning of the text follows. With --json a line is
+    an object with all probabilities, the number of tokens, and whether the text was cut.
+    """
+    if not texts and input_file is None and _nothing_piped():
+        print(context.get_help())
+        raise typer.Exit(2)
+
+    from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.cli.lines import prediction_line
+    from mha_cli.errors import printable
+    from mha_cli.runs import choose_checkpoint
+    from mha_cli.runtime.classifier import Classifier
+
+    path, reason = choose_checkpoint(checkpoint)
+    classifier = Classifier(read_checkpoint(path))
+    if reason:
+        print(f"using {printable(str(path), 200)} ({reason})", file=sys.stderr)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that leaves, such as head, ends us quietly
+    on_terminal = sys.stdout.isatty()
+    for number, prediction in enumerate(classifier.predict_stream(_text_batches(texts or [], input_file)), start=1):
+        print(prediction_line(prediction, number, as_json=as_json, with_text=on_terminal), flush=True)
+
+
+def _nothing_piped() -> bool:
+    """Whether standard input is a terminal or closed, so that nothing will come from it unless somebody types."""
+    try:
+        return os.isatty(0) or sys.stdin is None
+    except OSError:
+        return True
+
+
+def _text_batches(texts: list[str], input_file: Path | None) -> Iterator[list[str]]:
+    from mha_cli.errors import MhaError, printable
+    from mha_cli.runtime.lines import line_batches
+
+    if texts and texts != ["-"]:
+        # Bytes of the command line that are not UTF-8 come in as lone surrogates, which cannot be printed.
+        yield [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in texts]
+        return
+    try:
+        descriptor = 0 if input_file is None else os.open(input_file, os.O_RDONLY)
+        yield from line_batches(descriptor, BATCH_LINES)
+    except (OSError, ValueError) as error:
+        name = "standard input" if input_file is None else printable(str(input_file), 200)
+        raise MhaError(f"{name}: cannot be read: {getattr(error, 'strerror', error)}", "give a text file, a text a line") from None

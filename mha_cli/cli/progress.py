@@ -1,0 +1,98 @@
+"""How long work shows itself: a live display on a terminal, plain lines elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from mha_cli.errors import printable
+from mha_cli.progress import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.progress import EpochRecord, StepProgress
+
+PLAIN_SECONDS = 15.0
+"""Between two plain lines about the same epoch."""
+
+
+@contextmanager
+def training_progress() -> Iterator[Watcher]:
+    """A watcher for training that shows epoch, step, loss, accuracy, reviews/s and time left."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_watcher(console)
+        return
+    bar = Progress(TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), console=console, transient=True)
+    task = bar.add_task("", total=None)
+
+    def on_step(progress: StepProgress) -> None:
+        done, total = (progress.epoch - 1) * progress.steps + progress.step, progress.epochs * progress.steps
+        bar.update(task, description=step_text(progress), completed=done, total=total)
+
+    with bar:
+        yield Watcher(
+            tell=lambda text: bar.update(task, description=printable(text, 200)),
+            on_step=on_step,
+            on_epoch=lambda record: _print_line(console, epoch_text(record)),
+        )
+
+
+def _plain_watcher(console: Console) -> Watcher:
+    """A line for every epoch and every remark; lines that only count come now and then."""
+    last_line = time.monotonic()
+
+    def line(text: str) -> None:
+        nonlocal last_line
+        last_line = time.monotonic()
+        _print_line(console, text)
+
+    def now_and_then(text: str) -> None:
+        if time.monotonic() - last_line > PLAIN_SECONDS:
+            line(text)
+
+    return Watcher(
+        tell=lambda text: now_and_then(text) if text.startswith("reading") else line(text),
+        on_step=lambda progress: now_and_then(step_text(progress)),
+        on_epoch=lambda record: line(epoch_text(record)),
+    )
+
+
+@contextmanager
+def status(first: str) -> Iterator[Watcher]:
+    """Show on a terminal what goes on, in one line that vanishes; nothing elsewhere."""
+    console = Console(stderr=True)
+    with console.status(Text(first)) as shown:
+        yield Watcher(
+            tell=lambda text: shown.update(Text(printable(text, 200))),
+            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} reviews")),
+        )
+
+
+def step_text(progress: StepProgress) -> str:
+    """Where an epoch stands, in one line."""
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
+    return (
+        f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}, "
+        f"loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}, {progress.reviews_per_second:,.0f} reviews/s, "
+        f"{minutes}:{seconds:02} left"
+    )
+
+
+def epoch_text(record: EpochRecord) -> str:
+    """What an epoch came to, in one line."""
+    return (
+        f"epoch {record.epoch}: loss {record.train_loss:.4f}, validation loss {record.validation_loss:.4f}, "
+        f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} reviews/s)"
+        + (", best so far" if record.best else "")
+    )
+
+
+def _print_line(console: Console, text: str) -> None:
+    console.print(Text(printable(text, 1000)), soft_wrap=True)

@@ -1,0 +1,116 @@
+"""Results as a person reads them, or as JSON: always on stdout."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mha_cli.errors import printable
+
+if TYPE_CHECKING:
+    from mha_cli.training.evaluation import Evaluation
+    from mha_cli.training.run import TrainingSummary
+    from mha_cli.training.shuffle import ShuffleResult
+
+
+def training(summary: TrainingSummary, *, as_json: bool) -> None:
+    """The closing table of a training."""
+    if as_json:
+        _print_json(summary)
+        return
+    best = summary.best
+    _print_figures(
+        "Training",
+        {
+            "checkpoint": str(summary.checkpoint),
+            "best epoch": f"{best.epoch} of {summary.epochs_run}",
+            "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} reviews",
+            "validation loss": f"{best.validation_loss:.4f}",
+            "trained on": f"{summary.num_train:,} reviews",
+            "weights": f"{summary.num_parameters:,}",
+            "vocabulary": f"{summary.vocabulary_size:,} ids",
+            "training time": f"{summary.seconds:.1f} s ({summary.num_train * summary.epochs_run / summary.seconds:,.0f} reviews/s)",
+        },
+    )
+    _print_line(f"next: mha evaluate {summary.checkpoint}")
+
+
+def evaluation(result: Evaluation, *, as_json: bool) -> None:
+    """Figures of a scored split, a table of the classes and the confusion matrix."""
+    if as_json:
+        _print_json(result)
+        return
+    low, high = result.accuracy_interval
+    _print_figures(
+        f"{result.data}, split {result.split}",
+        {
+            "reviews": f"{result.num_reviews:,}",
+            "accuracy": f"{result.accuracy:.2%} (95 % interval {low:.2%} to {high:.2%})",
+            "loss": f"{result.loss:.4f}",
+            "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
+            "calibration error": f"{result.calibration_error:.4f}",
+            "cut to length": f"{result.num_truncated:,} reviews",
+            "speed": f"{result.num_reviews / result.seconds:,.0f} reviews/s",
+        },
+    )
+    classes = Table("class", title="Classes")
+    for heading in ("precision", "recall", "F1", "reviews"):
+        classes.add_column(heading, justify="right")
+    for score in result.classes:
+        figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
+        classes.add_row(Text(printable(score.name)), *figures)
+    _console().print(classes)
+    confusion = Table("true class", title="Confusion")
+    for score in result.classes:
+        confusion.add_column(Text(f"as {printable(score.name)}"), justify="right")
+    for score, counts in zip(result.classes, result.confusion, strict=True):
+        confusion.add_row(Text(printable(score.name)), *(f"{count:,}" for count in counts))
+    _console().print(confusion)
+
+
+def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
+    """A row a model, and the verdict on each in words."""
+    if as_json:
+        print(json.dumps([dataclasses.asdict(result) for result in results], indent=1))
+        return
+    first = results[0]
+    table = Table("model", "positions", title=Text(f"{printable(first.data)}, split {printable(first.split)}: word order"))
+    for heading in ("reviews", "in order", "shuffled", "flipped", "largest change"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            Text(printable(result.name, 200), overflow="fold"),
+            result.positions,
+            f"{result.num_reviews:,}",
+            f"{result.accuracy:.2%}",
+            f"{result.shuffled_mean:.2%} ± {100 * result.shuffled_spread:.2f} (n={len(result.shuffled_accuracies)})",
+            f"{result.flip_share:.2%}",
+            f"{result.largest_change:.1e}",
+        )
+    _console().print(table)
+    for result in results:
+        _print_line(f"{result.name}: {result.verdict}")
+
+
+def _print_figures(title: str, figures: dict[str, str]) -> None:
+    table = Table(title=Text(printable(title)), show_header=False)
+    for name, figure in figures.items():
+        table.add_row(name, Text(printable(figure, 1000), overflow="fold"))
+    _console().print(table)
+
+
+def _print_line(text: str) -> None:
+    _console().print(Text(printable(text, 1000)), soft_wrap=True)
+
+
+def _print_json(result: Any) -> None:
+    print(json.dumps(dataclasses.asdict(result), indent=1, default=str))
+
+
+def _console() -> Console:
+    return Console(highlight=False)

@@ -1,0 +1,90 @@
+"""`mha shuffle-test`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mha_cli.cli.evaluate import data_section
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, SplitOption, TextColumnOption
+from mha_cli.errors import MhaError
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha shuffle-test --config configs/sample.yaml
+
+mha shuffle-test runs/imdb/checkpoint.keras runs/imdb-no-positions/checkpoint.keras --shuffles 5 --plot order.png"""
+
+
+def shuffle_test(
+    checkpoints: Annotated[list[Path] | None, typer.Argument(help="Checkpoints to test.", show_default=False)] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Instead: train this recipe with and without positions, then test both.", show_default=False),
+    ] = None,
+    overrides: SetOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test"),
+    ] = None,
+    shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every review.")] = 5,
+    data: DataOption = None,
+    split: SplitOption = None,
+    text_column: TextColumnOption = None,
+    label_column: LabelColumnOption = None,
+    max_reviews: Annotated[
+        int | None, typer.Option("--max-reviews", min=1, help="Test on a random part of this size.", show_default="all")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles.")] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show whether a model reads word order: score reviews in order, then with the words of each shuffled.
+
+    Without positions, attention sees a set of words: no shuffle can change what it says.
+    """
+    from mha_cli.config import load_config
+    from mha_cli.runs import new_run_directory
+
+    paths = checkpoints or []
+    if bool(paths) == (config is not None):
+        raise MhaError("shuffle-test takes either checkpoints or --config", "see `mha shuffle-test --help` for examples")
+    if config is None and (overrides or output):
+        raise MhaError("--set and --output go with --config, not with checkpoints", "leave them out")
+    if config is not None and data is not None:
+        raise MhaError("--data goes with checkpoints, not with --config", "set data.source in the config")
+    if plot is not None:
+        from mha_cli.cli.plots import refuse_unknown_format
+
+        refuse_unknown_format(plot)
+    settings = load_config(config, overrides or []) if config is not None else None
+
+    from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.cli import render
+
+    section = data_section(data, read_checkpoint(paths[0]).config, text_column, label_column) if data is not None else None
+    if section is not None and split is None and section.source == "files":
+        split = "train"
+    if settings is not None and config is not None:
+        from mha_cli.cli.progress import training_progress
+
+        with training_progress() as watcher:
+            watcher.tell("starting TensorFlow")
+            from mha_cli.training.shuffle import train_and_compare
+
+            directory = output or new_run_directory(f"{config.stem}-shuffle-test")
+            results = train_and_compare(settings, directory, shuffles, split, max_reviews, watcher)
+    else:
+        from mha_cli.cli.progress import status
+
+        with status("starting TensorFlow") as watcher:
+            from mha_cli.training.shuffle import compare
+
+            results = compare(paths, section, shuffles, split, max_reviews, seed, watcher)
+    if plot is not None:
+        from mha_cli.cli.plots import plot_shuffle
+
+        plot_shuffle(results, plot)
+    render.shuffle(results, as_json=as_json)

@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mha_cli.config import TfdsData
+from mha_cli.data.reviews import Review
+from mha_cli.data.tfds import TfdsReviews
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
+TINY_VERSION = "tiny_reviews/1.0.0"
+NUM_TINY = 523  # two batches and a part of a third
+
+needs_imdb = pytest.mark.skipif(not os.environ.get("TFDS_DATA_DIR"), reason="needs the real IMDB set (TFDS_DATA_DIR)")
+
+
+@pytest.fixture(autouse=True)
+def _no_network_and_no_set_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", unreachable)
+    for name in ["http_proxy", "https_proxy", "all_proxy", "ftp_proxy"]:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    if request.node.get_closest_marker("imdb") is None:
+        monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a set of three splits, the last without labels; its third review is not UTF-8."""
+    import numpy as np
+    import tensorflow_datasets as tfds
+
+    def examples(split: str, size: int, labelled: bool = True) -> list[tuple[int, dict[str, Any]]]:
+        texts = [f"{split} {number}".encode() for number in range(size)]
+        texts[2] = b"caf\xe9 \0 \xe2\x98\x83"
+        return [
+            (
+                number,
+                {"text": text, "label": number % 3 if labelled else -1, "stars": 5, "partly": -1 if number == 4 else 1, "tags": [text]},
+            )
+            for number, text in enumerate(texts)
+        ]
+
+    folder = tmp_path_factory.mktemp("tfds")
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="tiny_reviews",
+        version="1.0.0",
+        features=tfds.features.FeaturesDict(
+            {
+                "text": tfds.features.Text(),
+                "label": tfds.features.ClassLabel(names=["neg", "pos", "mixed"]),
+                "stars": np.int64,
+                "partly": tfds.features.ClassLabel(num_classes=2),
+                "tags": tfds.features.Sequence(tfds.features.Text()),
+            }
+        ),
+        split_datasets={"extra": examples("extra", 5, labelled=False), "test": examples("test", 7), "train": examples("train", NUM_TINY)},
+        data_dir=folder,
+        disable_shuffling=True,
+    )
+    return folder
+
+
+def settings(**values: object) -> TfdsData:
+    return TfdsData.model_validate({"source": "tfds", "name": "tiny_reviews", **values})
+
+
+def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
+    with pytest.raises(MhaError) as raised:
+        TfdsReviews(settings(**values))
+    assert raised.value.exit_code == exit_code
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+# Reading
+
+
+def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
+    told: list[str] = []
+    source = TfdsReviews(settings(data_dir=str(tiny_dir)), told.append)
+    assert source.name == "tiny_reviews"
+    assert source.splits == ("train", "test", "extra")
+    assert source.class_names == ("neg", "pos", "mixed")
+    reviews = list(source.read("train"))
+    expected = [Review(f"train {number}", ["neg", "pos", "mixed"][number % 3]) for number in range(NUM_TINY)]
+    expected[2] = Review("caf\ufffd \0 ☃", "mixed")
+    assert reviews == expected
+    assert list(source.read("train")) == reviews
+    assert [label for _, label in source.read("test")] == ["neg", "pos", "mixed"] * 2 + ["neg"]
+    assert told == []
+
+
+def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:
+    source = TfdsReviews(settings(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]"))
+    assert source.splits == ("test", "train[90%:]", "extra", "train")
+    assert [text for text, _ in source.read("train[90%:]")] == [f"train {number}" for number in range(471, NUM_TINY)]
+    assert len(list(source.read("train+test"))) == NUM_TINY + 7
+
+
+def test_a_split_without_labels(tiny_dir: Path) -> None:
+    source = TfdsReviews(settings(data_dir=str(tiny_dir)))
+    assert list(source.read_texts("extra")) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
+    with pytest.raises(MhaError) as raised:
+        next(source.read("extra"))
+    assert str(raised.value) == "tiny_reviews: the split extra has no labels; choose one with labels, from train, test"
+    assert next(source.read_texts("train")) == "train 0"
+
+
+def test_a_review_without_a_label(tiny_dir: Path) -> None:
+    source = TfdsReviews(settings(data_dir=str(tiny_dir), label_key="partly"))
+    assert source.class_names == ("0", "1")
+    reviews = source.read("test")
+    assert len(list(islice(reviews, 4))) == 4
+    with pytest.raises(MhaError) as raised:
+        next(reviews)
+    assert str(raised.value).startswith("tiny_reviews: review 5 of the split test has no label; ")
+
+
+@pytest.mark.parametrize(
+    ("split", "shown", "hint"), [("tset", "tset", "did you mean test?"), ("\x1b", "\\x1b", "choose from extra, test, train")]
+)
+def test_an_unknown_split_is_told_at_once(tiny_dir: Path, split: str, shown: str, hint: str) -> None:
+    source = TfdsReviews(settings(data_dir=str(tiny_dir)))
+    for read in [source.read, source.read_texts]:
+        with pytest.raises(MhaError) as raised:
+            read(split)
+        assert str(raised.value) == f'tiny_reviews has no split "{shown}"; {hint}'
+
+
+def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tiny_dir))
+    assert len(list(TfdsReviews(settings()).read("test"))) == 7
+    monkeypatch.setenv("TFDS_DATA_DIR", "")
+    os.symlink(tiny_dir, tmp_path / "tensorflow_datasets")
+    assert len(list(TfdsReviews(settings()).read("test"))) == 7
+    assert len(list(TfdsReviews(settings(data_dir="~/tensorflow_datasets")).read("test"))) == 7
+    assert len(list(TfdsReviews(settings(name="tiny_reviews:1.*.*")).read("test"))) == 7
+
+
+# What the config gets wrong
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"train_split": "trian"}, 'tiny_reviews has no split "trian" (data.train_split); did you mean train?'),
+        ({"test_split": "dev"}, 'tiny_reviews has no split "dev" (data.test_split); choose from extra, test, train'),
+        ({"train_split": "train[:x]"}, 'tiny_reviews has no split "train[:x]" (data.train_split); did you mean train?'),
+        ({"train_split": "train[:900]"}, 'tiny_reviews has no split "train[:900]" (data.train_split); did you mean train?'),
+        (
+            {"text_key": "texts"},
+            'tiny_reviews has no feature "texts" (data.text_key) among label, partly, stars, tags, text; did you mean text?',
+        ),
+        (
+            {"label_key": "\x1b"},
+            'tiny_reviews has no feature "\\x1b" (data.label_key) among label, partly, stars, tags, text; '
+            "choose from label, partly, stars, tags, text",
+        ),
+        (
+            {"text_key": "stars"},
+            'tiny_reviews: the feature "stars" (data.text_key) is Tensor(shape=(), dtype=int64), not a text; choose from text',
+        ),
+        (
+            {"text_key": "tags"},
+            'tiny_reviews: the feature "tags" (data.text_key) is Sequence(Text(shape=(), dtype=string)), not a text; choose from text',
+        ),
+        (
+            {"label_key": "stars"},
+            'tiny_reviews: the feature "stars" (data.label_key) is Tensor(shape=(), dtype=int64), not a class label; '
+            "choose from label, partly",
+        ),
+    ],
+)
+def test_splits_and_features_that_are_not_there(tiny_dir: Path, values: dict[str, Any], expected: str) -> None:
+    assert error_of(data_dir=str(tiny_dir), **values) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("imdb_revews", "neither in the TFDS catalogue nor in {folder}; did you mean imdb_reviews?"),
+        ("zzzzzzzz", f"neither in the TFDS catalogue nor in {{folder}}; for the names see {CATALOGUE}"),
+        ("glue/sst3", 'glue has no config "sst3"; did you mean sst2?'),
+        ("imdb_reviews/x:1.0.0", 'imdb_reviews has no config "x"; choose from plain_text'),
+        (
+            "imdb_reviews:9.9.9",
+            "Dataset imdb_reviews cannot be loaded at version 9.9.9, only: 1.0.0; "
+            f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged",
+        ),
+    ],
+)
+def test_unknown_name(tmp_path: Path, name: str, expected: str) -> None:
+    assert error_of(name=name, data_dir=str(tmp_path)) == f'data.name is "{name}": {expected.format(folder=tmp_path)}'
+
+
+@pytest.mark.parametrize(
+    "name", ["huggingface:imdb", "../imdb", "a b", "imdb_reviews/", "imdb_reviews/plain_text/data_dir=x", "ïmdb", "a\x1b"]
+)
+def test_what_is_no_name_never_reaches_tfds(tmp_path: Path, name: str) -> None:
+    hint = f"write NAME, NAME/CONFIG or NAME/CONFIG:VERSION; for the names see {CATALOGUE}"
+    shown = name.replace("\x1b", "\\x1b")
+    assert error_of(name=name, data_dir=str(tmp_path)) == f'data.name is "{shown}", not the name of a TFDS set; {hint}'
+
+
+def test_features_of_a_set_of_the_catalogue_are_checked_before_the_download(tmp_path: Path) -> None:
+    expected = 'glue has no feature "text" (data.text_key) among idx, label, sentence; choose from idx, label, sentence'
+    assert error_of(name="glue", data_dir=str(tmp_path)) == expected
+    assert error_of(name="mnist", text_key="image", data_dir=str(tmp_path)).endswith("not a text; the set has no feature that is a text")
+
+
+def test_data_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hint = "create the folder, or name the one that holds your TFDS sets"
+    (tmp_path / "file").touch()
+    assert error_of(data_dir=f"{tmp_path}/none") == f"data.data_dir: {tmp_path}/none does not exist; {hint}"
+    assert error_of(data_dir=f"{tmp_path}/file") == f"data.data_dir: {tmp_path}/file is not a folder; {hint}"
+    assert error_of(data_dir="a\0b") == f"data.data_dir: a\\x00b does not exist; {hint}"
+    monkeypatch.setenv("TFDS_DATA_DIR", f"{tmp_path}/none")
+    assert error_of() == f"TFDS_DATA_DIR: {tmp_path}/none does not exist; {hint}"
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        ("remove", "No such file or directory"),
+        ("cut", "truncated record at "),
+        ("empty", "Input dataset was expected to contain 7 elements but contained only 0 elements."),
+    ],
+)
+def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path, damage: str, expected: str) -> None:
+    shutil.copytree(tiny_dir, tmp_path / "copy")
+    version = tmp_path / "copy" / TINY_VERSION
+    (records,) = version.glob("*-test.tfrecord*")
+    raw = records.read_bytes()
+    records.unlink()
+    if damage != "remove":
+        records.write_bytes(raw[:-5] if damage == "cut" else b"")
+    source = TfdsReviews(settings(data_dir=str(tmp_path / "copy")))
+    with pytest.raises(MhaError) as raised:
+        list(source.read("test"))
+    assert raised.value.exit_code == EXIT_FAILURE
+    message = str(raised.value)
+    assert message.startswith("tiny_reviews: the split test cannot be read: ")
+    assert expected in message
+    assert "{{" not in message and "[Op" not in message
+    assert message.endswith(f"; remove {version}, and fetch or copy the set again")
+
+
+def test_a_set_that_is_not_whole(tiny_dir: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_dir, tmp_path / "copy")
+    (tmp_path / "copy" / TINY_VERSION / "dataset_info.json").write_text("{")
+    expected = 'data.name is "tiny_reviews": Failed to load JSON: '
+    assert error_of(data_dir=str(tmp_path / "copy")).startswith(expected)
+    half = tmp_path / "imdb_reviews" / "plain_text" / "1.0.0"
+    half.mkdir(parents=True)
+    expected = f"imdb_reviews: {half} holds no prepared set; remove that folder, and the set is downloaded again"
+    assert error_of(exit_code=EXIT_FAILURE, name="imdb_reviews", data_dir=str(tmp_path)) == expected
+
+
+# Preparing
+
+
+def test_no_network_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "data").mkdir()
+    with pytest.raises(MhaError) as raised:
+        TfdsReviews(settings(name="imdb_reviews", data_dir=str(tmp_path / "data")), told.append)
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert str(raised.value) == (
+        f"imdb_reviews cannot be downloaded to {tmp_path}/data: no connection to ai.stanford.edu (Name or service not known); "
+        "on a machine with network run `python -c \"import tensorflow_datasets as tfds; tfds.load('imdb_reviews')\"`, "
+        "copy its folder ~/tensorflow_datasets here, and set TFDS_DATA_DIR or data.data_dir to the copy"
+    )
+    assert told == [f"downloading imdb_reviews to {tmp_path}/data"]
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def made_builder() -> Any:
+    """The class of a set that TFDS knows and can prepare without a download; ``fails`` makes it fail halfway."""
+    import tensorflow_datasets as tfds
+
+    class MadeReviews(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+        VERSION = tfds.core.Version("1.0.0")
+        fails = ""
+
+        def _info(self) -> Any:
+            features = {"text": tfds.features.Text(), "label": tfds.features.ClassLabel(names=["neg", "pos"])}
+            return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(features))
+
+        def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+            return {"train": self._generate_examples("train"), "test": self._generate_examples("test")}
+
+        def _generate_examples(self, split: str) -> Any:
+            for number in range(3):
+                yield number, {"text": f"{split} {number}", "label": number % 2}
+            if self.fails:
+                raise RuntimeError(self.fails)
+
+    return MadeReviews
+
+
+def test_a_set_is_prepared_once(made_builder: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+    values = {"name": "made_reviews", "data_dir": str(tmp_path)}
+    first = list(TfdsReviews(settings(**values), told.append).read("train"))
+    assert told == [f"downloading made_reviews to {tmp_path}"]
+    assert sorted(first) == [Review("train 0", "neg"), Review("train 1", "pos"), Review("train 2", "neg")]
+    assert list(TfdsReviews(settings(**values), told.append).read("train")) == first
+    assert len(told) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "made_reviews" in captured.err
+
+
+def test_a_failure_halfway_can_be_tried_again(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"name": "made_reviews", "data_dir": str(tmp_path)}
+    monkeypatch.setattr(made_builder, "fails", "the line\nbroke\x1b")
+    message = error_of(exit_code=EXIT_FAILURE, **values)
+    assert message.startswith(f"made_reviews cannot be downloaded to {tmp_path}: the line; on a machine with network run ")
+    monkeypatch.setattr(made_builder, "fails", "")
+    assert len(list(TfdsReviews(settings(**values)).read("train"))) == 3
+
+
+def test_one_server_that_answers_is_enough(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[str, int]] = []
+
+    def connect(address: tuple[str, int], timeout: float) -> socket.socket:
+        tried.append(address)
+        if address[0] != "there.test":
+            raise TimeoutError("timed out")
+        return socket.socket()
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    urls = ["gs://bucket/file", "http://gone.test/1", "http://gone.test/2", "https://there.test/3", "http://never.test:8080/4"]
+    monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(urls))
+    assert len(list(TfdsReviews(settings(name="made_reviews", data_dir=str(tmp_path))).read("train"))) == 3
+    assert tried == [("gone.test", 80), ("there.test", 443)]
+
+    monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(urls[:3]))
+    (tmp_path / "other").mkdir()
+    assert "no connection to gone.test (timed out); " in error_of(exit_code=EXIT_FAILURE, name="made_reviews", data_dir=f"{tmp_path}/other")
+    monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
+    tried.clear()
+    assert len(list(TfdsReviews(settings(name="made_reviews", data_dir=f"{tmp_path}/other")).read("train"))) == 3
+    assert tried == []
+
+
+def test_an_interrupt_stays_an_interrupt(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(made_builder, "download_and_prepare", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        TfdsReviews(settings(name="made_reviews", data_dir=str(tmp_path)))
+
+
+def test_importing_the_module_imports_no_tensorflow() -> None:
+    code = "import sys, mha_cli.data.tfds; print([m for m in sys.modules if m.startswith(('tensorflow', 'keras'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# The real set
+
+
+@pytest.mark.imdb
+@needs_imdb
+def test_imdb_splits_and_classes() -> None:
+    source = TfdsReviews(settings(name="imdb_reviews"))
+    assert source.splits == ("train", "test", "unsupervised")
+    assert source.class_names == ("neg", "pos")
+
+
+@pytest.mark.imdb
+@needs_imdb
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_imdb_labelled_splits(split: str) -> None:
+    source = TfdsReviews(settings(name="imdb_reviews"))
+    reviews = list(source.read(split))
+    assert Counter(label for _, label in reviews) == {"neg": 12_500, "pos": 12_500}
+    assert all(text.strip() for text, _ in reviews)
+    assert list(islice(source.read(split), 300)) == reviews[:300]
+    assert list(source.read_texts(split)) == [text for text, _ in reviews]
+
+
+@pytest.mark.imdb
+@needs_imdb
+def test_imdb_unsupervised_split() -> None:
+    source = TfdsReviews(settings(name="imdb_reviews"))
+    with pytest.raises(MhaError) as raised:
+        next(source.read("unsupervised"))
+    assert str(raised.value) == "imdb_reviews: the split unsupervised has no labels; choose one with labels, from train, test"
+    assert sum(1 for _ in source.read_texts("unsupervised")) == 50_000
