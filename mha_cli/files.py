@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from contextlib import contextmanager, suppress
@@ -41,6 +42,27 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder against other processes; the lock dies with its holder, however that ends.
+
+    Raises:
+        MhaError: another process holds it.
+    """
+    path = folder / ".lock"
+    with path.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MhaError(
+                f"{printable(str(folder), 200)}: another training writes there", "wait for it, or choose another folder"
+            ) from None
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _umask() -> int:

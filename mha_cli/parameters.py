@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mha_cli.config import Config
 
@@ -74,6 +74,6 @@ def _encoder(config: Config, block: int) -> Iterator[Parameter]:
     yield from _group(f"{name}/feed_forward_norm", f"{group}/feed_forward_norm", norm)
 
 
-def _group(name: str, group: str, weights: dict[str, tuple[int, ...]]) -> Iterator[Parameter]:
+def _group(name: str, group: str, weights: Mapping[str, tuple[int, ...]]) -> Iterator[Parameter]:
     for index, (weight, shape) in enumerate(weights.items()):
         yield Parameter(f"{name}/{weight}", f"{group}/vars/{index}", shape)

@@ -1,4 +1,4 @@
-"""Where runs lie: naming a new run directory, finding the last trained one."""
+"""Run directories: naming a new one, refusing a used one, finding the last trained one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mha_cli.errors import MhaError
+from mha_cli.config import config_to_dict, load_config
+from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mha_cli.config import Config
+
 RUNS = Path("runs")
 CHECKPOINT = "checkpoint.keras"
+CONFIG = "config.yaml"
+METRICS = "metrics.json"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
 
@@ -44,3 +49,59 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
 def run_name(checkpoint: Path) -> str:
     """A short name for a checkpoint: that of its run directory, or of the file where it has a name of its own."""
     return checkpoint.absolute().parent.name if checkpoint.name == CHECKPOINT else checkpoint.stem
+
+
+def refuse_used(output: Path) -> None:
+    """Refuse a run directory that holds anything.
+
+    Raises:
+        MhaError: it is not a folder, or it is not empty.
+    """
+    name = printable(str(output), 200)
+    try:
+        used = output.exists() and (not output.is_dir() or any(output.iterdir()))
+    except (OSError, ValueError) as error:
+        raise MhaError(f"--output {name}: {error}", "choose a folder that can be written to") from None
+    if not used:
+        return
+    if (output / METRICS).is_file():
+        raise MhaError(f"--output {name}: holds a finished run", "choose another folder, or remove this one")
+    if (output / CONFIG).is_file():
+        raise MhaError(f"--output {name}: holds an unfinished run", "add --resume to go on with it, or choose another folder")
+    raise MhaError(f"--output {name}: {'is not empty' if output.is_dir() else 'is a file'}", "choose another folder")
+
+
+def refuse_other_run(output: Path, config: Config) -> None:
+    """Refuse to resume what is no interrupted run of this config.
+
+    Raises:
+        MhaError: there is no run, it is finished, or it has other settings.
+    """
+    name = printable(str(output), 200)
+    if not (output / CONFIG).is_file():
+        raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
+    if (output / METRICS).is_file():
+        raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
+    earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
+    for section, settings in now.items():
+        pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
+        for key, value in pairs:
+            before = earlier[section].get(key) if key else earlier[section]
+            if before != value:
+                dotted = f"{section}.{key}" if key else section
+                raise MhaError(
+                    f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
+                    f"resume with --config {name}/{CONFIG}",
+                )
+
+
+def make_run_directory(output: Path) -> None:
+    """Make the run directory.
+
+    Raises:
+        MhaError: it cannot be made.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None

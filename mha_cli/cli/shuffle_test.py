@@ -46,7 +46,7 @@ def shuffle_test(
     Without positions, attention sees a set of words: no shuffle can change what it says.
     """
     from mha_cli.config import load_config
-    from mha_cli.runs import new_run_directory
+    from mha_cli.runs import new_run_directory, refuse_used
 
     paths = checkpoints or []
     if bool(paths) == (config is not None):
@@ -68,13 +68,15 @@ def shuffle_test(
     if section is not None and split is None and section.source == "files":
         split = "train"
     if settings is not None and config is not None:
+        directory = output or new_run_directory(f"{config.stem}-shuffle-test")
+        refuse_used(directory)  # before TensorFlow is there
+
         from mha_cli.cli.progress import training_progress
 
         with training_progress() as watcher:
             watcher.tell("starting TensorFlow")
             from mha_cli.training.shuffle import train_and_compare
 
-            directory = output or new_run_directory(f"{config.stem}-shuffle-test")
             results = train_and_compare(settings, directory, shuffles, split, max_reviews, watcher)
     else:
         from mha_cli.cli.progress import status

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
+from mha_cli.errors import EXIT_INTERRUPTED, MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -24,21 +25,35 @@ def train(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from its last whole epoch.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     from mha_cli.config import load_config
-    from mha_cli.runs import new_run_directory
+    from mha_cli.runs import new_run_directory, refuse_other_run, refuse_used
 
+    if resume and output is None:
+        raise MhaError("--resume needs --output", "name the run directory to go on with")
     settings = load_config(config, overrides or [])
     run_directory = output or new_run_directory(config.stem)
+    # The run checks this itself; asked here too, the answer comes before TensorFlow is there.
+    if resume:
+        refuse_other_run(run_directory, settings)
+    else:
+        refuse_used(run_directory)
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import training_progress
 
-    with training_progress() as watcher:
-        watcher.tell("starting TensorFlow")
-        from mha_cli.training.run import train as run_training
+    try:
+        with training_progress() as watcher:
+            watcher.tell("starting TensorFlow")
+            from mha_cli.training.run import train as run_training
 
-        summary = run_training(settings, run_directory, watcher)
+            summary = run_training(settings, run_directory, watcher, resume=resume)
+    except KeyboardInterrupt:
+        again = f"mha train --config {run_directory}/config.yaml --output {run_directory} --resume"
+        raise MhaError(f"interrupted; {run_directory} keeps every whole epoch", f"go on with: {again}", EXIT_INTERRUPTED) from None
     render.training(summary, as_json=as_json)

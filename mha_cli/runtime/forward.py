@@ -88,7 +88,7 @@ def multi_head_attention(x_BLD: Array, mask_BM: Array, weights: Weights) -> tupl
     v_BHMV = _project(x_BLD, weights["value_kernel"], weights.get("value_bias"))
     scores_BHLM = (q_BHLK * np.float32(q_BHLK.shape[-1] ** -0.5)) @ k_BHMK.swapaxes(-1, -2)
     attention_BHLM = softmax(np.where(mask_BM[:, None, None, :], scores_BHLM, np.float32(-1e9)))
-    attention_BHLM *= mask_BM.any(axis=1)[:, None, None, None]
+    attention_BHLM *= np.any(mask_BM, axis=1, keepdims=True)[:, :, None, None]
     mixed_BLHV = (attention_BHLM @ v_BHMV).swapaxes(1, 2)
     kernel_HVD = weights["output_kernel"]
     output_BLD = mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
@@ -113,12 +113,12 @@ def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
 def global_max_pool(x_BLD: Array, mask_BL: Array) -> Array:
     """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
     pooled_BD = np.where(mask_BL[:, :, None], x_BLD, np.float32(-np.inf)).max(axis=1)
-    return np.where(mask_BL.any(axis=1)[:, None], pooled_BD, np.float32(0.0))
+    return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
 
 
 def softmax(scores: Array) -> Array:
     """exp(x) / Σ exp(x) over the last axis."""
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    exponentials: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
     exponentials /= exponentials.sum(axis=-1, keepdims=True)
     return exponentials
 

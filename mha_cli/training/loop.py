@@ -91,6 +91,11 @@ class Trainer:
             )
         return loss_sum / num_reviews, num_correct / num_reviews, time.perf_counter() - started
 
+    @property
+    def variables(self) -> list[Any]:
+        """Everything that a step changes: weights, random states, optimizer, averages."""
+        return [*self.model.variables, *self.optimizer.variables, *self._averages]
+
     def weights(self) -> Weights:
         """What is scored and saved, by variable path: the averaged weights if there are any, else the current ones."""
         values = self._averages or self.model.trainable_variables

@@ -11,16 +11,16 @@ import keras
 
 from mha_cli.checkpoint import Checkpoint, write_checkpoint
 from mha_cli.config import Config, config_to_yaml
-from mha_cli.errors import MhaError, printable
-from mha_cli.files import atomic_write
+from mha_cli.files import atomic_write, locked
 from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.runs import CHECKPOINT
+from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, make_run_directory, refuse_other_run, refuse_used
 from mha_cli.training.loop import Trainer, fit
 from mha_cli.training.preparation import PreparedData, prepare
+from mha_cli.training.state import restore_state, save_state
 
-CONFIG = "config.yaml"
 HISTORY = "history.jsonl"
-METRICS = "metrics.json"
+LAST = "last"
+STATE = "state.npz"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class TrainingSummary:
     seconds: float
 
 
-def train(config: Config, output: Path, watcher: Watcher = SILENT, data: PreparedData | None = None) -> TrainingSummary:
+def train(
+    config: Config, output: Path, watcher: Watcher = SILENT, data: PreparedData | None = None, resume: bool = False
+) -> TrainingSummary:
     """Train a classifier and write its run directory.
 
     Args:
@@ -56,22 +58,37 @@ def train(config: Config, output: Path, watcher: Watcher = SILENT, data: Prepare
         output: the run directory; made if it is missing.
         watcher: told how it goes.
         data: from ``prepare(config)``, where several runs share it.
+        resume: go on with the interrupted run that the directory holds, from the last whole epoch; the weights come out the same as if it
+            had not been interrupted.
 
     Raises:
         MhaError: the directory is in use, the data does not fit, or the loss is no longer a number.
     """
-    refuse_used(output)
+    if resume:
+        refuse_other_run(output, config)
+    else:
+        refuse_used(output)
     data = data or prepare(config, watcher.tell)
     make_run_directory(output)
-    with atomic_write(output / CONFIG) as file:
-        file.write(config_to_yaml(config).encode())
+    with locked(output):
+        if not resume:
+            with atomic_write(output / CONFIG) as file:
+                file.write(config_to_yaml(config).encode())
+        return _train_in(output, config, data, watcher)
+
+
+def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:
     trainer = Trainer(config, data)
-    records: list[EpochRecord] = []
-    for record in fit(trainer, watcher.on_step):
+    state = output / LAST / STATE
+    records = restore_state(state, trainer) if state.exists() else []
+    best = next((record for record in reversed(records) if record.best), None)
+    for record in fit(trainer, watcher.on_step, first_epoch=len(records) + 1, best=best):
         records.append(record)
         if record.best:
             write_checkpoint(output / CHECKPOINT, to_checkpoint(trainer, record))
         _write_history(output / HISTORY, records)
+        state.parent.mkdir(exist_ok=True)
+        save_state(state, trainer, records)
         watcher.on_epoch(record)
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -86,34 +103,6 @@ def train(config: Config, output: Path, watcher: Watcher = SILENT, data: Prepare
     with atomic_write(output / METRICS) as file:
         file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
-
-
-def refuse_used(output: Path) -> None:
-    """Refuse a run directory that holds anything.
-
-    Raises:
-        MhaError: it is not a folder, or it is not empty.
-    """
-    name = printable(str(output), 200)
-    try:
-        used = output.exists() and (not output.is_dir() or any(output.iterdir()))
-    except (OSError, ValueError) as error:
-        raise MhaError(f"--output {name}: {error}", "choose a folder that can be written to") from None
-    if used:
-        what = "holds an earlier run" if (output / CONFIG).is_file() else "is in use" if output.is_dir() else "is a file"
-        raise MhaError(f"--output {name}: {what}", "choose another folder, or remove this one")
-
-
-def make_run_directory(output: Path) -> None:
-    """Make the run directory.
-
-    Raises:
-        MhaError: it cannot be made.
-    """
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None
 
 
 def to_checkpoint(trainer: Trainer, record: EpochRecord) -> Checkpoint:

@@ -16,11 +16,11 @@ from mha_cli.checkpoint import Checkpoint, read_checkpoint
 from mha_cli.config import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.progress import SILENT, Watcher
-from mha_cli.runs import run_name
+from mha_cli.runs import refuse_used, run_name
 from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
 from mha_cli.training.loop import compile_forward, predict_probabilities
 from mha_cli.training.preparation import prepare
-from mha_cli.training.run import refuse_used, train
+from mha_cli.training.run import train
 
 ROUNDING = 1e-5
 """Largest change of a probability that is put down to the order of float32 additions."""
