@@ -222,7 +222,9 @@ def config_to_dict(config: Config) -> dict[str, Any]:
 def config_to_yaml(config: Config) -> str:
     """The resolved config as a YAML file that gives the same run again."""
     stream = StringIO()
-    YAML(typ="safe", pure=True).dump(config_to_dict(config), stream)
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.dump(config_to_dict(config), stream)
     return stream.getvalue()
 
 

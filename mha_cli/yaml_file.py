@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
+MAX_INTEGER_BITS = 256
 
 
 @dataclass
@@ -109,7 +110,11 @@ def _refuse_early(text: str, name: str) -> None:
 
 def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]) -> Any:
     if isinstance(node, ScalarNode):
-        return yaml.constructor.construct_object(node)
+        value = yaml.constructor.construct_object(node)
+        if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:  # Python refuses to print the longest ones
+            line = node.start_mark.line + 1
+            raise MhaError(f"{document.name}:{line}: the number {printable(node.value, 40)} is too large", "write a smaller one")
+        return value
     if isinstance(node, SequenceNode):
         return [_plain(item, yaml, document, keys) for item in node.value]
     assert isinstance(node, MappingNode)

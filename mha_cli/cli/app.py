@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 import mha_cli
 from mha_cli.cli import evaluate, predict, shuffle_test, train
-from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError
+from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 app = typer.Typer(
     name="mha",
@@ -43,8 +44,10 @@ def options(
 def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
     # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
+    _fill_closed_streams()
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -53,13 +56,36 @@ def main() -> None:
         _fail("out of memory; lower training.batch_size, text.sequence_length or model.embed_dim", EXIT_FAILURE)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
-            _fail(f"{error.format_message().replace(chr(10), ' ')}; see `{_command_path(error)} --help`", EXIT_USAGE)
+            message = printable(error.format_message().replace("\n", " "), 1000)
+            if not message:  # `mha` alone has printed its help
+                sys.exit(EXIT_USAGE)
+            _fail(f"{message}; see `{_command_path(error)} --help`", EXIT_USAGE)
+        if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+            _fail_to_write(error)
         if os.environ.get("MHA_DEBUG") == "1":
             raise
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason = printable(f"{type(error).__name__}: {error}".splitlines()[0], 500)
         _fail(f"{reason}; this is a fault in mha, MHA_DEBUG=1 shows where", EXIT_FAILURE)
     else:
+        if code == EXIT_INTERRUPTED:  # Typer's answer to Ctrl-C
+            _fail("interrupted", EXIT_INTERRUPTED)
         sys.exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """What goes to a closed stdout or stderr is lost, as in /dev/null; Python alone would fail, or print it to the other one."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (it stays open to the end)
+
+
+def _fail_to_write(error: OSError) -> None:
+    """Nothing more can be written to stdout: end in silence if its reader has left, else say why."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())  # what Python still holds would fail again at its end
+    if error.errno == errno.EPIPE:
+        sys.exit(EXIT_FAILURE)
+    _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
 
 
 def _command_path(error: Exception) -> str:

@@ -25,6 +25,8 @@ def refuse_unknown_format(path: Path) -> None:
         raise MhaError(f"--plot {name}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise MhaError(f"--plot {name}: its folder does not exist", "make it first")
+    if path.is_dir():
+        raise MhaError(f"--plot {name}: is a folder", "give the name of a file")
 
 
 def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mha_cli.cli.options import JsonOption
+from mha_cli.errors import EXIT_USAGE, MhaError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +44,14 @@ def predict(
     an object with all probabilities, the number of tokens, and whether the text was cut.
     """
     if not texts and input_file is None and _nothing_piped():
-        print(context.get_help())
-        raise typer.Exit(2)
+        with redirect_stdout(sys.stderr):  # stdout may be a file that labels were meant for
+            print(context.get_help())
+        raise typer.Exit(EXIT_USAGE)
+    if texts and input_file is not None:
+        raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
 
     from mha_cli.checkpoint import read_checkpoint
     from mha_cli.cli.lines import prediction_line
-    from mha_cli.errors import printable
     from mha_cli.runs import choose_checkpoint
     from mha_cli.runtime.classifier import Classifier
 
@@ -70,7 +74,6 @@ def _nothing_piped() -> bool:
 
 
 def _text_batches(texts: list[str], input_file: Path | None) -> Iterator[list[str]]:
-    from mha_cli.errors import MhaError, printable
     from mha_cli.runtime.lines import line_batches
 
     if texts and texts != ["-"]:

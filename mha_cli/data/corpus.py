@@ -99,10 +99,10 @@ class Corpus:
             raise MhaError(
                 f"{self._where}: every review has the class {printable(only)!r}", "a classifier needs reviews of at least two classes"
             )
-        rare = int(counts.argmin())
-        if counts[rare] < 2:
+        rare, fewest = int(counts.argmin()), int(counts.min())
+        if fewest < 2:
             raise MhaError(
-                f"{self._where}: the class {printable(self.class_names[rare])!r} has {counts[rare]} review{'s' * (counts[rare] != 1)}",
+                f"{self._where}: the class {printable(self.class_names[rare])!r} has {fewest} review{'s' * (fewest != 1)}",
                 "each class needs at least 2, one to train on and one to validate with",
             )
         if not len(self._tokens):

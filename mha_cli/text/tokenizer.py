@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _WORD_OR_MARK = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[^\w\s]")
+# Composing takes quadratic time in the length of a run of combining marks, which are all among these.
+_MARK_RUN = re.compile(r"[^\w\s\x00-\x7f]{32}")
 
 
 def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
@@ -28,7 +30,9 @@ def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
     lowercase = settings.lowercase
 
     def tokenize(text: str) -> list[str]:
-        text = _LINE_BREAK.sub(" ", unicodedata.normalize("NFC", text).replace("’", "'"))
+        if not text.isascii():
+            text = unicodedata.normalize("NFC", _MARK_RUN.sub(r"\g<0> ", text)).replace("’", "'")
+        text = _LINE_BREAK.sub(" ", text)
         return find_all(text.lower() if lowercase else text)
 
     return tokenize

@@ -1,0 +1,69 @@
+"""What several folders of tests share: a range of small configs, and random weights for them."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from mha_cli.config import Config, config_from_dict
+from mha_cli.parameters import parameter_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Before anything imports Keras.
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+VOCABULARY_SIZE = 23
+SEQUENCE_LENGTH = 13
+
+
+class ModelCase(NamedTuple):
+    """A config with all that ``build_classifier`` and ``parameter_table`` want beside it."""
+
+    config: Config
+    vocabulary_size: int
+    num_classes: int
+
+
+def _case(num_classes: int = 2, **model: Any) -> ModelCase:
+    sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17}
+    text = {"vocabulary_size": 29, "sequence_length": SEQUENCE_LENGTH}  # more ids allowed than the vocabulary really has
+    return ModelCase(config_from_dict({"text": text, "model": {**sizes, **model}}, "test"), VOCABULARY_SIZE, num_classes)
+
+
+MODEL_CASES = {
+    "post": _case(),
+    "pre": _case(normalization="pre", num_classes=3),
+    "no-bias-gelu": _case(use_bias=False, activation="gelu"),
+    "sinusoidal-odd-width": _case(positions="sinusoidal", embed_dim=11, key_dim=5),
+    "no-positions": _case(positions="none", num_classes=3),
+    "value-dim": _case(value_dim=5),
+    "key-and-value-dim": _case(key_dim=3, value_dim=5, normalization="pre", use_bias=False, positions="sinusoidal", num_classes=5),
+    "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
+}
+
+
+@pytest.fixture(params=MODEL_CASES.values(), ids=MODEL_CASES.keys())
+def model_case(request: pytest.FixtureRequest) -> ModelCase:
+    """Every kind of model in turn, in small and mostly prime sizes."""
+    case: ModelCase = request.param
+    return case
+
+
+@pytest.fixture
+def random_weights() -> Callable[[Config, int, int], dict[str, np.ndarray]]:
+    """A function from config, vocabulary size and number of classes to random weights by path, biases and norms included."""
+
+    def draw(config: Config, vocabulary_size: int, num_classes: int) -> dict[str, np.ndarray]:
+        return {
+            parameter.path: np.random.default_rng(zlib.crc32(parameter.path.encode())).normal(0.0, 0.4, parameter.shape).astype(np.float32)
+            for parameter in parameter_table(config, vocabulary_size, num_classes)
+        }
+
+    return draw

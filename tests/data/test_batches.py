@@ -1,0 +1,98 @@
+"""Batches of similar length: nothing lost, nothing twice, little padding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, scoring_batches, training_batches
+
+many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))
+
+
+def review_lengths(num_reviews: int) -> npt.NDArray[np.int64]:
+    """Lengths as skewed as those of real reviews, median 180."""
+    return np.random.default_rng(0).lognormal(np.log(180), 0.7, num_reviews).astype(np.int64)
+
+
+def padding_share(batches: list[Rows], lengths: npt.NDArray[np.int64]) -> float:
+    cells = sum(len(rows) * max(1, lengths[rows].max()) for rows in batches)
+    return float(1 - lengths.sum() / cells)
+
+
+@given(many_lengths, st.integers(1, 40), st.integers(0, 100))
+def test_training_batches_hold_every_row_once(lengths: npt.NDArray[np.int64], batch_size: int, seed: int) -> None:
+    batches = training_batches(lengths, batch_size, np.random.default_rng(seed))
+    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
+    # The learning-rate schedule counts on this number of steps.
+    assert len(batches) == math.ceil(len(lengths) / batch_size)
+    assert sum(len(rows) != batch_size for rows in batches) == (len(lengths) % batch_size > 0)
+
+
+def test_training_batches_span_several_pools() -> None:
+    lengths = review_lengths(2 * 7 * POOL_BATCHES + 3)
+    batches = training_batches(lengths, 7, np.random.default_rng(0))
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+    assert sorted(map(len, batches)) == [3] + [7] * (2 * POOL_BATCHES)
+
+
+def test_training_batches_follow_the_generator() -> None:
+    lengths = review_lengths(500)
+    first, again, other = ([rows.tolist() for rows in training_batches(lengths, 8, np.random.default_rng(seed))] for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert sorted(map(sorted, first)) != sorted(map(sorted, other))  # other batches, not only another order of them
+
+
+def test_training_batches_come_in_no_order_of_length() -> None:
+    lengths = review_lengths(3200)
+    longest = [lengths[rows].max() for rows in training_batches(lengths, 32, np.random.default_rng(0))]
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+
+
+@pytest.mark.parametrize("batch_size", [8, 32])
+def test_training_batches_hold_little_padding(batch_size: int) -> None:
+    lengths = review_lengths(5000)
+    rng = np.random.default_rng(0)
+    bucketed = training_batches(lengths, batch_size, rng)
+    order = rng.permutation(len(lengths))
+    random = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+    assert padding_share(bucketed, lengths) < padding_share(random, lengths) / 4
+
+
+@given(many_lengths)
+def test_scoring_batches_hold_every_row_once_the_shortest_first(lengths: npt.NDArray[np.int64]) -> None:
+    order = [row for rows in scoring_batches(lengths) for row in rows]
+    assert sorted(order) == list(range(len(lengths)))
+    assert lengths[order].tolist() == sorted(lengths)
+
+
+@pytest.mark.parametrize("scale", [1, 50])
+def test_scoring_batches_are_as_large_as_the_limit_allows(scale: int) -> None:
+    lengths = review_lengths(2000) * scale
+    batches = list(scoring_batches(lengths))
+    assert len(batches) > 1
+    for rows, following in zip(batches, batches[1:], strict=False):
+        assert len(rows) == 1 or len(rows) * lengths[rows].max() <= SCORING_TOKENS
+        assert (len(rows) + 1) * lengths[following[0]] > SCORING_TOKENS  # one more would not fit
+    assert len(batches[-1]) == 1 or len(batches[-1]) * lengths[batches[-1]].max() <= SCORING_TOKENS
+
+
+def test_a_review_longer_than_the_limit_is_a_batch_of_its_own() -> None:
+    lengths = np.array([SCORING_TOKENS + 1, 3, SCORING_TOKENS * 2])
+    assert [rows.tolist() for rows in scoring_batches(lengths)] == [[1], [0], [2]]
+
+
+def test_empty_reviews_count_as_one_token_each() -> None:
+    assert [len(rows) for rows in scoring_batches(np.zeros(SCORING_TOKENS + 5, dtype=np.int64))] == [SCORING_TOKENS, 5]
+
+
+def test_no_reviews_make_no_batches() -> None:
+    nothing = np.zeros(0, dtype=np.int64)
+    assert list(scoring_batches(nothing)) == []
+    assert training_batches(nothing, 8, np.random.default_rng(0)) == []

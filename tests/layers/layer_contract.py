@@ -1,0 +1,192 @@
+"""What every layer of the model has to honour, checked in one place."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TOLERANCE = 1e-5
+
+
+class MaskProbe(keras.layers.Layer):
+    """Hands its input on and keeps the mask that came with it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.seen: Any = None
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        self.seen = mask
+        return inputs
+
+
+def randomize(layer: keras.Layer, seed: int = 0, scale: float = 0.5) -> None:
+    """Give every weight random values, biases and norms included."""
+    rng = np.random.default_rng(seed)
+    for weight in layer.trainable_variables:
+        weight.assign(rng.normal(0.0, scale, weight.shape))
+
+
+def padding_masks(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Bool (B, L) for each input: the first sequence is whole, every later one is padded to a different length."""
+    return [np.arange(x.shape[1]) < (x.shape[1] - np.arange(len(x))[:, None]) for x in inputs]
+
+
+def check_layer(
+    layer_class: type[keras.Layer],
+    arguments: dict[str, Any],
+    inputs: Sequence[np.ndarray],
+    output_shape: tuple[int, ...],
+    folder: Path,
+    *,
+    keeps_mask: bool,
+    weights_without_gradient: Sequence[str] = (),
+) -> None:
+    """Check the whole contract.
+
+    Args:
+        layer_class: what to check.
+        arguments: a value for every constructor argument, other than its default.
+        inputs: what to call the layer with: float (B, L, D) or token ids (B, L).
+        output_shape: what then comes out.
+        folder: for the saved file.
+        keeps_mask: whether the mask of the first input goes on to the next layer.
+        weights_without_gradient: names of weights on which the output does not depend.
+    """
+    _check_config(layer_class, arguments)
+    _check_save_and_load(layer_class, arguments, inputs, folder)
+    _check_shapes(layer_class, arguments, inputs, output_shape)
+    _check_training_step(layer_class, arguments, inputs, weights_without_gradient)
+    _check_mixed_precision(layer_class, arguments, inputs)
+    _check_mask(layer_class, arguments, inputs, keeps_mask)
+
+
+def _check_config(layer_class: type[keras.Layer], arguments: dict[str, Any]) -> None:
+    parameters = inspect.signature(layer_class.__init__).parameters
+    own = {name: parameter.default for name, parameter in parameters.items() if name not in ("self", "kwargs")}
+    assert set(arguments) == set(own), "give the check a value for every constructor argument"
+    assert all(arguments[name] != default for name, default in own.items()), "a default would hide an argument that get_config forgets"
+    config = layer_class(**arguments, name="checked", dtype="mixed_bfloat16").get_config()
+    assert {name: config[name] for name in arguments} == arguments
+    again = layer_class.from_config(json.loads(json.dumps(config)))
+    assert again.get_config() == config
+    assert again.dtype_policy.name == "mixed_bfloat16"
+    restored = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer_class(**arguments, name="checked")))
+    assert type(restored) is layer_class
+    assert {name: getattr(restored, name) for name in arguments} == arguments
+
+
+def _check_save_and_load(layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], folder: Path) -> None:
+    symbolic = [_symbolic(x) for x in inputs]
+    model = keras.Model(symbolic, layer_class(**arguments, name="checked")(*symbolic))
+    randomize(model)
+    model.save(folder / "model.keras")
+    loaded = keras.models.load_model(folder / "model.keras")
+    assert [weight.path for weight in loaded.weights] == [weight.path for weight in model.weights]
+    np.testing.assert_array_equal(loaded(list(inputs)), model(list(inputs)))
+
+
+def _check_shapes(
+    layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], output_shape: tuple[int, ...]
+) -> None:
+    layer = layer_class(**arguments)
+    eager = layer(*inputs)
+    assert tuple(eager.shape) == output_shape
+    assert layer.compute_output_shape(*(x.shape for x in inputs)) == output_shape
+    fixed = layer(*(keras.KerasTensor(x.shape, dtype=x.dtype.name) for x in inputs))
+    assert tuple(fixed.shape) == output_shape
+    assert fixed.dtype == keras.backend.standardize_dtype(eager.dtype)
+    open_ended = layer(*(_symbolic(x) for x in inputs))
+    assert tuple(open_ended.shape) == (*([None] * (len(output_shape) - 1)), output_shape[-1])
+
+    signature = [tf.TensorSpec([None, None, *x.shape[2:]], x.dtype) for x in inputs]
+    graph = tf.function(layer, input_signature=signature)(*inputs)
+    np.testing.assert_allclose(graph, eager, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def _check_training_step(
+    layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], without_gradient: Sequence[str]
+) -> None:
+    layer = layer_class(**arguments)
+    layer(*inputs)
+    randomize(layer)
+    before = [np.array(weight) for weight in layer.trainable_variables]
+    with tf.GradientTape() as tape:
+        output = layer(*inputs, training=True) if "training" in inspect.signature(layer.call).parameters else layer(*inputs)
+        target = np.random.default_rng(1).normal(size=output.shape)
+        loss = tf.reduce_sum(tf.square(output - target))
+    gradients = tape.gradient(loss, layer.trainable_variables)
+    assert np.isfinite(loss)
+    if not before:
+        return
+    keras.optimizers.SGD(0.01).apply(gradients, layer.trainable_variables)
+    for weight, old, gradient in zip(layer.trainable_variables, before, gradients, strict=True):
+        if weight.name in without_gradient:
+            np.testing.assert_allclose(gradient, 0.0, atol=1e-4)
+            continue
+        assert np.isfinite(weight).all(), weight.path
+        assert np.abs(np.array(weight) - old).max() > 1e-5, f"{weight.path} did not change"
+
+
+def _check_mixed_precision(layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray]) -> None:
+    exact, mixed = layer_class(**arguments), layer_class(**arguments, dtype="mixed_bfloat16")
+    expected, output = exact(*inputs), mixed(*inputs)
+    randomize(exact)
+    randomize(mixed)
+    expected, output = exact(*inputs), mixed(*inputs)
+    assert output.dtype == tf.bfloat16
+    assert all(weight.dtype == "float32" for weight in mixed.trainable_variables)
+    output = np.array(tf.cast(output, "float32"))
+    assert np.isfinite(output).all()
+    np.testing.assert_allclose(output, expected, atol=0.05 * np.abs(expected).max())
+
+
+def _check_mask(layer_class: type[keras.Layer], arguments: dict[str, Any], inputs: Sequence[np.ndarray], keeps_mask: bool) -> None:
+    """The mask arrives by itself, what it leaves out is not seen, and it goes on where it should; eagerly and in a model."""
+    masks = padding_masks(inputs)
+    takes_ids = inputs[0].dtype.kind == "i"
+    layer, probe = layer_class(**arguments), MaskProbe()
+    layer(*inputs)
+    randomize(layer)
+
+    def run(token_ids: Sequence[Any], contents: Sequence[Any]) -> Any:
+        if takes_ids:
+            return probe(layer(*token_ids))
+        # The ids bring nothing but their mask: their embeddings are zero.
+        embeddings = [keras.layers.Embedding(2, x.shape[-1], embeddings_initializer="zeros", mask_zero=True) for x in inputs]
+        masked = [embedding(ids) for embedding, ids in zip(embeddings, token_ids, strict=True)]
+        return probe(layer(*(keras.layers.Add()([zeros, content]) for zeros, content in zip(masked, contents, strict=True))))
+
+    if takes_ids:
+        token_ids = [np.where(mask, x, 0) for x, mask in zip(inputs, masks, strict=True)]
+    else:
+        token_ids = [mask.astype(np.int32) for mask in masks]
+    output = run([tf.constant(ids) for ids in token_ids], [tf.constant(x) for x in inputs])
+    if not keeps_mask:
+        assert probe.seen is None
+    else:
+        np.testing.assert_array_equal(probe.seen, masks[0])
+    symbolic_ids, symbolic_contents = [_symbolic(ids) for ids in token_ids], [_symbolic(x) for x in inputs]
+    model = keras.Model([*symbolic_ids, *([] if takes_ids else symbolic_contents)], run(symbolic_ids, symbolic_contents))
+    in_model = model([*token_ids, *([] if takes_ids else inputs)])
+    assert (probe.seen is not None) == keeps_mask
+    real = masks[0] if keeps_mask else slice(None)
+    np.testing.assert_allclose(np.array(in_model)[real], np.array(output)[real], atol=TOLERANCE, rtol=TOLERANCE)
+    if not takes_ids:
+        disturbed = [np.where(mask[:, :, None], x, np.float32(100.0)) for x, mask in zip(inputs, masks, strict=True)]
+        after = run([tf.constant(ids) for ids in token_ids], [tf.constant(x) for x in disturbed])
+        np.testing.assert_allclose(np.array(after)[real], np.array(output)[real], atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def _symbolic(x: np.ndarray) -> Any:
+    return keras.Input(shape=(None, *x.shape[2:]), dtype=x.dtype.name)

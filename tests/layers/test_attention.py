@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from layer_contract import check_layer, randomize
+
+from mha_cli.layers import MultiHeadAttention, scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Distinct primes, so that no two axes can be mistaken for each other.
+BATCH, QUERIES, KEYS, HEADS, KEY_DIM, VALUE_DIM = 3, 5, 7, 2, 11, 13
+QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH, OUTPUT_DIM = 17, 19, 23, 29
+TORCH_WIDTH = HEADS * KEY_DIM  # PyTorch wants the heads to share the width out
+EXACT = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
+
+
+def random_mask(*shape: int, seed: int = 0) -> np.ndarray:
+    """Bool; every row of the last axis allows at least its first key."""
+    mask = np.random.default_rng((seed, *shape)).random(shape) < 0.5
+    mask[..., 0] = True
+    return mask
+
+
+def prefix_mask(lengths: list[int], size: int) -> np.ndarray:
+    return np.arange(size) < np.array(lengths)[:, None]
+
+
+def built(layer: MultiHeadAttention, *inputs: np.ndarray) -> MultiHeadAttention:
+    layer(*inputs)
+    randomize(layer)
+    return layer
+
+
+def keras_twin(layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray | None = None) -> Any:
+    """Keras's layer with the same weights, which stand in the same order."""
+    theirs = keras.layers.MultiHeadAttention(
+        layer.num_heads, layer.key_dim, value_dim=layer.value_dim, output_shape=layer.output_dim, use_bias=layer.use_bias
+    )
+    theirs.build(query.shape, value.shape, None if key is None else key.shape)
+    theirs.set_weights(layer.get_weights())
+    return theirs
+
+
+def torch_twin(layer: MultiHeadAttention) -> torch.nn.MultiheadAttention:
+    """PyTorch's module with the same weights, for layers with as much width as PyTorch wants."""
+    kernels = [np.array(kernel) for kernel in (layer.query_kernel, layer.key_kernel, layer.value_kernel)]
+    kernels = [kernel.reshape(len(kernel), TORCH_WIDTH).T for kernel in kernels]
+    theirs = torch.nn.MultiheadAttention(
+        TORCH_WIDTH, HEADS, bias=layer.use_bias, kdim=kernels[1].shape[1], vdim=kernels[2].shape[1], batch_first=True
+    )
+    state = {"out_proj.weight": np.array(layer.output_kernel).reshape(TORCH_WIDTH, TORCH_WIDTH).T}
+    if kernels[1].shape == kernels[2].shape == kernels[0].shape:
+        state["in_proj_weight"] = np.concatenate(kernels)
+    else:
+        state |= {f"{name}_proj_weight": kernel for name, kernel in zip("qkv", kernels, strict=True)}
+    if layer.use_bias:
+        biases = (layer.query_bias, layer.key_bias, layer.value_bias)
+        state["in_proj_bias"] = np.concatenate([np.array(bias).ravel() for bias in biases])
+        state["out_proj.bias"] = np.array(layer.output_bias)
+    theirs.load_state_dict({name: torch.tensor(weight) for name, weight in state.items()})
+    return theirs
+
+
+def reference_attention(
+    layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray, allowed_BHLM: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's equations in float64, one einsum each."""
+    w = {weight.name: np.array(weight, dtype=np.float64) for weight in layer.trainable_variables}
+    b = {name: w.get(f"{name}_bias", 0.0) for name in ("query", "key", "value", "output")}
+    q = np.einsum("bld,dhk->blhk", query, w["query_kernel"]) + b["query"]
+    k = np.einsum("bmd,dhk->bmhk", key, w["key_kernel"]) + b["key"]
+    v = np.einsum("bmd,dhv->bmhv", value, w["value_kernel"]) + b["value"]
+    scores = np.einsum("blhk,bmhk->bhlm", q, k) / np.sqrt(layer.key_dim)
+    exponentials = np.exp(scores) * allowed_BHLM
+    sums = exponentials.sum(axis=-1, keepdims=True)
+    weights = np.divide(exponentials, sums, out=np.zeros_like(exponentials), where=sums > 0)
+    mixed = np.einsum("bhlm,bmhv->blhv", weights, v)
+    return np.einsum("blhv,hvo->blo", mixed, w["output_kernel"]) + b["output"], weights
+
+
+def test_honours_the_layer_contract(tmp_path: Path) -> None:
+    check_layer(
+        MultiHeadAttention,
+        {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM, "use_bias": False, "dropout": 0.1},
+        [random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)],
+        (BATCH, QUERIES, OUTPUT_DIM),
+        tmp_path,
+        keeps_mask=True,
+    )
+
+
+def test_a_training_step_changes_every_bias_but_the_keys(tmp_path: Path) -> None:
+    # The key bias adds the same number to all scores of a query, and softmax does not see that.
+    query = random(BATCH, QUERIES, QUERY_WIDTH)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM), query)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(query) * random(*query.shape, seed=1))
+    for weight, gradient in zip(layer.trainable_variables, tape.gradient(loss, layer.trainable_variables), strict=True):
+        largest = np.abs(gradient).max()
+        assert largest < 1e-4 if weight.name == "key_bias" else largest > 1e-2, weight.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "widths"),
+    [
+        ({}, [QUERY_WIDTH]),
+        ({"use_bias": False}, [QUERY_WIDTH]),
+        ({"value_dim": VALUE_DIM}, [QUERY_WIDTH]),
+        ({}, [QUERY_WIDTH, VALUE_WIDTH]),
+        ({"value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}, [QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH]),
+        ({"use_bias": False, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}, [QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH]),
+    ],
+    ids=["self", "self-no-bias", "self-value-dim", "cross", "cross-three-widths", "cross-no-bias"],
+)
+def test_equals_keras_and_the_paper(arguments: dict[str, Any], widths: list[int]) -> None:
+    inputs = [random(BATCH, KEYS if place else QUERIES, width) for place, width in enumerate(widths)]
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, **arguments), *inputs)
+    query, value = inputs[0], inputs[min(1, len(inputs) - 1)]
+    key = inputs[2] if len(inputs) == 3 else None
+
+    output, weights = layer(*inputs, return_attention_scores=True)
+
+    np.testing.assert_array_equal(layer(*inputs), output)
+    np.testing.assert_allclose(np.sum(weights, axis=-1), 1.0, **EXACT)
+    theirs, their_weights = keras_twin(layer, query, value, key)(query, value, key, return_attention_scores=True)
+    np.testing.assert_allclose(output, theirs, **EXACT)
+    np.testing.assert_allclose(weights, their_weights, **EXACT)
+    expected, expected_weights = reference_attention(layer, query, value, value if key is None else key, np.array(1.0))
+    np.testing.assert_allclose(output, expected, **EXACT)
+    np.testing.assert_allclose(weights, expected_weights, **EXACT)
+
+
+MASKS = {
+    "value": {"value_mask": prefix_mask([7, 4, 1], KEYS)},
+    "key": {"key_mask": prefix_mask([7, 4, 1], KEYS)},
+    "value-and-key": {"value_mask": prefix_mask([7, 4, 2], KEYS), "key_mask": prefix_mask([6, 5, 2], KEYS)},
+    "rank-3": {"attention_mask": random_mask(BATCH, QUERIES, KEYS)},
+    "rank-4": {"attention_mask": random_mask(BATCH, HEADS, QUERIES, KEYS)},
+    "rank-4-all-heads": {"attention_mask": random_mask(BATCH, 1, QUERIES, KEYS)},
+    "one-for-the-batch": {"attention_mask": random_mask(1, QUERIES, KEYS)},
+    "attention-and-value": {"attention_mask": random_mask(BATCH, QUERIES, KEYS), "value_mask": prefix_mask([7, 4, 1], KEYS)},
+    "integers": {"attention_mask": random_mask(BATCH, QUERIES, KEYS).astype(np.int32)},
+    "a-query-that-looks-nowhere": {"attention_mask": random_mask(BATCH, QUERIES, KEYS) & (np.arange(QUERIES) != 2)[:, None]},
+    "nothing-to-look-at": {"value_mask": prefix_mask([7, 0, 1], KEYS)},
+}
+
+
+@pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS.keys())
+def test_masks_equal_keras_and_the_paper(masks: dict[str, np.ndarray]) -> None:
+    query, value = random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM), query, value)
+    allowed = np.ones((BATCH, HEADS, QUERIES, KEYS), dtype=bool)
+    for name, mask in masks.items():
+        if name == "attention_mask":
+            allowed &= (mask if mask.ndim == 4 else mask[:, None]).astype(bool)
+        else:
+            allowed &= mask[:, None, None, :]
+
+    output, weights = layer(query, value, **masks, return_attention_scores=True)
+
+    expected, expected_weights = reference_attention(layer, query, value, value, allowed)
+    np.testing.assert_allclose(output, expected, **EXACT)
+    np.testing.assert_allclose(weights, expected_weights, **EXACT)
+    assert (np.array(weights)[~allowed] == 0).all()
+    # Keras lets a query that may look nowhere look everywhere.
+    looks_BHL = allowed.any(axis=-1)
+    looks_BL = looks_BHL.all(axis=1)
+    twin = keras_twin(layer, query, value)
+    np.testing.assert_allclose(np.array(output)[looks_BL], np.array(twin(query, value, **masks))[looks_BL], **EXACT)
+    theirs, their_weights = twin(query, value, **masks, return_attention_scores=True)
+    np.testing.assert_allclose(np.array(output)[looks_BL], np.array(theirs)[looks_BL], **EXACT)
+    np.testing.assert_allclose(np.array(weights)[looks_BHL], np.array(their_weights)[looks_BHL], **EXACT)
+
+
+def test_masks_of_embeddings_arrive_by_themselves_in_cross_attention() -> None:
+    query_ids = prefix_mask([5, 3, 1], QUERIES).astype(np.int32) * 2
+    value_ids = prefix_mask([2, 7, 4], KEYS).astype(np.int32) * 3
+    query_ids[0, 1], value_ids[1, 2] = 0, 0  # padding may stand anywhere
+    embed_query = keras.layers.Embedding(4, QUERY_WIDTH, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(1.0, 1.0))
+    embed_value = keras.layers.Embedding(4, VALUE_WIDTH, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(1.0, 1.0))
+    query, value = np.array(embed_query(query_ids)), np.array(embed_value(value_ids))
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM), query, value)
+
+    output, weights = layer(embed_query(query_ids), embed_value(value_ids), return_attention_scores=True)
+
+    real = query_ids != 0
+    expected, expected_weights = reference_attention(
+        layer, query, value, value, real[:, None, :, None] & (value_ids != 0)[:, None, None, :]
+    )
+    np.testing.assert_allclose(output, expected, **EXACT)
+    np.testing.assert_allclose(weights, expected_weights, **EXACT)
+    theirs = keras_twin(layer, query, value)(embed_query(query_ids), embed_value(value_ids))
+    np.testing.assert_allclose(np.array(output)[real], np.array(theirs)[real], **EXACT)
+    given = layer(query, value, query_mask=real, value_mask=value_ids != 0)
+    np.testing.assert_allclose(given, output, **EXACT)
+
+
+@pytest.mark.parametrize("with_attention_mask", [False, True])
+def test_masks_of_embeddings_arrive_by_themselves_in_self_attention(with_attention_mask: bool) -> None:
+    token_ids = prefix_mask([5, 3, 1], QUERIES).astype(np.int32) * 2
+    embed = keras.layers.Embedding(3, QUERY_WIDTH, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(1.0, 1.0))
+    query, real = np.array(embed(token_ids)) + random(1, QUERIES, QUERY_WIDTH), token_ids != 0
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM), query)
+    twin = keras_twin(layer, query, query)
+    attention_mask = random_mask(BATCH, QUERIES, QUERIES) if with_attention_mask else None
+
+    ours_in_a_model, theirs_in_a_model = (keras.Input((None,), dtype="int32") for _ in range(2))
+    places = random(1, QUERIES, QUERY_WIDTH)
+    mask = {} if attention_mask is None else {"attention_mask": attention_mask}
+    masked = keras.layers.Add()([embed(token_ids), np.repeat(places, BATCH, axis=0)])
+    symbolic = embed(ours_in_a_model)
+    ours = layer(masked, **mask)
+    theirs = twin(masked, masked, **mask)
+    np.testing.assert_allclose(np.array(ours)[real], np.array(theirs)[real], **EXACT)
+    np.testing.assert_allclose(layer(query, mask=real, **mask), ours, **EXACT)
+    np.testing.assert_allclose(layer(query, query_mask=real, **mask), ours, **EXACT)
+    np.testing.assert_allclose(layer(query, query, query_mask=real, value_mask=real, **mask), ours, **EXACT)
+    allowed = real[:, None, :, None] & real[:, None, None, :] & (True if attention_mask is None else attention_mask[:, None])
+    np.testing.assert_allclose(ours, reference_attention(layer, query, query, query, allowed)[0], **EXACT)
+    if not with_attention_mask:
+        ours_model = keras.Model(ours_in_a_model, layer(symbolic))
+        their_symbolic = embed(theirs_in_a_model)
+        their_model = keras.Model(theirs_in_a_model, twin(their_symbolic, their_symbolic))
+        np.testing.assert_allclose(np.array(ours_model(token_ids))[real], np.array(their_model(token_ids))[real], **EXACT)
+
+
+def test_attention_scores_come_out_of_a_model_too() -> None:
+    query, value = random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, output_dim=OUTPUT_DIM), query, value)
+    symbolic_query, symbolic_value = keras.Input((None, QUERY_WIDTH)), keras.Input((None, VALUE_WIDTH))
+    output, weights = layer(symbolic_query, symbolic_value, return_attention_scores=True)
+    assert tuple(output.shape) == (None, None, OUTPUT_DIM)
+    assert tuple(weights.shape) == (None, HEADS, None, None)
+    model = keras.Model([symbolic_query, symbolic_value], [output, weights])
+    for ours, expected in zip(model([query, value]), layer(query, value, return_attention_scores=True), strict=True):
+        np.testing.assert_allclose(ours, expected, **EXACT)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("cross", [True, False])
+def test_equals_torch(cross: bool, use_bias: bool) -> None:
+    query = random(BATCH, QUERIES, TORCH_WIDTH)
+    value, key = (random(BATCH, KEYS, VALUE_WIDTH), random(BATCH, KEYS, KEY_WIDTH)) if cross else (query, query)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, use_bias=use_bias), query, value, key)
+    twin = torch_twin(layer)
+    num_keys = key.shape[1]
+    real_BM = prefix_mask([num_keys, 3, 1], num_keys)
+    allowed_BHLM = random_mask(BATCH, HEADS, QUERIES, num_keys)
+    allowed_LM = random_mask(QUERIES, num_keys)
+    padding = {"value_mask": real_BM}
+    cases: list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = [
+        ({}, {}),
+        (padding, {"key_padding_mask": ~real_BM}),
+        ({"attention_mask": allowed_LM[None]}, {"attn_mask": ~allowed_LM}),
+        ({"attention_mask": allowed_BHLM}, {"attn_mask": ~allowed_BHLM.reshape(-1, QUERIES, num_keys)}),
+        ({**padding, "attention_mask": allowed_LM[None]}, {"key_padding_mask": ~real_BM, "attn_mask": ~allowed_LM}),
+    ]
+    for our_masks, their_masks in cases:
+        output, weights = layer(query, value, key, **our_masks, return_attention_scores=True)
+        for average in (False, True):
+            theirs, their_weights = twin(
+                *map(torch.tensor, (query, key, value)),
+                **{name: torch.tensor(mask) for name, mask in their_masks.items()},
+                average_attn_weights=average,
+            )
+            np.testing.assert_allclose(output, theirs.detach(), **EXACT)
+            np.testing.assert_allclose(np.mean(weights, axis=1) if average else weights, their_weights.detach(), **EXACT)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_function_equals_torch(masked: bool) -> None:
+    q = random(BATCH, HEADS, QUERIES, KEY_DIM)
+    k = random(BATCH, HEADS, KEYS, KEY_DIM)
+    v = random(BATCH, HEADS, KEYS, VALUE_DIM)
+    mask = random_mask(BATCH, 1, QUERIES, KEYS) if masked else None
+    mixed, weights = scaled_dot_product_attention(*map(tf.constant, (q, k, v)), mask)
+    their_mask = None if mask is None else torch.tensor(mask)
+    theirs = torch.nn.functional.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)), attn_mask=their_mask)
+    np.testing.assert_allclose(mixed, theirs, **EXACT)
+    np.testing.assert_allclose(np.sum(weights, axis=-1), 1.0, **EXACT)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cross", [True, False])
+def test_gradients_equal_torch(cross: bool, masked: bool) -> None:
+    query = random(BATCH, QUERIES, TORCH_WIDTH)
+    value, key = (random(BATCH, KEYS, VALUE_WIDTH), random(BATCH, KEYS, KEY_WIDTH)) if cross else (query, query)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM), query, value, key)
+    twin = torch_twin(layer)
+    upstream = random(BATCH, QUERIES, TORCH_WIDTH, seed=1)
+    real = prefix_mask([key.shape[1], 3, 1], key.shape[1])
+
+    ours = [tf.constant(x) for x in (query, value, key)]
+    with tf.GradientTape() as tape:
+        tape.watch(ours)
+        loss = tf.reduce_sum(layer(*ours, value_mask=real if masked else None) * upstream)
+    weights = {weight.name: weight.value for weight in layer.trainable_variables}
+    input_gradients, gradients = tape.gradient(loss, (ours, weights))
+
+    theirs = [torch.tensor(x, requires_grad=True) for x in (query, key, value)]
+    output, _ = twin(*theirs, key_padding_mask=torch.tensor(~real) if masked else None)
+    (output * torch.tensor(upstream)).sum().backward()
+
+    close = {"atol": 1e-4, "rtol": 1e-4}
+    for gradient, place in zip(input_gradients, (0, 2, 1), strict=True):
+        np.testing.assert_allclose(gradient, theirs[place].grad, **close)
+    if cross:
+        kernels = [weight.grad for weight in (twin.q_proj_weight, twin.k_proj_weight, twin.v_proj_weight)]
+    else:
+        kernels = list(twin.in_proj_weight.grad.chunk(3))
+    for name, kernel, bias in zip(("query", "key", "value"), kernels, twin.in_proj_bias.grad.chunk(3), strict=True):
+        np.testing.assert_allclose(np.array(gradients[f"{name}_kernel"]).reshape(-1, TORCH_WIDTH).T, kernel, **close)
+        np.testing.assert_allclose(np.array(gradients[f"{name}_bias"]).ravel(), bias, **close)
+    np.testing.assert_allclose(np.array(gradients["output_kernel"]).reshape(TORCH_WIDTH, TORCH_WIDTH).T, twin.out_proj.weight.grad, **close)
+    np.testing.assert_allclose(gradients["output_bias"], twin.out_proj.bias.grad, **close)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rows_that_look_nowhere_are_zero_with_finite_gradients(dtype: str) -> None:
+    q = tf.cast(random(BATCH, HEADS, QUERIES, KEY_DIM) * 30, dtype)
+    k = tf.cast(random(BATCH, HEADS, KEYS, KEY_DIM) * 30, dtype)
+    v = tf.cast(random(BATCH, HEADS, KEYS, VALUE_DIM), dtype)
+    mask = random_mask(BATCH, 1, QUERIES, KEYS)
+    mask[1], mask[2, :, 3] = False, False
+    with tf.GradientTape() as tape:
+        tape.watch([q, k, v])
+        mixed, weights = scaled_dot_product_attention(q, k, v, mask)
+        loss = tf.reduce_sum(tf.square(mixed)) + tf.reduce_sum(tf.square(weights))
+    assert mixed.dtype == weights.dtype == v.dtype
+    for result in (mixed, weights):
+        result = tf.cast(result, "float32").numpy()
+        assert np.isfinite(result).all()
+        assert (result[1] == 0).all()
+        assert (result[2, :, 3] == 0).all()
+        assert (result[0] != 0).any(axis=-1).all()
+    gradients = [tf.cast(gradient, "float32").numpy() for gradient in tape.gradient(loss, [q, k, v])]
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    assert all((gradient[1] == 0).all() for gradient in gradients)
+    assert (gradients[0][2, :, 3] == 0).all()
+    assert all((gradient[0] != 0).any() for gradient in gradients)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_a_layer_with_nothing_to_look_at_gives_the_output_bias_with_finite_gradients(use_bias: bool, dtype: str) -> None:
+    query = random(BATCH, QUERIES, QUERY_WIDTH)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, use_bias=use_bias, dtype=dtype), query)
+    real = prefix_mask([5, 0, 2], QUERIES)
+    with tf.GradientTape() as tape:
+        output, weights = layer(query, query_mask=real, return_attention_scores=True)
+        loss = tf.reduce_sum(tf.square(tf.cast(output, "float32")))
+    nothing = tf.cast(layer.output_bias.value, output.dtype) if use_bias else tf.zeros(QUERY_WIDTH, output.dtype)
+    for row in (output[1], output[2, 2:]):
+        np.testing.assert_array_equal(tf.cast(row, "float32"), tf.broadcast_to(tf.cast(nothing, "float32"), row.shape))
+    assert (tf.cast(weights[1], "float32").numpy() == 0).all()
+    assert (tf.cast(weights[2, :, 2:], "float32").numpy() == 0).all()
+    for gradient in tape.gradient(loss, layer.trainable_variables):
+        assert np.isfinite(gradient).all()
+
+
+def test_a_masked_key_has_no_weight_however_high_its_score() -> None:
+    q, k = np.full((1, 1, 1, 1), 1e3, np.float32), np.array([1e3, 1.0, -1e3], np.float32).reshape(1, 1, 3, 1)
+    _, weights = scaled_dot_product_attention(tf.constant(q), tf.constant(k), tf.constant(k), np.array([False, True, False]))
+    np.testing.assert_array_equal(np.ravel(weights), [0.0, 1.0, 0.0])
+
+
+def test_dropout_is_active_only_in_training() -> None:
+    query = random(BATCH, QUERIES, QUERY_WIDTH)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5), query)
+    plain = built(MultiHeadAttention(HEADS, KEY_DIM), query)
+    np.testing.assert_array_equal(layer(query), plain(query))
+    np.testing.assert_array_equal(layer(query, training=False), plain(query))
+    output, weights = layer(query, training=True, return_attention_scores=True)
+    assert np.abs(output - plain(query)).max() > 0.1
+    assert np.abs(output - layer(query, training=True)).max() > 0.1
+    np.testing.assert_array_equal(weights, plain(query, return_attention_scores=True)[1])  # as they were before dropout
+    np.testing.assert_array_equal(plain(query, training=True), plain(query))
+
+
+def test_dropout_zeroes_single_weights_and_doubles_the_rest() -> None:
+    ones = np.ones((50, QUERIES, 1), np.float32)
+    layer = MultiHeadAttention(num_heads=1, key_dim=1, use_bias=False, dropout=0.5)
+    layer(ones)
+    for kernel, value in zip(layer.trainable_variables, (0.0, 0.0, 1.0, 1.0), strict=True):
+        kernel.assign(tf.fill(kernel.shape, value))
+    # Every weight is 1 / QUERIES, and every value 1: the output counts the weights that are left.
+    num_left = np.array(layer(ones, training=True)) * QUERIES / 2
+    np.testing.assert_allclose(num_left, np.round(num_left), atol=1e-4)
+    assert len(np.unique(np.round(num_left))) > 3
+    assert 0.4 < num_left.mean() / QUERIES < 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_heads": 0, "key_dim": 3}, "num_heads is 0; it must be at least 1"),
+        ({"num_heads": 2, "key_dim": -3}, "key_dim is -3; it must be at least 1"),
+        ({"num_heads": 2, "key_dim": 3, "value_dim": 0}, "value_dim is 0; it must be at least 1"),
+        ({"num_heads": 2, "key_dim": 3, "output_dim": 0}, "output_dim is 0; it must be at least 1"),
+    ],
+)
+def test_impossible_sizes_are_refused(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        MultiHeadAttention(**arguments)

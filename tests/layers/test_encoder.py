@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from layer_contract import check_layer, randomize
+
+from mha_cli.layers import TransformerEncoder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BATCH, LENGTH, HEADS, KEY_DIM, VALUE_DIM, HIDDEN = 3, 7, 2, 5, 13, 17
+WIDTH = HEADS * KEY_DIM
+EXACT = {"atol": 1e-5, "rtol": 1e-5}
+INPUTS = np.random.default_rng(0).normal(size=(BATCH, LENGTH, WIDTH)).astype(np.float32)
+REAL = np.arange(LENGTH) < np.array([7, 4, 1])[:, None]
+
+
+def built(**arguments: Any) -> TransformerEncoder:
+    layer = TransformerEncoder(embed_dim=WIDTH, feed_forward_dim=HIDDEN, num_heads=HEADS, **arguments)
+    layer(INPUTS)
+    randomize(layer)
+    return layer
+
+
+def torch_twin(layer: TransformerEncoder) -> torch.nn.TransformerEncoderLayer:
+    """PyTorch's module with the same weights, in training mode: there it takes no short cut."""
+    theirs = torch.nn.TransformerEncoderLayer(
+        WIDTH,
+        HEADS,
+        HIDDEN,
+        dropout=0.0,
+        activation=layer.activation,
+        layer_norm_eps=1e-3,
+        batch_first=True,
+        norm_first=layer.normalization == "pre",
+    )
+    attention = layer.attention
+    kernels = [
+        np.array(kernel).reshape(WIDTH, WIDTH).T for kernel in (attention.query_kernel, attention.key_kernel, attention.value_kernel)
+    ]
+    biases = [np.array(bias).ravel() for bias in (attention.query_bias, attention.key_bias, attention.value_bias)]
+    state = {
+        "self_attn.in_proj_weight": np.concatenate(kernels),
+        "self_attn.in_proj_bias": np.concatenate(biases),
+        "self_attn.out_proj.weight": np.array(attention.output_kernel).reshape(WIDTH, WIDTH).T,
+        "self_attn.out_proj.bias": attention.output_bias,
+        "linear1.weight": np.array(layer.feed_forward_in.kernel).T,
+        "linear1.bias": layer.feed_forward_in.bias,
+        "linear2.weight": np.array(layer.feed_forward_out.kernel).T,
+        "linear2.bias": layer.feed_forward_out.bias,
+        "norm1.weight": layer.attention_norm.gamma,
+        "norm1.bias": layer.attention_norm.beta,
+        "norm2.weight": layer.feed_forward_norm.gamma,
+        "norm2.bias": layer.feed_forward_norm.beta,
+    }
+    theirs.load_state_dict({name: torch.tensor(np.array(weight)) for name, weight in state.items()})
+    return theirs.train()
+
+
+@pytest.mark.parametrize("normalization", ["pre", "post"])
+def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
+    arguments = {
+        "embed_dim": 11,
+        "feed_forward_dim": HIDDEN,
+        "num_heads": HEADS,
+        "key_dim": KEY_DIM,
+        "value_dim": VALUE_DIM,
+        "activation": "gelu",
+        "normalization": normalization,
+        "use_bias": False,
+        "attention_dropout": 0.1,
+        "dropout": 0.2,
+    }
+    inputs = [np.random.default_rng(0).normal(size=(BATCH, LENGTH, 11)).astype(np.float32)]
+    check_layer(TransformerEncoder, arguments, inputs, (BATCH, LENGTH, 11), tmp_path, keeps_mask=True)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_equals_torch(normalization: str, activation: str, masked: bool) -> None:
+    layer = built(normalization=normalization, activation=activation)
+    twin = torch_twin(layer)
+    ours = np.array(layer(INPUTS, mask=REAL if masked else None))
+    theirs = twin(torch.tensor(INPUTS), src_key_padding_mask=torch.tensor(~REAL) if masked else None).detach().numpy()
+    rows = REAL if masked else np.ones_like(REAL)
+    np.testing.assert_allclose(ours[rows], theirs[rows], **EXACT)
+
+
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_gradients_equal_torch(normalization: str) -> None:
+    layer = built(normalization=normalization, activation="gelu")
+    twin = torch_twin(layer)
+    upstream = np.random.default_rng(1).normal(size=INPUTS.shape).astype(np.float32) * REAL[:, :, None]
+    ours = tf.constant(INPUTS)
+    with tf.GradientTape() as tape:
+        tape.watch(ours)
+        loss = tf.reduce_sum(layer(ours, mask=REAL) * upstream)
+    variables = [
+        layer.attention_norm.gamma,
+        layer.attention_norm.beta,
+        layer.feed_forward_in.kernel,
+        layer.feed_forward_out.kernel,
+        layer.feed_forward_out.bias,
+        layer.feed_forward_norm.gamma,
+        layer.attention.output_bias,
+    ]
+    gradient, gradients = tape.gradient(loss, (ours, [variable.value for variable in variables]))
+
+    theirs = torch.tensor(INPUTS, requires_grad=True)
+    (twin(theirs, src_key_padding_mask=torch.tensor(~REAL)) * torch.tensor(upstream)).sum().backward()
+    expected = [
+        twin.norm1.weight.grad,
+        twin.norm1.bias.grad,
+        twin.linear1.weight.grad.T,
+        twin.linear2.weight.grad.T,
+        twin.linear2.bias.grad,
+        twin.norm2.weight.grad,
+        twin.self_attn.out_proj.bias.grad,
+    ]
+    np.testing.assert_allclose(gradient, theirs.grad, atol=1e-4, rtol=1e-4)
+    for variable, value, reference in zip(variables, gradients, expected, strict=True):
+        np.testing.assert_allclose(value, reference, atol=1e-4, rtol=1e-4, err_msg=variable.path)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_free_head_widths_equal_a_block_of_keras_layers(normalization: str, use_bias: bool) -> None:
+    layer = built(key_dim=3, value_dim=VALUE_DIM, normalization=normalization, use_bias=use_bias)
+    attention = keras.layers.MultiHeadAttention(HEADS, 3, value_dim=VALUE_DIM, use_bias=use_bias)
+    norms = [keras.layers.LayerNormalization() for _ in range(2)]
+    hidden, out = keras.layers.Dense(HIDDEN, activation="relu"), keras.layers.Dense(WIDTH)
+    attention.build(INPUTS.shape, INPUTS.shape)
+    out.build((BATCH, LENGTH, HIDDEN))
+    for theirs, ours in (
+        (attention, layer.attention),
+        (norms[0], layer.attention_norm),
+        (hidden, layer.feed_forward_in),
+        (out, layer.feed_forward_out),
+        (norms[1], layer.feed_forward_norm),
+    ):
+        if not theirs.built:
+            theirs.build(INPUTS.shape)
+        theirs.set_weights(ours.get_weights())
+
+    def attend(x: Any) -> Any:
+        return attention(x, x, value_mask=REAL)
+
+    if normalization == "post":
+        attended = norms[0](INPUTS + attend(INPUTS))
+        expected = norms[1](attended + out(hidden(attended)))
+    else:
+        attended = INPUTS + attend(norms[0](INPUTS))
+        expected = attended + out(hidden(norms[1](attended)))
+    np.testing.assert_allclose(np.array(layer(INPUTS, mask=REAL))[REAL], np.array(expected)[REAL], **EXACT)
+
+
+@pytest.mark.parametrize("which", ["attention_dropout", "dropout"])
+def test_dropout_is_active_only_in_training(which: str) -> None:
+    layer, plain = built(**{which: 0.5}), built()
+    np.testing.assert_array_equal(layer(INPUTS), plain(INPUTS))
+    np.testing.assert_array_equal(layer(INPUTS, training=False), plain(INPUTS))
+    np.testing.assert_array_equal(plain(INPUTS, training=True), plain(INPUTS))
+    assert np.abs(np.array(layer(INPUTS, training=True)) - np.array(plain(INPUTS))).max() > 0.01
+
+
+def test_dropout_takes_whole_units_out_of_both_sub_layers() -> None:
+    # So much is dropped that next to nothing is added to the residual sums.
+    layer = built(normalization="pre", dropout=1 - 1e-7)
+    np.testing.assert_array_equal(layer(INPUTS, training=True), INPUTS)
+
+
+def test_an_empty_review_is_finite() -> None:
+    real = REAL & (np.arange(BATCH) != 1)[:, None]
+    layer = built()
+    with tf.GradientTape() as tape:
+        output = layer(INPUTS, mask=real)
+        loss = tf.reduce_sum(tf.square(output))
+    assert np.isfinite(output).all()
+    assert all(np.isfinite(gradient).all() for gradient in tape.gradient(loss, layer.trainable_variables))
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="^normalization is 'sandwich'; choose from post, pre$"):
+        TransformerEncoder(10, HIDDEN, 2, normalization="sandwich")
+    with pytest.raises(ValueError, match="^num_heads 3 does not divide embed_dim 10; change one, or give key_dim$"):
+        TransformerEncoder(10, HIDDEN, 3)
+    assert TransformerEncoder(10, HIDDEN, 3, key_dim=7).attention.key_dim == 7
+    with pytest.raises(ValueError, match="the input is 11 wide; embed_dim is 10"):
+        TransformerEncoder(10, HIDDEN, 2)(np.zeros((2, 3, 11), np.float32))

@@ -1,0 +1,152 @@
+"""Text to words: what a token is, and that no text is too strange or too long."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mha_cli.config import TextConfig
+from mha_cli.text import encoder
+from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.tokenizer import make_tokenizer
+from mha_cli.text.vocabulary import Vocabulary
+
+SETTINGS = [TextConfig(lowercase=lowercase, punctuation=punctuation) for lowercase in (True, False) for punctuation in (True, False)]
+
+any_text = st.text(st.characters(), max_size=30) | st.text("aB'’_<br/> \t\n\u0301é.9\ud800", max_size=30)  # with lone surrogates
+any_settings = st.sampled_from(SETTINGS)
+
+
+def tokens(text: str, *, lowercase: bool = True, punctuation: bool = True) -> list[str]:
+    return make_tokenizer(TextConfig(lowercase=lowercase, punctuation=punctuation))(text)
+
+
+# What a token is
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \t\r\n\u00a0\u2028\u3000", []),
+        ("The plot was dull.", ["the", "plot", "was", "dull", "."]),
+        ("Good?! No...", ["good", "?", "!", "no", ".", ".", "."]),
+        ("10/10, 3.5 stars", ["10", "/", "10", ",", "3", ".", "5", "stars"]),
+        ("well-made", ["well", "-", "made"]),
+    ],
+)
+def test_words_and_marks(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+def test_without_punctuation_only_words_are_left() -> None:
+    assert tokens("Good?! Don't -- see 'it'...", punctuation=False) == ["good", "don't", "see", "it"]
+
+
+def test_without_lowercase_the_case_stays() -> None:
+    assert tokens("A GREAT Film", lowercase=False) == ["A", "GREAT", "Film"]
+
+
+@pytest.mark.parametrize("line_break", ["<br>", "<br/>", "<br />", "<BR />", "<Br\t\n>", "<br /><br />"])
+def test_html_line_breaks_separate_words(line_break: str) -> None:
+    assert tokens(f"dull{line_break}long", lowercase=False) == ["dull", "long"]
+
+
+@pytest.mark.parametrize("text", ["<b>", "<bread>", "< br>", "<br / >"])
+def test_other_markup_is_text(text: str) -> None:
+    assert tokens(text)[0] == "<"
+
+
+def test_inner_apostrophes_belong_to_the_word_and_outer_ones_do_not() -> None:
+    assert tokens("don't rock'n'roll 'twas actors' ''") == ["don't", "rock'n'roll", "'", "twas", "actors", "'", "'", "'"]
+    assert tokens("it''s") == ["it", "'", "'", "s"]
+
+
+def test_a_typographic_apostrophe_counts_as_a_plain_one() -> None:
+    assert tokens("don’t") == tokens("don't") == ["don't"]
+    assert tokens("‘good’") == ["‘", "good", "'"]
+
+
+def test_underscores_separate_words() -> None:
+    assert tokens("_so_ very__good _") == ["so", "very", "good"]
+
+
+def test_composed_and_decomposed_letters_are_the_same_word() -> None:
+    decomposed = unicodedata.normalize("NFD", "Café naïve Ångström")
+    assert decomposed != "Café naïve Ångström"
+    assert tokens(decomposed) == tokens("Café naïve Ångström") == ["café", "naïve", "ångström"]
+
+
+def test_other_scripts_and_emoji() -> None:
+    assert tokens("ΣΊΣΥΦΟΣ Привет") == ["σίσυφος", "привет"]
+    assert tokens("日本語です。面白い") == ["日本語です", "。", "面白い"]
+    assert tokens("great👍👍 ❤") == ["great", "👍", "👍", "❤"]
+
+
+@given(any_text, any_settings)
+def test_every_token_is_a_word_or_one_mark(text: str, settings: TextConfig) -> None:
+    for token in make_tokenizer(settings)(text):
+        assert token
+        assert not any(char.isspace() for char in token)
+        assert "_" not in token
+        is_word = all(char.isalnum() or char == "'" for char in token) and token[0] != "'" and token[-1] != "'"
+        assert is_word or (settings.punctuation and len(token) == 1)
+
+
+@given(any_text, any_settings)
+def test_tokens_split_again_into_themselves(text: str, settings: TextConfig) -> None:
+    tokenize = make_tokenizer(settings.model_copy(update={"lowercase": False}))
+    assert [again for token in tokenize(text) for again in tokenize(token)] == tokenize(text)
+
+
+@given(any_text)
+def test_no_letter_or_digit_is_lost(text: str) -> None:
+    text = unicodedata.normalize("NFC", text.replace("<", " "))
+    kept = "".join(tokens(text, lowercase=False, punctuation=False)).replace("'", "")
+    assert kept == "".join(char for char in text if char.isalnum())
+
+
+@given(any_text, any_text)
+def test_what_stands_on_one_line_does_not_touch_the_next(left: str, right: str) -> None:
+    assert tokens(f"{left}\n.\n{right}", lowercase=False) == [*tokens(left, lowercase=False), ".", *tokens(right, lowercase=False)]
+
+
+# Long texts: each of these would take minutes or forever, were the time not linear in the length.
+
+
+@pytest.mark.parametrize(
+    ("text", "num_tokens"),
+    [
+        pytest.param("<br" * 100_000 + " " * 100_000, 200_000, id="line breaks that never end"),
+        pytest.param(("<br" + " " * 1000) * 300, 600, id="line breaks with much space"),
+        pytest.param("<br" + " " * 300_000, 2, id="a line break with very much space"),
+        pytest.param("a'" * 300_000, 2, id="one word of apostrophes"),
+        pytest.param("a" * 1_000_000, 1, id="one long word"),
+        pytest.param("'" * 300_000, 300_000, id="only apostrophes"),
+        pytest.param("_" * 1_000_000, 0, id="only underscores"),
+        pytest.param("a" + "\u0301" * 150_000 + "\u0316" * 150_000, 300_000, id="one letter with many accents, in the wrong order"),
+        pytest.param("Σ" + "'" * 300_000 + "Σ", 300_002, id="a final sigma with its surroundings"),
+    ],
+)
+def test_adversarial_texts_finish(text: str, num_tokens: int) -> None:
+    assert len(tokens(text)) == num_tokens
+
+
+def test_long_runs_of_marks_keep_every_mark() -> None:
+    run = "👍" * 31 + "…" * 34
+    assert tokens(f"a{run}b") == ["a", *run, "b"]
+
+
+# One tokenizer
+
+
+def test_training_and_prediction_split_alike() -> None:
+    from mha_cli.data import corpus
+    from mha_cli.runtime import classifier
+
+    assert corpus.make_tokenizer is encoder.make_tokenizer is make_tokenizer
+    assert corpus.TextEncoder is classifier.TextEncoder is TextEncoder
+    assert TextEncoder(TextConfig(), Vocabulary([])).tokenize("A<br>b") == ["a", "b"]
