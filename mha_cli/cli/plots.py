@@ -18,7 +18,7 @@ def refuse_unknown_format(path: Path) -> None:
     """Refuse a file name that no plot can be written to, before any work is done.
 
     Raises:
-        MhaError: the extension is none of ``FORMATS``, or the folder does not exist.
+        MhaError: the extension is none of ``FORMATS``, the folder does not exist, or it is itself a folder.
     """
     name = printable(str(path), 200)
     if path.suffix.lower() not in FORMATS:

@@ -208,31 +208,28 @@ def test_masks_of_embeddings_arrive_by_themselves_in_cross_attention() -> None:
 
 @pytest.mark.parametrize("with_attention_mask", [False, True])
 def test_masks_of_embeddings_arrive_by_themselves_in_self_attention(with_attention_mask: bool) -> None:
-    token_ids = prefix_mask([5, 3, 1], QUERIES).astype(np.int32) * 2
-    embed = keras.layers.Embedding(3, QUERY_WIDTH, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(1.0, 1.0))
-    query, real = np.array(embed(token_ids)) + random(1, QUERIES, QUERY_WIDTH), token_ids != 0
+    real = prefix_mask([5, 3, 1], QUERIES)
+    token_ids = np.where(real, np.arange(1, QUERIES + 1), 0).astype(np.int32)
+    embed = keras.layers.Embedding(
+        QUERIES + 1, QUERY_WIDTH, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(1.0, 1.0)
+    )
+    query = np.array(embed(token_ids))
     layer = built(MultiHeadAttention(HEADS, KEY_DIM), query)
     twin = keras_twin(layer, query, query)
-    attention_mask = random_mask(BATCH, QUERIES, QUERIES) if with_attention_mask else None
+    allowed = random_mask(BATCH, QUERIES, QUERIES)
+    mask = {"attention_mask": allowed} if with_attention_mask else {}
 
-    ours_in_a_model, theirs_in_a_model = (keras.Input((None,), dtype="int32") for _ in range(2))
-    places = random(1, QUERIES, QUERY_WIDTH)
-    mask = {} if attention_mask is None else {"attention_mask": attention_mask}
-    masked = keras.layers.Add()([embed(token_ids), np.repeat(places, BATCH, axis=0)])
-    symbolic = embed(ours_in_a_model)
-    ours = layer(masked, **mask)
-    theirs = twin(masked, masked, **mask)
-    np.testing.assert_allclose(np.array(ours)[real], np.array(theirs)[real], **EXACT)
-    np.testing.assert_allclose(layer(query, mask=real, **mask), ours, **EXACT)
-    np.testing.assert_allclose(layer(query, query_mask=real, **mask), ours, **EXACT)
-    np.testing.assert_allclose(layer(query, query, query_mask=real, value_mask=real, **mask), ours, **EXACT)
-    allowed = real[:, None, :, None] & real[:, None, None, :] & (True if attention_mask is None else attention_mask[:, None])
-    np.testing.assert_allclose(ours, reference_attention(layer, query, query, query, allowed)[0], **EXACT)
-    if not with_attention_mask:
-        ours_model = keras.Model(ours_in_a_model, layer(symbolic))
-        their_symbolic = embed(theirs_in_a_model)
-        their_model = keras.Model(theirs_in_a_model, twin(their_symbolic, their_symbolic))
-        np.testing.assert_allclose(np.array(ours_model(token_ids))[real], np.array(their_model(token_ids))[real], **EXACT)
+    output = np.array(layer(embed(token_ids), **mask))
+
+    allowed = real[:, None, :, None] & real[:, None, None, :] & (allowed[:, None] if with_attention_mask else True)
+    np.testing.assert_allclose(output, reference_attention(layer, query, query, query, allowed)[0], **EXACT)
+    np.testing.assert_allclose(output[real], np.array(twin(embed(token_ids), embed(token_ids), **mask))[real], **EXACT)
+    for given in ({"mask": real}, {"query_mask": real}, {"query_mask": real, "value_mask": real}):
+        np.testing.assert_allclose(layer(query, **given, **mask), output, **EXACT)
+    np.testing.assert_allclose(layer(query, query, query_mask=real, value_mask=real, **mask), output, **EXACT)
+    inputs = keras.Input((None,), dtype="int32")
+    model = keras.Model(inputs, layer(embed(inputs), **mask))
+    np.testing.assert_allclose(model(token_ids), output, **EXACT)
 
 
 def test_attention_scores_come_out_of_a_model_too() -> None:

@@ -187,9 +187,9 @@ def test_an_empty_review_is_finite() -> None:
 
 
 def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="^normalization is 'sandwich'; choose from post, pre$"):
+    with pytest.raises(ValueError, match=r"^normalization is 'sandwich'; choose from post, pre$"):
         TransformerEncoder(10, HIDDEN, 2, normalization="sandwich")
-    with pytest.raises(ValueError, match="^num_heads 3 does not divide embed_dim 10; change one, or give key_dim$"):
+    with pytest.raises(ValueError, match=r"^num_heads 3 does not divide embed_dim 10; change one, or give key_dim$"):
         TransformerEncoder(10, HIDDEN, 3)
     assert TransformerEncoder(10, HIDDEN, 3, key_dim=7).attention.key_dim == 7
     with pytest.raises(ValueError, match="the input is 11 wide; embed_dim is 10"):

@@ -97,5 +97,5 @@ def test_dropout_is_active_only_in_training() -> None:
 
 
 def test_unknown_kind_of_positions_is_refused() -> None:
-    with pytest.raises(ValueError, match="^positions is 'rotary'; choose from learned, sinusoidal, none$"):
+    with pytest.raises(ValueError, match=r"^positions is 'rotary'; choose from learned, sinusoidal, none$"):
         PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="rotary")
