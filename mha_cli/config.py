@@ -88,13 +88,16 @@ class TextConfig(Settings):
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
 
 
+HeadCount = Annotated[int, Field(ge=1, le=256)]
+
+
 class ModelConfig(Settings):
     """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
 
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's place is added to its embedding.")
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
-    num_heads: int = Field(4, ge=1, le=256, description="Attention heads in a block.")
+    num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
     value_dim: int | None = Field(None, ge=1, le=16_384, description="Width of values per head; null is key_dim.")
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
@@ -103,6 +106,11 @@ class ModelConfig(Settings):
         "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
     )
     use_bias: bool = Field(True, description="Biases in the attention projections.")
+    scoring: Literal["dot_product", "additive"] = Field("dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k).")
+    use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
+    attention_form: Literal["auto", "fused", "per_head", "blockwise"] = Field(
+        "auto", description="How attention is computed, with the same numbers: all heads at once, head by head, or in blocks of little memory."
+    )
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
     block_dropout: float = Field(
@@ -111,20 +119,37 @@ class ModelConfig(Settings):
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
-        if self.key_dim is None and self.embed_dim % self.num_heads:
+    def _heads_fit(self) -> Self:
+        if isinstance(self.num_heads, list):
+            if len(self.num_heads) != self.num_blocks:
+                raise ValueError(f"num_heads names {len(self.num_heads)} blocks, num_blocks={self.num_blocks}; name as many")
+            if self.key_dim is None:
+                raise ValueError("num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim")
+        elif self.key_dim is None and self.embed_dim % self.num_heads:
+            heads = self.num_heads
             divisors = [n for n in range(1, self.embed_dim + 1) if self.embed_dim % n == 0]
-            nearest = sorted(sorted(divisors, key=lambda n: abs(n - self.num_heads))[:2])
+            nearest = sorted(sorted(divisors, key=lambda n: abs(n - heads))[:2])
             raise ValueError(
-                f"num_heads={self.num_heads} does not divide embed_dim={self.embed_dim}; "
+                f"num_heads={heads} does not divide embed_dim={self.embed_dim}; "
                 f"take num_heads={' or '.join(map(str, nearest))}, or set key_dim"
             )
         return self
 
+    @model_validator(mode="after")
+    def _blockwise_is_scaled_dot_product(self) -> Self:
+        if self.attention_form == "blockwise" and (self.scoring == "additive" or not self.use_scale):
+            raise ValueError("attention_form=blockwise computes scaled dot products only; take attention_form=auto")
+        return self
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Attention heads of every block."""
+        return tuple(self.num_heads) if isinstance(self.num_heads, list) else (self.num_heads,) * self.num_blocks
+
     @property
     def head_key_dim(self) -> int:
         """Width of queries and keys per head, in units."""
-        return self.key_dim if self.key_dim is not None else self.embed_dim // self.num_heads
+        return self.key_dim if self.key_dim is not None else self.embed_dim // self.heads[0]
 
     @property
     def head_value_dim(self) -> int:

@@ -39,14 +39,17 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
         x = TransformerEncoder(
             embed_dim=model.embed_dim,
             feed_forward_dim=model.feed_forward_dim,
-            num_heads=model.num_heads,
-            key_dim=model.key_dim,
+            num_heads=model.heads[block],
+            key_dim=model.head_key_dim,
             value_dim=model.value_dim,
             activation=model.activation,
             normalization=model.normalization,
             use_bias=model.use_bias,
             attention_dropout=model.attention_dropout,
             dropout=model.block_dropout,
+            scoring=model.scoring,
+            use_scale=model.use_scale,
+            attention_form=model.attention_form,
             name=f"encoder_{block}",
         )(x)
     x = GlobalMaxPooling1D(name="pooling")(x)

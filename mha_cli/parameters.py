@@ -51,7 +51,7 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
 
 def _encoder(config: Config, block: int) -> Iterator[Parameter]:
     model = config.model
-    width, heads = model.embed_dim, model.num_heads
+    width, heads = model.embed_dim, model.heads[block]
     key_width, value_width = model.head_key_dim, model.head_value_dim
     attention: dict[str, tuple[int, ...]] = {}
     for name, kernel, bias in (
@@ -63,6 +63,8 @@ def _encoder(config: Config, block: int) -> Iterator[Parameter]:
         attention[f"{name}_kernel"] = kernel
         if model.use_bias:
             attention[f"{name}_bias"] = bias
+    if model.scoring == "additive":
+        attention["score_kernel"] = (heads, key_width)
     name = f"encoder_{block}"
     group = "layers/transformer_encoder" + (f"_{block}" if block else "")
     norm = {"gamma": (width,), "beta": (width,)}

@@ -52,6 +52,12 @@ class EncodedReviews:
             target[:length] = self.token_ids[start : start + length]
         return padded
 
+    def subset(self, rows: Rows) -> EncodedReviews:
+        """Some of the reviews; of them ``num_truncated`` tells no more than an upper bound, since cut reviews are not marked."""
+        token_ids = [self.token_ids[self.offsets[row] : self.offsets[row + 1]] for row in rows]
+        offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
+        return EncodedReviews(np.concatenate(token_ids), offsets, self.labels[rows], self.num_truncated)
+
 
 class Corpus:
     """Reviews as numbers of our own, before there is a vocabulary.

@@ -1,6 +1,7 @@
 """The model's layers. Importing this package registers them, so that plain ``keras.models.load_model`` opens a checkpoint."""
 
-from mha_cli.layers.attention import MultiHeadAttention, scaled_dot_product_attention
+from mha_cli.layers.attention import MultiHeadAttention, additive_attention, scaled_dot_product_attention
+from mha_cli.layers.blockwise import blockwise_attention
 from mha_cli.layers.encoder import TransformerEncoder
 from mha_cli.layers.pooling import GlobalMaxPooling1D
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
@@ -10,6 +11,8 @@ __all__ = [
     "MultiHeadAttention",
     "PositionalEmbedding",
     "TransformerEncoder",
+    "additive_attention",
+    "blockwise_attention",
     "scaled_dot_product_attention",
     "sinusoidal_positions",
 ]

@@ -1,6 +1,6 @@
-"""Multi-head attention from scratch: one pure function for the formula, one layer that projects and reshapes.
+"""Multi-head attention from scratch: pure functions for the formulas, one layer that projects and reshapes.
 
-Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D model width, O output width.
+Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, O output width.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from typing import Any
 import keras
 from keras import ops
 
-MASKED = -1e9
-"""Added to the score of a key that a query may not look at: its exponential is exactly 0 in float32."""
+from mha_cli.layers.blockwise import blockwise_attention
+from mha_cli.layers.masks import broadcast_mask, combine_masks, look_ahead_mask, masked_softmax, padding_mask, valid_lengths_mask
+
+SCORINGS = ("dot_product", "additive")
+FORMS = ("auto", "fused", "per_head", "blockwise")
+LONG = 1024
+"""Key length from which the form ``auto`` computes block by block."""
 
 
-def scaled_dot_product_attention(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
+def scaled_dot_product_attention(
+    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None, scaled: bool = True
+) -> tuple[Any, Any]:
     """Attention(Q, K, V) = softmax(Q Kᵀ / √K) V.
-
-    The softmax is computed in float32 whatever the type of the arguments.
 
     Args:
         q_BHLK: queries, per head.
@@ -25,53 +30,67 @@ def scaled_dot_product_attention(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHL
         v_BHMV: values, per head.
         mask_BHLM: bool, broadcastable; True where a query may look at a key.
         dropout: function applied to the weights before they mix the values.
+        scaled: False leaves out 1/√K, to show what it is there for.
 
     Returns:
         Mixed values (B, H, L, V) and attention weights (B, H, L, M); every row of the weights that may look anywhere sums to 1,
-        and a row that may look nowhere is all zeros.
+        and a row that may look nowhere is all zeros. The softmax is computed in float32 whatever the type of the arguments.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1.
     """
-    scale = q_BHLK.shape[-1] ** -0.5
-    scores_BHLM = ops.matmul(q_BHLK * scale, ops.swapaxes(k_BHMK, -1, -2))
+    if scaled:
+        q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5
+    scores_BHLM = ops.matmul(q_BHLK, ops.swapaxes(k_BHMK, -1, -2))
+    return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
+
+
+def additive_attention(
+    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, score_kernel_HK: Any, mask_BHLM: Any = None, dropout: Any = None
+) -> tuple[Any, Any]:
+    """Attention(Q, K, V) = softmax(S) V, where S_lm = wᵀ tanh(q_l + k_m) with one vector w a head.
+
+    Args:
+        q_BHLK: queries, per head.
+        k_BHMK: keys, per head.
+        v_BHMV: values, per head.
+        score_kernel_HK: w of every head.
+        mask_BHLM: bool, broadcastable; True where a query may look at a key.
+        dropout: function applied to the weights before they mix the values.
+
+    Returns:
+        As ``scaled_dot_product_attention``.
+
+    Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", section A.1.2.
+    """
+    sums_BHLMK = q_BHLK[:, :, :, None, :] + k_BHMK[:, :, None, :, :]
+    scores_BHLM = ops.sum(ops.tanh(sums_BHLMK) * score_kernel_HK[:, None, None, :], axis=-1)
+    return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
+
+
+def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
+    """softmax(scores) V, and the softmax itself."""
     weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
     dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
     return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
 
 
-def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """Softmax over the keys that the mask allows, in float32; a row with no such key is all zeros.
-
-    Args:
-        scores_BHLM: any float type.
-        mask_BHLM: bool, broadcastable; True where a query may look at a key.
-    """
-    scores_BHLM = ops.cast(scores_BHLM, "float32")
-    if mask_BHLM is None:
-        return ops.softmax(scores_BHLM, axis=-1)
-    # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
-    allowed_BHLM = ops.cast(mask_BHLM, "float32")
-    weights_BHLM = ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1)
-    return weights_BHLM * ops.max(allowed_BHLM, axis=-1, keepdims=True)
-
-
 def split_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any = None) -> Any:
     """Project to every head at once: x W_i + b_i for all heads i, as (B, H, L, K)."""
     width, heads, head_width = kernel_DHK.shape
+    batch, length = ops.shape(x_BLD)[:2]
     projected = ops.matmul(x_BLD, ops.reshape(kernel_DHK, (width, heads * head_width)))
-    projected_BLHK = ops.reshape(projected, (*ops.shape(x_BLD)[:2], heads, head_width))
+    projected_BLHK = ops.reshape(projected, (batch, length, heads, head_width))
     if bias_HK is not None:
         projected_BLHK = projected_BLHK + bias_HK
     return ops.transpose(projected_BLHK, (0, 2, 1, 3))
 
 
-def merge_heads(mixed_BHLV: Any, kernel_HVO: Any, bias_O: Any = None) -> Any:
-    """Concat(head_1, …, head_H) W^O + b, as (B, L, O)."""
+def merge_heads(mixed_BHLV: Any, kernel_HVO: Any) -> Any:
+    """Concat(head_1, …, head_H) W^O, as (B, L, O)."""
     heads, head_width, output_width = kernel_HVO.shape
-    mixed_BLHV = ops.transpose(mixed_BHLV, (0, 2, 1, 3))
-    concatenated = ops.reshape(mixed_BLHV, (*ops.shape(mixed_BLHV)[:2], heads * head_width))
-    output_BLO = ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
-    return output_BLO if bias_O is None else output_BLO + bias_O
+    batch, _, length, _ = ops.shape(mixed_BHLV)
+    concatenated = ops.reshape(ops.transpose(mixed_BHLV, (0, 2, 1, 3)), (batch, length, heads * head_width))
+    return ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -81,15 +100,20 @@ class MultiHeadAttention(keras.layers.Layer):
     Called like ``keras.layers.MultiHeadAttention``, and its weights have the same shapes in the same order.
 
     Args:
-        num_heads: number of heads H.
+        num_heads: number of heads, H.
         key_dim: width of queries and keys per head, K.
         value_dim: width of values per head, V; ``key_dim`` by default.
         output_dim: width of the output, O; the width of the query by default.
         use_bias: whether the four projections add a bias.
         dropout: share of the attention weights zeroed in training, in [0, 1).
+        scoring: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
+        use_scale: whether dot products are multiplied by 1/√K.
+        form: how it is computed, never what. ``fused`` does all heads in one product; ``per_head`` loops over the heads, the form to
+            read; ``blockwise`` does a block of queries at a time, so that memory grows linearly with length; ``auto`` is ``fused``,
+            and ``blockwise`` from 1,024 keys on.
 
-    Masks: a query looks at a key only where ``attention_mask``, ``key_mask`` and ``value_mask`` all allow it; a query that
-    ``query_mask`` leaves out looks nowhere. A query that may look nowhere gets zeros, plus the output bias.
+    Masks: a query looks at a key only where every mask given allows it; a query that ``query_mask`` leaves out looks nowhere.
+    A query that may look nowhere gets zeros, plus the output bias.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
     """
@@ -102,19 +126,30 @@ class MultiHeadAttention(keras.layers.Layer):
         output_dim: int | None = None,
         use_bias: bool = True,
         dropout: float = 0.0,
+        scoring: str = "dot_product",
+        use_scale: bool = True,
+        form: str = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         for name, size in (("num_heads", num_heads), ("key_dim", key_dim), ("value_dim", value_dim), ("output_dim", output_dim)):
             if size is not None and size < 1:
                 raise ValueError(f"{name} is {size}; it must be at least 1")
+        for name, choice, choices in (("scoring", scoring, SCORINGS), ("form", form, FORMS)):
+            if choice not in choices:
+                raise ValueError(f"{name} is {choice!r}; choose from {', '.join(choices)}")
+        if form == "blockwise" and (scoring == "additive" or not use_scale):
+            raise ValueError("form 'blockwise' computes scaled dot products only; take form 'fused'")
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.output_dim = output_dim
         self.use_bias = use_bias
         self.dropout = dropout
-        self.weights_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.scoring = scoring
+        self.use_scale = use_scale
+        self.form = form
+        self.seed_generator = keras.random.SeedGenerator() if dropout else None
         self.supports_masking = True
 
     def build(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> None:
@@ -128,6 +163,8 @@ class MultiHeadAttention(keras.layers.Layer):
         self.key_kernel, self.key_bias = self._projection("key", (key_width, heads, head_key), (heads, head_key))
         self.value_kernel, self.value_bias = self._projection("value", (value_width, heads, head_value), (heads, head_value))
         self.output_kernel, self.output_bias = self._projection("output", (heads, head_value, output_width), (output_width,))
+        if self.scoring == "additive":
+            self.score_kernel = self.add_weight(name="score_kernel", shape=(heads, head_key), initializer="glorot_uniform")
 
     def _projection(self, name: str, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> tuple[Any, Any]:
         kernel = self.add_weight(name=f"{name}_kernel", shape=kernel_shape, initializer="glorot_uniform")
@@ -144,7 +181,10 @@ class MultiHeadAttention(keras.layers.Layer):
         value_mask: Any = None,
         key_mask: Any = None,
         attention_mask: Any = None,
+        valid_lengths: Any = None,
+        head_mask: Any = None,
         return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
         training: bool | None = None,
     ) -> Any:
         """Attend from every query position to the key positions.
@@ -157,8 +197,11 @@ class MultiHeadAttention(keras.layers.Layer):
             query_mask: bool (B, L), True at real positions; Keras fills it in from an Embedding's mask.
             value_mask: bool (B, M), likewise.
             key_mask: bool (B, M), likewise.
-            attention_mask: bool (B, L, M) or (B, H, L, M) or broadcastable to it, True where a query may look at a key.
+            attention_mask: bool (L, M), (B, L, M) or (B, H, L, M), broadcastable, True where a query may look at a key.
+            valid_lengths: int (B,) or (B, L): how many of the first keys an entry, or a query, may look at.
+            head_mask: (H,) or (B, H): a number a head that multiplies what the head gives; 0 silences it.
             return_attention_scores: also return the attention weights, after softmax and before dropout.
+            use_causal_mask: whether a query looks only at its own place and those before it.
             training: whether dropout is active.
 
         Returns:
@@ -168,22 +211,65 @@ class MultiHeadAttention(keras.layers.Layer):
         if value is None:
             value, value_mask = query, query_mask if value_mask is None else value_mask
         key = value if key is None else key
-        q_BHLK = split_heads(query, self.query_kernel, self.query_bias)
-        k_BHMK = split_heads(key, self.key_kernel, self.key_bias)
-        v_BHMV = split_heads(value, self.value_kernel, self.value_bias)
-        mixed_BHLV, weights_BHLM = scaled_dot_product_attention(
-            q_BHLK,
-            k_BHMK,
-            v_BHMV,
-            combine_masks(value_mask, key_mask, attention_mask),
-            dropout=(lambda weights: self.weights_dropout(weights, training=training)) if self.dropout else None,
+        query_length, key_length = ops.shape(query)[1], ops.shape(key)[1]
+        mask_BHLM = combine_masks(
+            None if value_mask is None else padding_mask(value_mask),
+            None if key_mask is None else padding_mask(key_mask),
+            None if attention_mask is None else broadcast_mask(attention_mask),
+            None if valid_lengths is None else valid_lengths_mask(valid_lengths, key_length),
+            look_ahead_mask(query_length, key_length) if use_causal_mask else None,
         )
-        if query_mask is not None:
-            looks_B1L1 = ops.cast(query_mask, mixed_BHLV.dtype)[:, None, :, None]
-            mixed_BHLV = mixed_BHLV * looks_B1L1
-            weights_BHLM = weights_BHLM * looks_B1L1
-        output_BLO = merge_heads(mixed_BHLV, self.output_kernel, self.output_bias)
+        looks_B1L1 = None if query_mask is None else ops.cast(query_mask, self.compute_dtype)[:, None, :, None]
+        gate_BH11 = None if head_mask is None else ops.reshape(ops.cast(head_mask, self.compute_dtype), (-1, self.num_heads, 1, 1))
+
+        def attend(heads: slice) -> tuple[Any, Any]:
+            """What some of the heads give, times their rows of W^O, and their attention weights."""
+            q_BHLK = split_heads(query, self.query_kernel[:, heads], self.query_bias[heads] if self.use_bias else None)
+            k_BHMK = split_heads(key, self.key_kernel[:, heads], self.key_bias[heads] if self.use_bias else None)
+            v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
+            rate = self.dropout if training else 0.0
+            mixed_BHLV, weights_BHLM = self._mix(heads, q_BHLK, k_BHMK, v_BHMV, of_heads(mask_BHLM, heads), rate, return_attention_scores)
+            if looks_B1L1 is not None:
+                mixed_BHLV = mixed_BHLV * looks_B1L1
+                weights_BHLM = weights_BHLM * looks_B1L1 if return_attention_scores else None
+            if gate_BH11 is not None:
+                mixed_BHLV = mixed_BHLV * of_heads(gate_BH11, heads)
+            return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
+
+        if self.form == "per_head":
+            # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
+            parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
+            output_BLO = sum(output for output, _ in parts)
+            weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
+        else:
+            output_BLO, weights_BHLM = attend(slice(None))
+        if self.use_bias:
+            output_BLO = output_BLO + self.output_bias
         return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
+
+    def _mix(
+        self, heads: slice, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, return_weights: bool
+    ) -> tuple[Any, Any]:
+        """The attention function that scoring and form ask for; the weights may be None where they are not asked for."""
+        drop = (lambda weights: keras.random.dropout(weights, dropout, seed=self.seed_generator)) if dropout else None
+        if self.scoring == "additive":
+            return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[heads], mask_BHLM, drop)
+
+        def at_once() -> tuple[Any, Any]:
+            return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
+
+        def by_blocks() -> Any:
+            seed = self.seed_generator.next() if dropout else None
+            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed)
+
+        if return_weights or not self.use_scale or self.form in ("fused", "per_head"):
+            return at_once()
+        length = ops.shape(k_BHMK)[2]
+        if self.form == "blockwise" or (isinstance(length, int) and length >= LONG):
+            return by_blocks(), None
+        if isinstance(length, int):
+            return at_once()
+        return ops.cond(length >= LONG, by_blocks, lambda: at_once()[0]), None
 
     def compute_mask(self, query: Any, query_mask: Any = None, **_: Any) -> Any:
         """The output keeps the query's mask."""
@@ -195,19 +281,10 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("num_heads", "key_dim", "value_dim", "output_dim", "use_bias", "dropout")
+        names = ("num_heads", "key_dim", "value_dim", "output_dim", "use_bias", "dropout", "scoring", "use_scale", "form")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
-def combine_masks(value_mask: Any, key_mask: Any, attention_mask: Any) -> Any:
-    """One mask, broadcastable to (B, H, L, M), that is True where all those given are; None where none is."""
-    parts = [ops.cast(mask_BM, "bool")[:, None, None, :] for mask_BM in (value_mask, key_mask) if mask_BM is not None]
-    if attention_mask is not None:
-        attention_mask = ops.cast(attention_mask, "bool")
-        parts.append(attention_mask[:, None] if len(attention_mask.shape) == 3 else attention_mask)
-    if not parts:
-        return None
-    combined = parts[0]
-    for part in parts[1:]:
-        combined = ops.logical_and(combined, part)
-    return combined
+def of_heads(x_BHLM: Any, heads: slice) -> Any:
+    """The part of a mask or gate that belongs to some of the heads; one that is the same for all of them stays whole."""
+    return x_BHLM if x_BHLM is None or x_BHLM.shape[1] == 1 else x_BHLM[:, heads]

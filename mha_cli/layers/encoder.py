@@ -32,6 +32,9 @@ class TransformerEncoder(keras.layers.Layer):
         use_bias: whether the attention projections add a bias.
         attention_dropout: share of the attention weights zeroed in training.
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
+        scoring: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
+        use_scale: whether dot products are multiplied by 1/√K.
+        attention_form: how attention is computed, see ``form`` of ``MultiHeadAttention``.
 
     Masking: padded positions are never looked at; the mask is handed on.
 
@@ -51,6 +54,9 @@ class TransformerEncoder(keras.layers.Layer):
         use_bias: bool = True,
         attention_dropout: float = 0.0,
         dropout: float = 0.0,
+        scoring: str = "dot_product",
+        use_scale: bool = True,
+        attention_form: str = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -68,6 +74,9 @@ class TransformerEncoder(keras.layers.Layer):
         self.use_bias = use_bias
         self.attention_dropout = attention_dropout
         self.dropout = dropout
+        self.scoring = scoring
+        self.use_scale = use_scale
+        self.attention_form = attention_form
         policy = self.dtype_policy
         self.attention = MultiHeadAttention(
             num_heads=num_heads,
@@ -76,6 +85,9 @@ class TransformerEncoder(keras.layers.Layer):
             output_dim=embed_dim,
             use_bias=use_bias,
             dropout=attention_dropout,
+            scoring=scoring,
+            use_scale=use_scale,
+            form=attention_form,
             dtype=policy,
             name="attention",
         )
@@ -96,11 +108,18 @@ class TransformerEncoder(keras.layers.Layer):
         self.feed_forward_out.build((*input_shape[:-1], self.feed_forward_dim))
         self.feed_forward_norm.build(input_shape)
 
-    def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
-        """Encode (B, L, D) to (B, L, D); ``mask`` is bool (B, L), True at real positions."""
+    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None) -> Any:
+        """Encode (B, L, D) to (B, L, D).
+
+        Args:
+            inputs: (B, L, D).
+            mask: bool (B, L), True at real positions.
+            head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
+            training: whether dropout is active.
+        """
 
         def attend(x_BLD: Any) -> Any:
-            return self.residual_dropout(self.attention(x_BLD, value_mask=mask, training=training), training=training)
+            return self.residual_dropout(self.attention(x_BLD, value_mask=mask, head_mask=head_mask, training=training), training=training)
 
         def feed_forward(x_BLD: Any) -> Any:
             return self.residual_dropout(self.feed_forward_out(self.feed_forward_in(x_BLD)), training=training)
@@ -128,5 +147,8 @@ class TransformerEncoder(keras.layers.Layer):
             "use_bias",
             "attention_dropout",
             "dropout",
+            "scoring",
+            "use_scale",
+            "attention_form",
         )
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

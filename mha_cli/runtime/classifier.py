@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
 from mha_cli.runtime.forward import class_probabilities
@@ -47,17 +48,12 @@ class Classifier:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        self._encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+        self.encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """One prediction a text, in order. Texts of similar length are computed together."""
-        encoded = [self._encoder.encode(text) for text in texts]
-        probabilities = np.zeros((len(texts), len(self.checkpoint.class_names)), dtype=np.float32)
-        for rows in _batches([len(text.token_ids) for text in encoded]):
-            padded = np.zeros((len(rows), max(1, *(len(encoded[row].token_ids) for row in rows))), dtype=np.int32)
-            for target, row in zip(padded, rows, strict=True):
-                target[: len(encoded[row].token_ids)] = encoded[row].token_ids
-            probabilities[rows] = class_probabilities(padded, self.checkpoint.weights, self.checkpoint.config.model)
+        encoded = [self.encoder.encode(text) for text in texts]
+        probabilities = probabilities_of([code.token_ids for code in encoded], self.checkpoint)
         names = self.checkpoint.class_names
         return [
             Prediction(
@@ -76,6 +72,17 @@ class Classifier:
         """Predictions in order, batch by batch."""
         for batch in batches:
             yield from self.predict(batch)
+
+
+def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -> npt.NDArray[np.float32]:
+    """Probabilities of all classes, (N, C), for reviews given as token ids. Reviews of similar length are computed together."""
+    probabilities = np.zeros((len(reviews), len(checkpoint.class_names)), dtype=np.float32)
+    for rows in _batches([len(review) for review in reviews]):
+        padded = np.zeros((len(rows), max(1, *(len(reviews[row]) for row in rows))), dtype=np.int32)
+        for target, row in zip(padded, rows, strict=True):
+            target[: len(reviews[row])] = reviews[row]
+        probabilities[rows] = class_probabilities(padded, checkpoint.weights, checkpoint.config.model)
+    return probabilities
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -19,14 +19,35 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 NORM_EPSILON = 1e-3
 """Keras's default for LayerNormalization, added to the variance."""
 
+MASKED = np.float32(-1e9)
+"""Score of a padded key: its exponential is exactly 0."""
+
+QUERY_BLOCK = 512
+"""Queries whose attention weights are held at a time."""
+
 
 def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     """Probabilities of all classes, (B, C), for padded token ids (B, L)."""
     mask_BL = token_ids_BL != 0
     x_BLD = embed(token_ids_BL, weights, model)
     for block in range(model.num_blocks):
-        x_BLD = encode(x_BLD, mask_BL, _below(weights, f"encoder_{block}/"), model)
-    pooled_BD = global_max_pool(x_BLD, mask_BL)
+        x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
+    return classify(global_max_pool(x_BLD, mask_BL), weights)
+
+
+def attention_weights(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> list[Array]:
+    """Which position looks at which: the attention weights (B, H, L, M) of every block."""
+    mask_BL = token_ids_BL != 0
+    x_BLD = embed(token_ids_BL, weights, model)
+    attention = []
+    for block in range(model.num_blocks):
+        x_BLD, attention_BHLM = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model, keep_attention=True)
+        attention.append(attention_BHLM)
+    return attention
+
+
+def classify(pooled_BD: Array, weights: Weights) -> Array:
+    """The last layer: probabilities of all classes, (B, C), from the pooled features (B, D)."""
     logits = pooled_BD @ weights["classifier/kernel"] + weights["classifier/bias"]
     if logits.shape[1] == 1:
         second_B1 = sigmoid(logits)
@@ -54,11 +75,14 @@ def sinusoid(length: int, width: int) -> Array:
     return angles.astype(np.float32)
 
 
-def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
-    """One encoder block, (B, L, D); padded positions are never looked at."""
+def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, keep_attention: bool = False) -> tuple[Array, Array]:
+    """One encoder block, (B, L, D), and its attention weights (B, H, L, M), empty unless kept; padded positions are never looked at."""
+    attention_weights, kept_BHLM = below(weights, "attention/"), np.zeros((0, 0, 0, 0), np.float32)
 
     def attend(x: Array) -> Array:
-        return multi_head_attention(x, mask_BL, _below(weights, "attention/"))[0]
+        nonlocal kept_BHLM
+        output, kept_BHLM = multi_head_attention(x, mask_BL, attention_weights, model, keep_attention)
+        return output
 
     def feed_forward(x: Array) -> Array:
         hidden = x @ weights["feed_forward_in/kernel"] + weights["feed_forward_in/bias"]
@@ -73,27 +97,46 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -
 
     if model.normalization == "pre":
         attended_BLD = x_BLD + attend(attention_norm(x_BLD))
-        return attended_BLD + feed_forward(feed_forward_norm(attended_BLD))
+        return attended_BLD + feed_forward(feed_forward_norm(attended_BLD)), kept_BHLM
     attended_BLD = attention_norm(x_BLD + attend(x_BLD))
-    return feed_forward_norm(attended_BLD + feed_forward(attended_BLD))
+    return feed_forward_norm(attended_BLD + feed_forward(attended_BLD)), kept_BHLM
 
 
-def multi_head_attention(x_BLD: Array, mask_BM: Array, weights: Weights) -> tuple[Array, Array]:
-    """Self-attention of every head, concatenated and projected; also the attention weights (B, H, L, M).
+def multi_head_attention(
+    x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, keep_attention: bool = False
+) -> tuple[Array, Array]:
+    """Self-attention of every head, concatenated and projected, and the attention weights (B, H, L, M), empty unless kept.
+
+    Long reviews are computed a block of queries at a time, so that memory grows linearly with length.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2.
     """
     q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
     k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
     v_BHMV = _project(x_BLD, weights["value_kernel"], weights.get("value_bias"))
-    scores_BHLM = (q_BHLK * np.float32(q_BHLK.shape[-1] ** -0.5)) @ k_BHMK.swapaxes(-1, -2)
-    attention_BHLM = softmax(np.where(mask_BM[:, None, None, :], scores_BHLM, np.float32(-1e9)))
-    attention_BHLM *= np.any(mask_BM, axis=1, keepdims=True)[:, :, None, None]
-    mixed_BLHV = (attention_BHLM @ v_BHMV).swapaxes(1, 2)
+    mixed, kept = [], []
+    for start in range(0, x_BLD.shape[1], QUERY_BLOCK):
+        scores_BHLM = attention_scores(q_BHLK[:, :, start : start + QUERY_BLOCK], k_BHMK, weights, model)
+        attention_BHLM = softmax(np.where(mask_BM[:, None, None, :], scores_BHLM, MASKED))
+        attention_BHLM *= np.any(mask_BM, axis=1, keepdims=True)[:, :, None, None]
+        mixed.append(attention_BHLM @ v_BHMV)
+        kept += [attention_BHLM] if keep_attention else []
+    mixed_BLHV = np.concatenate(mixed, axis=2).swapaxes(1, 2)
     kernel_HVD = weights["output_kernel"]
     output_BLD = mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
     bias_D = weights.get("output_bias")
-    return (output_BLD if bias_D is None else output_BLD + bias_D), attention_BHLM
+    attention = np.concatenate(kept, axis=2) if keep_attention else np.zeros((0, 0, 0, 0), np.float32)
+    return (output_BLD if bias_D is None else output_BLD + bias_D), attention
+
+
+def attention_scores(q_BHLK: Array, k_BHMK: Array, weights: Weights, model: ModelConfig) -> Array:
+    """How well each key suits each query, (B, H, L, M): q·k / √K, or wᵀ tanh(q + k) (Bahdanau et al. 2015, section A.1.2)."""
+    if model.scoring == "additive":
+        heads = zip(q_BHLK.swapaxes(0, 1), k_BHMK.swapaxes(0, 1), weights["score_kernel"], strict=True)
+        return np.stack([np.tanh(q_BLK[:, :, None] + k_BMK[:, None]) @ w_K for q_BLK, k_BMK, w_K in heads], axis=1)
+    scale = np.float32(q_BHLK.shape[-1] ** -0.5 if model.use_scale else 1.0)
+    scores_BHLM: Array = (q_BHLK * scale) @ k_BHMK.swapaxes(-1, -2)
+    return scores_BHLM
 
 
 def _project(x_BLD: Array, kernel_DHK: Array, bias_HK: Array | None) -> Array:
@@ -137,6 +180,6 @@ def gelu(x: Array) -> Array:
     return activated
 
 
-def _below(weights: Weights, prefix: str) -> Weights:
+def below(weights: Weights, prefix: str) -> Weights:
     """The weights whose path starts with ``prefix``, without it."""
     return {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mha_cli.text.tokenizer import make_tokenizer
+from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 from mha_cli.text.vocabulary import UNKNOWN_ID, EncodedText, Vocabulary, kept_slices
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class TextEncoder:
         self.settings = settings
         self.vocabulary = vocabulary
         self.tokenize = make_tokenizer(settings)
+        self._split = make_splitter(settings)
 
     def encode(self, text: str) -> EncodedText:
         """The token ids of a text, cut to ``sequence_length``."""
@@ -30,3 +31,9 @@ class TextEncoder:
         first, second = kept_slices(len(tokens), self.settings.sequence_length, self.settings.truncation)
         token_ids = self.vocabulary.ids(tokens[first] + tokens[second])
         return EncodedText(token_ids, len(tokens), token_ids.count(UNKNOWN_ID))
+
+    def read_words(self, text: str) -> list[str]:
+        """The words that the model reads, as their writer wrote them: one for every id of ``encode``."""
+        words = self._split(text)
+        first, second = kept_slices(len(words), self.settings.sequence_length, self.settings.truncation)
+        return words[first] + words[second]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -100,6 +100,12 @@ class Trainer:
         """What is scored and saved, by variable path: the averaged weights if there are any, else the current ones."""
         values = self._averages or self.model.trainable_variables
         return {weight.path: np.array(value) for weight, value in zip(self.model.trainable_variables, values, strict=True)}
+
+    def set_weights(self, weights: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Start from given weights, by variable path."""
+        values = [weights[weight.path] for weight in self.model.trainable_variables]
+        _assign(self.model.trainable_variables, values)
+        _assign(self._averages, values if self._averages else [])
 
     def score(self, reviews: EncodedReviews) -> tuple[float, float]:
         """Loss and accuracy of ``weights()`` on reviews not learnt from."""

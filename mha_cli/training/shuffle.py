@@ -118,7 +118,7 @@ def compare(
         source, split_name, reviews = labelled_reviews(checkpoint, section, split or default, watcher)
         rng = np.random.default_rng(seed)
         if max_reviews and max_reviews < len(reviews):
-            reviews = subset(reviews, np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
+            reviews = reviews.subset(np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
         results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, run_name(path), source, split_name, watcher))
     return results
 
@@ -187,10 +187,3 @@ def shuffle_words(reviews: EncodedReviews, rng: np.random.Generator) -> EncodedR
     review_of_token = np.repeat(np.arange(len(reviews)), reviews.lengths)
     order = np.lexsort((rng.random(len(reviews.token_ids)), review_of_token))
     return replace(reviews, token_ids=reviews.token_ids[order])
-
-
-def subset(reviews: EncodedReviews, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> EncodedReviews:
-    """Some of the reviews."""
-    lengths = reviews.lengths[rows]
-    token_ids = np.concatenate([reviews.token_ids[reviews.offsets[row] : reviews.offsets[row + 1]] for row in rows])
-    return EncodedReviews(token_ids, np.concatenate([[0], np.cumsum(lengths)]), reviews.labels[rows], reviews.num_truncated)

@@ -1,0 +1,122 @@
+"""Attention whose memory grows linearly with length: a block of queries at a time, its weights computed anew in the backward pass.
+
+The numbers are those of ``scaled_dot_product_attention``. That function keeps H·L·M weights for the backward pass; this one keeps only
+queries, keys and values and never holds more than one block of weights, H·Q·M.
+
+Axes: N blocks, B batch, H heads, L query length, Q queries of a block, M key length, K key width per head, V value width per head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from mha_cli.layers.masks import masked_softmax
+
+BLOCK_LENGTH = 128
+"""Queries of a block: enough for an efficient matrix product, few enough to keep the block's weights small."""
+
+
+def blockwise_attention(
+    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None, block_length: int = BLOCK_LENGTH
+) -> Any:
+    """softmax(Q Kᵀ / √K) V, a block of queries at a time.
+
+    With P the weights of a block, Z its dropout mask and dO the gradient that comes back to its output:
+
+        dV = Σ (P∘Z)ᵀ dO      dP = (dO Vᵀ)∘Z      dS = P ∘ (dP - rowsum(P ∘ dP))      dQ = dS K / √K      dK = Σ dSᵀ Q / √K
+
+    Args:
+        q_BHLK: queries, per head.
+        k_BHMK: keys, per head.
+        v_BHMV: values, per head.
+        mask_BHLM: bool, broadcastable, True where a query may look at a key; a row that may look nowhere gives zeros.
+        dropout: share of the weights zeroed, in [0, 1).
+        seed: of the dropout, from ``SeedGenerator.next``; forward and backward pass draw the same mask from it.
+        block_length: queries of a block, Q.
+
+    Returns:
+        Mixed values (B, H, L, V).
+
+    Source: Rabe and Staats 2021, "Self-attention Does Not Need O(n²) Memory"; backward pass: Dao et al. 2022, "FlashAttention",
+    appendix B.2.
+    """
+    length = ops.shape(q_BHLK)[2]
+    num_blocks = (length + block_length - 1) // block_length
+    numbers_N = ops.arange(num_blocks, dtype="int32")
+    scale = q_BHLK.shape[-1] ** -0.5
+
+    def to_blocks(x_BHLX: Any) -> Any:
+        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, num_blocks * block_length - length], [0, 0]])
+        batch, heads, _, width = ops.shape(x_BHLX)
+        return ops.transpose(ops.reshape(padded, (batch, heads, num_blocks, block_length, width)), (2, 0, 1, 3, 4))
+
+    def from_blocks(x_NBHQX: Any) -> Any:
+        _, batch, heads, _, width = ops.shape(x_NBHQX)
+        joined = ops.reshape(ops.transpose(x_NBHQX, (1, 2, 0, 3, 4)), (batch, heads, num_blocks * block_length, width))
+        return joined[:, :, :length]
+
+    # A mask that is the same for every query is used whole; another is cut into blocks like the queries.
+    one_mask_for_all = mask_BHLM is None or mask_BHLM.shape[2] == 1
+    masks_N = numbers_N if one_mask_for_all else to_blocks(mask_BHLM)
+
+    def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
+        scores_BHQM = ops.matmul(q_BHQK * scale, ops.swapaxes(k_BHMK, -1, -2))
+        weights_BHQM = ops.cast(masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask), v_BHMV.dtype)
+        return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
+
+    @ops.custom_gradient
+    def attend(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
+        def forward(block: Any) -> Any:
+            q_BHQK, mask, number = block
+            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, mask, number)
+            return ops.matmul(weights_BHQM * kept_BHQM, v_BHMV)
+
+        def gradients(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            d_output_BHLV = arguments[-1] if upstream is None else upstream
+
+            q_NBHQK, d_output_NBHQV = to_blocks(q_BHLK), to_blocks(d_output_BHLV)
+
+            def backward(number: Any, sums: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+                d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
+                q_BHQK, d_output_BHQV = q_NBHQK[number], d_output_NBHQV[number]
+                weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, masks_N[number], number)
+                d_weights_BHQM = ops.matmul(d_output_BHQV, ops.swapaxes(v_BHMV, -1, -2)) * kept_BHQM
+                centred_BHQM = d_weights_BHQM - ops.sum(weights_BHQM * d_weights_BHQM, axis=-1, keepdims=True)
+                d_scores_BHQM = weights_BHQM * centred_BHQM * scale
+                d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK)
+                return (
+                    ops.slice_update(d_q_NBHQK, (number, 0, 0, 0, 0), d_q_BHQK[None]),
+                    d_k_BHMK + ops.matmul(ops.swapaxes(d_scores_BHQM, -1, -2), q_BHQK),
+                    d_v_BHMV + ops.matmul(ops.swapaxes(weights_BHQM * kept_BHQM, -1, -2), d_output_BHQV),
+                )
+
+            start = (ops.zeros_like(q_NBHQK), ops.zeros_like(k_BHMK), ops.zeros_like(v_BHMV))
+            d_q_NBHQK, d_k_BHMK, d_v_BHMV = ops.fori_loop(0, num_blocks, backward, start)
+            return from_blocks(d_q_NBHQK), d_k_BHMK, d_v_BHMV
+
+        return from_blocks(ops.map(forward, (to_blocks(q_BHLK), masks_N, numbers_N))), gradients
+
+    return attend(q_BHLK, k_BHMK, v_BHMV)
+
+
+def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:
+    """What the weights of a block are multiplied by: 0 for those dropped, 1 / (1 - dropout) for those kept; 1 without dropout."""
+    if not dropout:
+        return 1.0
+    noise = keras.random.uniform(ops.shape(weights), seed=_BlockSeed(seed, number))
+    return ops.cast(noise >= dropout, weights.dtype) / (1.0 - dropout)
+
+
+class _BlockSeed(keras.random.SeedGenerator):
+    """A seed that is drawn again alike: that of a call, with the number of the block in it."""
+
+    def __init__(self, seed: Any, number: Any) -> None:
+        # The base class would make a variable; this one is only a value, which Keras's random functions take from ``next``.
+        self._value = seed + ops.stack([ops.cast(number, seed.dtype), ops.zeros((), seed.dtype)])
+
+    def next(self, ordered: bool = True) -> Any:
+        return self._value

@@ -1,0 +1,79 @@
+"""Which query may look at which key, and the softmax that honours it.
+
+Every mask is boolean, True where looking is allowed, and broadcasts to (B, H, L, M); masks compose by logical and.
+
+Axes: B batch, H heads, L query length, M key length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+MASKED = -1e9
+"""Added to the score of a key that a query may not look at: its exponential is exactly 0 in float32."""
+
+
+def padding_mask(real_BM: Any) -> Any:
+    """(B, 1, 1, M) from the padding mask of the keys, bool (B, M), True at real positions."""
+    return ops.cast(real_BM, "bool")[:, None, None, :]
+
+
+def look_ahead_mask(query_length: Any, key_length: Any) -> Any:
+    """(1, 1, L, M): a query looks at its own place and at those before it, never ahead.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.3.
+    """
+    return (ops.arange(key_length)[None, :] <= ops.arange(query_length)[:, None])[None, None]
+
+
+def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
+    """(B, 1, 1, M) or (B, 1, L, M): only the first keys may be looked at.
+
+    Args:
+        valid_lengths: number of keys to look at, int (B,) for a number an entry or (B, L) for a number a query.
+        key_length: M.
+    """
+    valid_lengths = ops.cast(valid_lengths, "int32")
+    axes = len(valid_lengths.shape)
+    if axes not in (1, 2):
+        raise ValueError(f"valid_lengths has {axes} axes; it takes 1 (a number an entry) or 2 (a number a query)")
+    lengths = valid_lengths[:, None, None, None] if axes == 1 else valid_lengths[:, None, :, None]
+    return ops.arange(key_length, dtype="int32") < lengths
+
+
+def broadcast_mask(mask: Any) -> Any:
+    """A mask (L, M) for all, (B, L, M) for all heads, or (B, H, L, M), as one of four axes."""
+    mask = ops.cast(mask, "bool")
+    axes = len(mask.shape)
+    if axes not in (2, 3, 4):
+        raise ValueError(f"attention_mask has {axes} axes; it takes (L, M), (B, L, M) or (B, H, L, M)")
+    if axes == 4:
+        return mask
+    return mask[:, None] if axes == 3 else mask[None, None]
+
+
+def combine_masks(*masks: Any) -> Any:
+    """True where all the given masks are; None where none is given."""
+    combined = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else ops.logical_and(combined, mask)
+    return combined
+
+
+def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
+    """Softmax over the keys that the mask allows, in float32; a row with no such key is all zeros.
+
+    Args:
+        scores_BHLM: any float type.
+        mask_BHLM: bool, broadcastable.
+    """
+    scores_BHLM = ops.cast(scores_BHLM, "float32")
+    if mask_BHLM is None:
+        return ops.softmax(scores_BHLM, axis=-1)
+    # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
+    allowed_BHLM = ops.cast(mask_BHLM, "float32")
+    weights_BHLM = ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1)
+    return weights_BHLM * ops.max(allowed_BHLM, axis=-1, keepdims=True)

@@ -1,0 +1,121 @@
+"""Looking inside: which words look at which, and which words decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.errors import MhaError
+from mha_cli.runtime.classifier import Classifier, Prediction, probabilities_of
+from mha_cli.runtime.forward import attention_weights
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class AttentionView:
+    """The attention inside one review.
+
+    Args:
+        words: those that the model reads, as their writer wrote them, L of them.
+        prediction: what the model says about the review.
+        weights: how much each word looks at each other, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
+    """
+
+    words: list[str]
+    prediction: Prediction
+    weights: list[Array]
+
+    def of(self, block: int, head: int | None) -> Array:
+        """The weights (L, L) of one head, or their mean over the heads of a block.
+
+        Args:
+            block: from 0.
+            head: from 0; None is the mean over all heads.
+
+        Raises:
+            MhaError: no such block or head.
+        """
+        if not 0 <= block < len(self.weights):
+            raise MhaError(f"there is no block {block}", f"the model has blocks 0 to {len(self.weights) - 1}")
+        weights_HLL = self.weights[block]
+        if head is None:
+            mean: Array = weights_HLL.mean(axis=0)
+            return mean
+        if not 0 <= head < len(weights_HLL):
+            raise MhaError(f"there is no head {head} in block {block}", f"it has heads 0 to {len(weights_HLL) - 1}")
+        one: Array = weights_HLL[head]
+        return one
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which words decided.
+
+    Args:
+        words: those that the model reads, as their writer wrote them.
+        prediction: what the model says about the whole review.
+        occlusion: for every word, how far the probability of the predicted class falls when that word is removed; negative where it rises.
+        attention: for every word, how much it is looked at: the mean over all words, heads and blocks. Not an explanation by itself.
+        gradients: for every word, its integrated gradient towards the predicted class; None where it was not asked for.
+    """
+
+    words: list[str]
+    prediction: Prediction
+    occlusion: list[float]
+    attention: list[float]
+    gradients: list[float] | None = None
+
+
+def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
+    """The attention weights of every block and head for one review.
+
+    Raises:
+        MhaError: the text has no words.
+    """
+    classifier = Classifier(checkpoint)
+    words, token_ids = read(classifier, text)
+    weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, checkpoint.config.model)
+    return AttentionView(words, classifier.predict([text])[0], [weights_BHLL[0] for weights_BHLL in weights])
+
+
+def explain(checkpoint: Checkpoint, text: str) -> Explanation:
+    """How much each word of a review decides, by leaving it out.
+
+    Raises:
+        MhaError: the text has no words.
+
+    Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
+    tell: Jain and Wallace 2019, "Attention is not Explanation".
+    """
+    view = view_attention(checkpoint, text)
+    _, token_ids = read(Classifier(checkpoint), text)
+    label = checkpoint.class_names.index(view.prediction.label)
+    without = [token_ids[:place] + token_ids[place + 1 :] for place in range(len(token_ids))]
+    falls = view.prediction.probability - probabilities_of(without, checkpoint)[:, label]
+    looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
+    return Explanation(view.words, view.prediction, [float(fall) for fall in falls], [float(share) for share in looked_at])
+
+
+def read(classifier: Classifier, text: str) -> tuple[list[str], list[int]]:
+    """The words of a review that the model reads, and their ids.
+
+    Raises:
+        MhaError: there are none.
+    """
+    token_ids = classifier.encoder.encode(text).token_ids
+    if not token_ids:
+        raise MhaError("the text has no words", "give a text with at least one word")
+    return classifier.encoder.read_words(text), token_ids
+
+
+def strongest_links(weights_LL: npt.NDArray[Any], count: int) -> list[tuple[int, int, float]]:
+    """The ``count`` largest weights as (looking word, word looked at, weight), the largest first; a word's look at itself is left out."""
+    others = weights_LL.copy()
+    np.fill_diagonal(others, 0.0)
+    places = np.argsort(others, axis=None)[::-1][:count]
+    return [(int(row), int(column), float(others[row, column])) for row, column in zip(*np.unravel_index(places, others.shape), strict=True)]

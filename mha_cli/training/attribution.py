@@ -1,0 +1,64 @@
+"""Which words decided, by gradients.
+
+Axes: S steps along the path, L length, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.training.evaluation import to_model
+
+STEPS = 64
+"""Points of the path at which the gradient is taken."""
+
+
+def integrated_gradients(checkpoint: Checkpoint, token_ids: list[int], class_id: int, steps: int = STEPS) -> tuple[list[float], float]:
+    """How much each word adds to the probability of a class, on the straight path from no words to the review.
+
+    The path starts where every token embedding is zero (the positions stay) and ends at the review's embeddings; the attribution of a word is
+    the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end minus that
+    at the start, up to the error of the sum that stands for the integral.
+
+    Args:
+        checkpoint: the model.
+        token_ids: the review, L ids.
+        class_id: the class whose probability is attributed.
+        steps: points of the path (midpoint rule), S.
+
+    Returns:
+        An attribution a word, and the probability at the end minus that at the start.
+
+    Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
+    """
+    model = to_model(checkpoint)
+    ids_1L = tf.constant([token_ids], dtype=tf.int32)
+    review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
+    words_1LD = tf.gather(model.get_layer("embedding").token_embeddings.value, ids_1L)
+    start_1LD = review_1LD - words_1LD
+    shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
+    mean_gradient_LD = tf.zeros_like(words_1LD[0])
+    for some_S11 in np.array_split(shares_S11, max(1, steps * len(token_ids) // 4096)):
+        path_SLD = start_1LD + some_S11 * words_1LD
+        with tf.GradientTape() as tape:
+            tape.watch(path_SLD)
+            total = tf.reduce_sum(class_probability(model, path_SLD, class_id))
+        mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
+    attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
+    ends = class_probability(model, tf.concat([start_1LD, review_1LD], axis=0), class_id)
+    return [float(value) for value in attributions], float(ends[1] - ends[0])
+
+
+def class_probability(model: keras.Model, embedded_SLD: Any, class_id: int) -> Any:
+    """Probability of a class, (S,), from embeddings on: every layer of the model after the first."""
+    x = embedded_SLD
+    for layer in model.layers[2:]:  # after the input and the embedding
+        x = layer(x, training=False)
+    if x.shape[-1] == 1:
+        return x[:, 0] if class_id == 1 else 1.0 - x[:, 0]
+    return x[:, class_id]
