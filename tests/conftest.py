@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
+VOCABULARY_SIZE = 23
+SEQUENCE_LENGTH = 13
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # Keras's variables have not yet learnt NumPy 2's argument.
     config.addinivalue_line("filterwarnings", "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
-
-
-VOCABULARY_SIZE = 23
-SEQUENCE_LENGTH = 13
 
 
 class ModelCase(NamedTuple):

@@ -1,1 +1,151 @@
-X = 1
+"""Runs the command line as a user does, and what is always asked of its answers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mha_cli.cli.app import main
+from mha_cli.errors import EXIT_USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pytest
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "configs"
+COMMAND = (sys.executable, "-c", "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()")
+COMMANDS = ("train", "evaluate", "predict", "shuffle-test")
+TINY = Path(__file__).with_name("tiny.yaml")
+TINY_SETTINGS = (
+    "data.num_reviews=1200",
+    "model.embed_dim=32",
+    "model.feed_forward_dim=32",
+    "model.dropout=0.1",
+    "training.epochs=12",
+    "training.learning_rate=0.004",
+)
+"""Over TINY, for the model that is trained once for many tests."""
+TIMEOUT = 600
+"""Seconds after which a command that hangs fails its test; no test measures time."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command came to.
+
+    Args:
+        code: exit status; minus the number of the signal that ended it.
+        stdout: data.
+        stderr: everything else.
+    """
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Of stdout; a line feed ends a line, nothing else does."""
+        return self.stdout.removesuffix("\n").split("\n") if self.stdout else []
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command that ran once for all tests.
+
+    Args:
+        cwd: the folder it ran in.
+        result: what it came to.
+    """
+
+    cwd: Path
+    result: Result
+
+    @property
+    def directory(self) -> Path:
+        """The run directory of a training without --output."""
+        return self.cwd / "runs" / "tiny"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Of that training."""
+        return self.directory / "checkpoint.keras"
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a command: what decides its output is the same on every machine."""
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MHA_") and name not in {"PYTHONUNBUFFERED", "FORCE_COLOR", "NO_COLOR", "PYTHONIOENCODING"}
+    }
+    return ours | {"COLUMNS": "150", "TERM": "xterm", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)} | dict(changes or {})
+
+
+def run_mha(*args: str | bytes | Path, cwd: Path, stdin: str | bytes = b"", env: Mapping[str, str] | None = None) -> Result:
+    """Run ``mha ARGS`` in a process of its own. Its output must be UTF-8."""
+    done = subprocess.run(
+        [*COMMAND, *args],
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        cwd=cwd,
+        env=environment(env),
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_here(*args: str | Path, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """Run ``mha ARGS`` in this process: the same code without the start-up of TensorFlow, for all but the first."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["mha", *map(str, args)])
+        for name in set(os.environ) - set(environment()):
+            patch.delenv(name)
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            try:
+                main()
+            except SystemExit as error:
+                code = error.code
+    return Result(code if isinstance(code, int) else 0, stdout.getvalue(), stderr.getvalue())
+
+
+def refusal(result: Result, *, told_before: Sequence[str] = ()) -> str:
+    """The one line on stderr with which a command refuses what the user can correct.
+
+    Args:
+        result: what the command came to.
+        told_before: lines about progress that may come before it.
+    """
+    assert result.code == EXIT_USAGE, result
+    assert result.stdout == ""
+    *before, last, end = result.stderr.split("\n")
+    assert set(before) <= set(told_before), before
+    assert end == ""
+    assert last.startswith("error: ")
+    assert last.isprintable()
+    assert "Traceback" not in last
+    assert "fault in mha" not in last
+    return last.removeprefix("error: ")
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Every file in a folder with its content, every folder with None."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether a terminal would obey anything in the text beyond line feeds and tabs."""
+    return any(not char.isprintable() and char not in "\n\t" for char in text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def test_scoring_batches_are_as_large_as_the_limit_allows(scale: int) -> None:
     lengths = review_lengths(2000) * scale
     batches = list(scoring_batches(lengths))
     assert len(batches) > 1
-    for rows, following in zip(batches, batches[1:], strict=False):
+    for rows, following in pairwise(batches):
         assert len(rows) == 1 or len(rows) * lengths[rows].max() <= SCORING_TOKENS
         assert (len(rows) + 1) * lengths[following[0]] > SCORING_TOKENS  # one more would not fit
     assert len(batches[-1]) == 1 or len(batches[-1]) * lengths[batches[-1]].max() <= SCORING_TOKENS

@@ -23,7 +23,7 @@ def built(positions: str, dropout: float = 0.0) -> PositionalEmbedding:
     return layer
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "none"])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
 def test_honours_the_layer_contract(positions: str, tmp_path: Path) -> None:
     check_layer(
         PositionalEmbedding,
@@ -32,6 +32,7 @@ def test_honours_the_layer_contract(positions: str, tmp_path: Path) -> None:
         (3, LENGTH, WIDTH),
         tmp_path,
         keeps_mask=True,
+        at_default=["positions"] if positions == "learned" else [],
     )
 
 
@@ -64,7 +65,7 @@ def test_learned_positions_are_added_to_the_tokens() -> None:
 
 def test_sinusoidal_positions_are_added_to_the_tokens() -> None:
     layer = built("sinusoidal")
-    (tokens,) = (np.array(weight) for weight in layer.weights if "seed" not in weight.path)
+    (tokens,) = (np.array(weight) for weight in layer.trainable_variables)
     np.testing.assert_allclose(layer(TOKEN_IDS), tokens[TOKEN_IDS] + sinusoidal_positions(LENGTH, WIDTH), atol=1e-6)
 
 

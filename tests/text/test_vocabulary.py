@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, PADDING_ID, SPECIAL_TOKENS, UNKNOWN_ID, EncodedText, Vocabulary, kept_slices, most_frequent
+from mha_cli.text.vocabulary import (
+    MAX_TOKEN_LENGTH,
+    PADDING_ID,
+    SPECIAL_TOKENS,
+    UNKNOWN_ID,
+    EncodedText,
+    Vocabulary,
+    kept_slices,
+    most_frequent,
+)
 
 truncations = st.sampled_from(["head", "tail", "head_and_tail"])
 

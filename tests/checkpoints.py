@@ -1,0 +1,73 @@
+"""Small checkpoints with random weights, made without TensorFlow, and archives that are not quite checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mha_cli.checkpoint import Checkpoint, write_checkpoint
+from mha_cli.config import config_from_dict
+from mha_cli.parameters import parameter_table
+from mha_cli.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+WORDS = ("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a")
+
+
+def small_checkpoint(class_names: tuple[str, ...] = ("negative", "positive"), seed: int = 0, **model: Any) -> Checkpoint:
+    """A classifier of a few hundred random weights; what it says is of no meaning, but differs from text to text."""
+    config = config_from_dict(
+        {
+            "text": {"vocabulary_size": 29, "sequence_length": 13},
+            "model": {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, **model},
+        },
+        "test",
+    )
+    rng = np.random.default_rng(seed)
+    vocabulary = Vocabulary(WORDS)
+    return Checkpoint(
+        config=config,
+        class_names=class_names,
+        vocabulary=vocabulary,
+        metrics={"epoch": 3, "validation_accuracy": 0.75, "validation_loss": 0.5},
+        weights={
+            parameter.path: rng.normal(0.0, 0.5, parameter.shape).astype(np.float32)
+            for parameter in parameter_table(config, len(vocabulary), len(class_names))
+        },
+        keras_config='{"of": "Keras"}',
+    )
+
+
+def small_checkpoint_file(path: Path, class_names: tuple[str, ...] = ("negative", "positive"), **model: Any) -> Path:
+    """The same, written to a file."""
+    write_checkpoint(path, small_checkpoint(class_names, **model))
+    return path
+
+
+def members_of(path: Path) -> dict[str, bytes]:
+    """Everything that an archive holds, by name."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_archive(path: Path, members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> Path:
+    """An archive of these members, whatever they are."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def rewrite(path: Path, members: Mapping[str, bytes] | None = None, **description: Any) -> Path:
+    """The checkpoint at ``path`` with other members or other entries of ``mha.json``, its checksums made to fit again."""
+    changed = members_of(path) | dict(members or {})
+    entries = json.loads(changed["mha.json"])
+    entries["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in changed.items() if name != "mha.json"}
+    return write_archive(path, changed | {"mha.json": json.dumps(entries | description).encode()})

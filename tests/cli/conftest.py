@@ -1,0 +1,58 @@
+"""A model that is trained once with the real command and that many tests look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import TINY, TINY_SETTINGS, Result, Run, run_mha
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def tiny_settings() -> list[str]:
+    """The tiny settings as arguments."""
+    return [argument for setting in TINY_SETTINGS for argument in ("--set", setting)]
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
+    """``mha train`` on the built-in sample, with positions. Not to be written to."""
+    arguments = ["train", "-c", str(TINY), *tiny_settings, "--json"]
+    return _once(tmp_path_factory, "trained", lambda cwd: run_mha(*arguments, cwd=cwd))
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
+    """``mha shuffle-test --config``: the same training, another without positions, and the comparison."""
+    arguments = ["shuffle-test", "-c", str(TINY), *tiny_settings, "--output", "both", "--shuffles", "3"]
+    return _once(tmp_path_factory, "compared", lambda cwd: run_mha(*arguments, "--plot", "order.png", "--json", cwd=cwd))
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with random weights, for commands that only have to have one. Not to be written to."""
+    return small_checkpoint_file(tmp_path_factory.mktemp("small") / "small.keras")
+
+
+def _once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:
+    """Run a command in a folder that all workers of pytest-xdist share; the first comer runs it, the others wait for its result."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    answer, cwd = folder / "result.json", folder / "cwd"
+    with (folder / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not answer.exists():
+            cwd.mkdir()
+            answer.write_text(json.dumps(dataclasses.asdict(run(cwd))))
+    return Run(cwd, Result(**json.loads(answer.read_text())))

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.config import SampleData
+from mha_cli.data.sample import SampleReviews
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mha_cli.data.reviews import Review
+    from tests.cli.command import Run
+
+    Evaluate = Callable[..., Result]
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
+    """``mha evaluate ARGS`` in this process, which has TensorFlow already."""
+    return lambda *args: run_here("evaluate", *args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+def sample_split(split: str) -> list[Review]:
+    return list(SampleReviews(SampleData(num_reviews=1200)).read(split))
+
+
+def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
+    """Everything is held against the same reviews sent through the standard input of `mha predict`."""
+    result = run_mha("evaluate", trained.checkpoint, "--json", cwd=tmp_path)
+    assert (result.code, result.stderr) == (0, "")
+    figures: dict[str, Any] = json.loads(result.stdout)
+    reviews = sample_split("test")
+    piped = run_mha("predict", "--json", "-c", trained.checkpoint, stdin="".join(f"{review.text}\n" for review in reviews), cwd=tmp_path)
+    predictions = [json.loads(line) for line in piped.lines]
+    names = ["negative", "positive"]
+    truth = np.array([names.index(review.label) for review in reviews])
+    said = np.array([names.index(prediction["label"]) for prediction in predictions])
+    probabilities = np.array([[prediction["probabilities"][name] for name in names] for prediction in predictions])
+
+    assert (figures["data"], figures["split"], figures["num_reviews"]) == ("sample", "test", len(reviews))
+    assert figures["accuracy"] == (said == truth).mean()
+    confusion = [[int(((truth == row) & (said == column)).sum()) for column in range(2)] for row in range(2)]
+    assert figures["confusion"] == confusion
+    assert figures["loss"] == pytest.approx(-np.log(probabilities[np.arange(len(truth)), truth]).mean(), abs=1e-4)
+    assert figures["num_truncated"] == sum(prediction["truncated"] for prediction in predictions)
+    for index, score in enumerate(figures["classes"]):
+        assert score["name"] == names[index]
+        assert score["num_reviews"] == sum(confusion[index])
+        assert score["recall"] == pytest.approx(confusion[index][index] / sum(confusion[index]))
+        assert score["precision"] == pytest.approx(confusion[index][index] / sum(row[index] for row in confusion))
+        assert score["f1"] == pytest.approx(2 / (1 / score["precision"] + 1 / score["recall"]))
+    low, high = figures["accuracy_interval"]
+    assert 0 < low < figures["accuracy"] < high < 1
+    wins = probabilities[truth == 1, 1][:, None] - probabilities[truth == 0, 1][None, :]
+    assert figures["roc_auc"] == pytest.approx(((wins > 0) + 0.5 * (wins == 0)).mean(), abs=1e-4)
+    assert 0 <= figures["calibration_error"] < 0.5
+
+
+def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
+    figures = json.loads(evaluate(trained.checkpoint, "--split", "twins", "--json").stdout)
+    result = evaluate(trained.checkpoint, "--split", "twins")
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    assert "sample, split twins" in result.stdout
+    low, high = figures["accuracy_interval"]
+    assert f"{figures['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})" in result.stdout
+    for word in ("ROC AUC", "calibration error", "precision", "recall", "F1", "as negative", "as positive", "0 reviews"):
+        assert word in result.stdout
+
+
+def test_the_split_held_out_in_training(trained: Run, evaluate: Evaluate) -> None:
+    figures = json.loads(evaluate(trained.checkpoint, "--split", "validation", "--json").stdout)
+    best = json.loads((trained.directory / "metrics.json").read_text())["best"]
+    assert (figures["split"], figures["num_reviews"]) == ("validation", 120)
+    assert figures["accuracy"] == best["validation_accuracy"]
+    assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
+
+
+def test_a_file_of_ones_own(trained: Run, evaluate: Evaluate, tmp_path: Path) -> None:
+    reviews = sample_split("twins")[:40]
+    rows = [{"review": review.text, "stars": review.label} for review in reviews]
+    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    columns = ("--text-column", "review", "--label-column", "stars")
+    figures = json.loads(evaluate(trained.checkpoint, "--data", "mine.jsonl", *columns, "--json").stdout)
+    assert (figures["data"], figures["split"], figures["num_reviews"]) == ("mine.jsonl", "train", 40)
+    assert tree(tmp_path).keys() == {"mine.jsonl"}
+
+
+def test_the_sample_by_name(small: Path, evaluate: Evaluate) -> None:
+    figures = json.loads(evaluate(small, "--data", "sample", "--split", "twins", "--json").stdout)
+    assert (figures["data"], figures["split"]) == ("sample", "twins")
+    assert 0.4 < figures["accuracy"] < 0.6
+
+
+def test_one_class_has_no_roc_curve(small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,label\nthe film,positive\nsuperb,positive\n")
+    assert json.loads(evaluate(small, "--data", "mine.csv", "--json").stdout)["roc_auc"] is None
+    assert "not defined: a class does not occur" in evaluate(small, "--data", "mine.csv").stdout
+
+
+def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> None:
+    names = ("[bold]\x1b[31mred[/]", "a\tb\nc", "🙂")
+    checkpoint = small_checkpoint_file(tmp_path / "odd.keras", names)
+    (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps({"text": "the film", "label": name}) for name in names))
+    result = evaluate(checkpoint, "--data", "mine.jsonl")
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    for shown in (r"[bold]\x1b[31mred[/]", r"as a\tb\nc", "🙂"):
+        assert shown in result.stdout
+    as_json = evaluate(checkpoint, "--data", "mine.jsonl", "--json").stdout
+    assert as_json.isascii()
+    assert not has_control_characters(as_json)
+    assert [score["name"] for score in json.loads(as_json)["classes"]] == list(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
+        (
+            ["--data", "nowhere.csv"],
+            "nowhere.csv: no such file or folder; check the path; relative paths start at the current folder",
+        ),
+        (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
+        (
+            ["--data", "other.csv"],
+            "other.csv, split train: review 2 has the class 'so so'; the model knows negative, positive",
+        ),
+        (
+            ["--data", "other.csv", "--text-column", "txet"],
+            'other.csv:1: no column "txet" among text, label; did you mean text? (see data.text_column)',
+        ),
+        (["--data", "header.csv"], "header.csv: a header but no reviews; write a review a row below it"),
+    ],
+)
+def test_data_that_cannot_be_scored(arguments: list[str], message: str, small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other.csv").write_text("text,label\nthe film,positive\nthe film,so so\n")
+    (tmp_path / "header.csv").write_text("text,label\n")
+    before = tree(tmp_path)
+    assert refusal(evaluate(small, *arguments)) == message
+    assert tree(tmp_path) == before

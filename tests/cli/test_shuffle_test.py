@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import statistics
+import xml.etree.ElementTree
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from tests.cli.command import TINY, Result, has_control_characters, refusal, run_here, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Run
+
+    ShuffleTest = Callable[..., Result]
+
+PNG = b"\x89PNG\r\n\x1a\n"
+FIELDS = {
+    "name",
+    "positions",
+    "data",
+    "split",
+    "num_reviews",
+    "accuracy",
+    "shuffled_accuracies",
+    "shuffled_mean",
+    "shuffled_spread",
+    "flip_share",
+    "largest_change",
+    "reads_order",
+    "verdict",
+}
+
+
+@pytest.fixture
+def shuffle_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShuffleTest:
+    """``mha shuffle-test ARGS`` in this process, which has TensorFlow already."""
+    return lambda *args: run_here("shuffle-test", *args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+def both(compared: Run) -> list[Path]:
+    """The checkpoints with and without positions."""
+    return [compared.cwd / "both" / name / "checkpoint.keras" for name in ("with-positions", "without-positions")]
+
+
+# Training both models
+
+
+@pytest.fixture
+def results(compared: Run) -> list[dict[str, Any]]:
+    assert compared.result.code == 0, compared.result.stderr
+    parsed: list[dict[str, Any]] = json.loads(compared.result.stdout)
+    return parsed
+
+
+def test_two_runs_that_differ_in_positions_only(both: list[Path]) -> None:
+    learned, none = (read_checkpoint(path).config for path in both)
+    assert (learned.model.positions, none.model.positions) == ("learned", "none")
+    assert learned.model_copy(update={"model": none.model}) == none
+
+
+def test_the_json_of_both(results: list[dict[str, Any]]) -> None:
+    assert [result["name"] for result in results] == ["with-positions", "without-positions"]
+    for result in results:
+        assert result.keys() == FIELDS
+        assert (result["data"], result["split"]) == ("sample", "twins")
+        assert len(result["shuffled_accuracies"]) == 3
+        assert result["shuffled_mean"] == pytest.approx(statistics.mean(result["shuffled_accuracies"]))
+        assert result["shuffled_spread"] == pytest.approx(statistics.stdev(result["shuffled_accuracies"]))
+
+
+def test_with_positions_it_reads_order(results: list[dict[str, Any]]) -> None:
+    result = results[0]
+    assert result["positions"] == "learned"
+    assert result["reads_order"] is True
+    assert result["accuracy"] > 0.6
+    assert result["accuracy"] > result["shuffled_mean"] + 0.05
+    assert result["flip_share"] > 0.1
+    assert result["largest_change"] > 0.1
+    points = 100 * (result["accuracy"] - result["shuffled_mean"])
+    assert result["verdict"] == f"reads word order: shuffling the words costs {points:.1f} points of accuracy"
+
+
+def test_without_positions_it_cannot(results: list[dict[str, Any]]) -> None:
+    result = results[1]
+    assert result["positions"] == "none"
+    assert result["reads_order"] is False
+    assert result["largest_change"] <= 1e-5
+    assert result["accuracy"] == pytest.approx(0.5, abs=0.03)  # both of a pair of twins get the same answer
+    assert result["shuffled_mean"] == pytest.approx(result["accuracy"], abs=0.03)
+    assert result["verdict"].startswith("cannot read word order: no shuffle moves a probability by more than ")
+
+
+def test_a_picture(compared: Run) -> None:
+    assert (compared.cwd / "order.png").read_bytes().startswith(PNG)
+    assert not [name for name in tree(compared.cwd) if name.endswith(".tmp")]
+
+
+# Checkpoints that are there
+
+
+def test_checkpoints_give_the_same_figures_again(shuffle_test: ShuffleTest, both: list[Path], results: list[dict[str, Any]]) -> None:
+    result = shuffle_test(*both, "--shuffles", "3", "--json")
+    assert (result.code, result.stderr) == (0, "")
+    for now, before in zip(json.loads(result.stdout), results, strict=True):
+        assert now["accuracy"] == before["accuracy"]
+        assert now["shuffled_accuracies"] == pytest.approx(before["shuffled_accuracies"], abs=0.01)
+        assert now["reads_order"] == before["reads_order"]
+
+
+def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
+    result = shuffle_test(*both, "-n", "2", "--max-reviews", "60", "--plot", "order.SVG")
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    assert "sample, split twins: word order" in result.stdout
+    assert "(n=2)" in result.stdout
+    assert "\nwithout-positions: cannot read word order: " in result.stdout
+    assert "\nwith-positions: " in result.stdout
+    assert xml.etree.ElementTree.parse(tmp_path / "order.SVG").getroot().tag.endswith("svg")
+
+
+def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> None:
+    arguments = (both[0], "-n", "1", "--max-reviews", "37", "--json")
+    first, again, other = (json.loads(shuffle_test(*arguments, *seed).stdout)[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
+    assert first["num_reviews"] == 37
+    assert first["shuffled_spread"] == 0
+    assert first == again
+    assert first["largest_change"] != other["largest_change"]
+
+
+def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpositive\ndreadful, not superb\tnegative\n")
+    columns = ("--text-column", "body", "--label-column", "kind")
+    result = json.loads(shuffle_test(both[1], "--data", "mine.tsv", *columns, "-n", "4", "--json").stdout)[0]
+    assert (result["data"], result["split"], result["num_reviews"]) == ("mine.tsv", "train", 2)
+    assert result["largest_change"] <= 1e-5
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "shuffle-test takes either checkpoints or --config; see `mha shuffle-test --help` for examples"),
+        (["CHECKPOINT", "-c", "CONFIG"], "shuffle-test takes either checkpoints or --config; see `mha shuffle-test --help` for examples"),
+        (["CHECKPOINT", "--set", "seed=3"], "--set and --output go with --config, not with checkpoints; leave them out"),
+        (["CHECKPOINT", "--output", "runs/x"], "--set and --output go with --config, not with checkpoints; leave them out"),
+        (["-c", "CONFIG", "--data", "sample"], "--data goes with checkpoints, not with --config; set data.source in the config"),
+        (["CHECKPOINT", "--plot", "order.gif"], "--plot order.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
+        (["CHECKPOINT", "--plot", "order"], "--plot order: unknown kind of picture; end the name in .png, .svg, .pdf"),
+        (["CHECKPOINT", "--plot", "no/order.png"], "--plot no/order.png: its folder does not exist; make it first"),
+        (["CHECKPOINT", "--plot", "folder.png"], "--plot folder.png: is a folder; give the name of a file"),
+        (["-c", "CONFIG", "--set", "model.num_heads=7"], None),
+        (["nowhere.keras", "--data", "sample"], "nowhere.keras: no such file; give a checkpoint that `mha train` wrote"),
+    ],
+)
+def test_refused_before_any_work(arguments: list[str], message: str | None, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder.png").mkdir()
+    before = tree(tmp_path)
+    stand_for = {"CHECKPOINT": str(small), "CONFIG": str(TINY)}
+    found = refusal(run_mha("shuffle-test", *(stand_for.get(argument, argument) for argument in arguments), cwd=tmp_path))
+    assert found == message if message else "num_heads=7 does not divide embed_dim=64" in found
+    assert tree(tmp_path) == before
+
+
+def test_every_checkpoint_is_read_before_the_first_is_tested(shuffle_test: ShuffleTest, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "not.keras").write_text("hello")
+    message = refusal(shuffle_test(small, "not.keras", "--plot", "order.png"))
+    assert message == "not.keras: damaged, or no checkpoint (File is not a zip file); give a checkpoint that `mha train` wrote"
+    assert list(tree(tmp_path)) == ["not.keras"]
+
+
+def test_the_folder_of_both_runs_is_in_use(shuffle_test: ShuffleTest, tmp_path: Path) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "mine.txt").write_text("mine")
+    before = tree(tmp_path)
+    result = shuffle_test("-c", TINY, "--output", "used")
+    assert refusal(result, told_before=["starting TensorFlow"]) == "--output used: is not empty; choose another folder"
+    assert tree(tmp_path) == before

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.cli import render
+from mha_cli.cli.progress import training_progress
+from mha_cli.config import load_config
+from mha_cli.progress import EpochRecord, StepProgress
+from tests.cli.command import TINY, TINY_SETTINGS, Result, has_control_characters, refusal, run_here, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.command import Run
+
+TIMES = ("seconds", "reviews_per_second")
+
+
+def history_of(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "history.jsonl").read_text().splitlines()]
+
+
+def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in record.items() if key not in TIMES} for record in records]
+
+
+# The run directory
+
+
+def test_the_run_directory_is_named_for_the_config(trained: Run) -> None:
+    assert trained.result.code == 0, trained.result.stderr
+    assert [path.name for path in (trained.cwd / "runs").iterdir()] == ["tiny"]
+    assert {"checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json"} <= {path.name for path in trained.directory.iterdir()}
+
+
+def test_nothing_is_left_half_written(trained: Run) -> None:
+    assert not [name for name in tree(trained.cwd) if name.endswith((".tmp", ".lock"))]
+
+
+def test_the_resolved_config_is_the_run_again(trained: Run) -> None:
+    asked_for = load_config(TINY, TINY_SETTINGS)
+    assert load_config(trained.directory / "config.yaml") == asked_for
+    assert read_checkpoint(trained.checkpoint).config == asked_for
+
+
+def test_the_history_has_a_line_an_epoch(trained: Run) -> None:
+    history = history_of(trained.directory)
+    assert [record["epoch"] for record in history] == list(range(1, 13))
+    assert {frozenset(record) for record in history} == {frozenset(field.name for field in dataclasses.fields(EpochRecord))}
+    best = 0.0
+    for record in history:
+        assert 0 <= record["train_accuracy"] <= 1
+        assert record["best"] == (record["validation_accuracy"] > best)
+        best = max(best, record["validation_accuracy"])
+
+
+def test_the_metrics_are_those_of_the_best_epoch(trained: Run) -> None:
+    metrics = json.loads((trained.directory / "metrics.json").read_text())
+    best = [record for record in history_of(trained.directory) if record["best"]][-1]
+    assert metrics["best"] == best
+    assert metrics["checkpoint"] == "checkpoint.keras"
+    assert (metrics["epochs_run"], metrics["num_train"], metrics["num_validation"]) == (12, 1080, 120)
+    checkpoint = read_checkpoint(trained.checkpoint)
+    assert metrics["vocabulary_size"] == len(checkpoint.vocabulary)
+    assert metrics["num_parameters"] == sum(weight.size for weight in checkpoint.weights.values())
+    assert checkpoint.metrics == {key: best[key] for key in ("epoch", "validation_accuracy", "validation_loss")}
+
+
+def test_it_learns(trained: Run) -> None:
+    history = history_of(trained.directory)
+    assert history[-1]["train_loss"] < history[0]["train_loss"] / 2
+    assert max(record["validation_accuracy"] for record in history) > 0.75
+
+
+def test_the_same_seed_gives_the_same_numbers(trained: Run, compared: Run) -> None:
+    """`mha shuffle-test` trains the same model in another process."""
+    assert compared.result.code == 0, compared.result.stderr
+    again = compared.cwd / "both" / "with-positions"
+    assert without_times(history_of(again)) == without_times(history_of(trained.directory))
+    first, second = read_checkpoint(trained.checkpoint).weights, read_checkpoint(again / "checkpoint.keras").weights
+    assert first.keys() == second.keys()
+    for path, weight in first.items():
+        np.testing.assert_array_equal(weight, second[path], err_msg=path)
+
+
+# What is shown
+
+
+def test_json_on_stdout_and_nothing_else(trained: Run) -> None:
+    printed = json.loads(trained.result.stdout)
+    assert printed == json.loads((trained.directory / "metrics.json").read_text()) | {"checkpoint": "runs/tiny/checkpoint.keras"}
+
+
+def test_plain_lines_on_stderr_that_is_no_terminal(trained: Run) -> None:
+    assert not has_control_characters(trained.result.stderr)
+    lines = trained.result.stderr.splitlines()
+    assert lines[0] == "starting TensorFlow"
+    assert [line.split(":")[0] for line in lines if line.startswith("epoch ") and ", step " not in line] == [
+        f"epoch {epoch}" for epoch in range(1, 13)
+    ]
+
+
+STEP = StepProgress(epoch=2, epochs=3, step=5, steps=7, loss=0.25, accuracy=0.875, reviews_per_second=1234.5, seconds_left=61.0)
+EPOCH = EpochRecord(2, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
+
+
+def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "150")
+    with training_progress() as watcher:
+        watcher.tell("reading [bold]\x1b[31m")
+        watcher.on_step(STEP)
+        watcher.on_epoch(EPOCH)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 reviews/s, 1:01 left" in shown.err
+    assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 reviews/s), best so far" in shown.err
+    assert "\x1b[31m" not in shown.err
+
+
+def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from mha_cli.training.run import TrainingSummary
+
+    monkeypatch.setenv("COLUMNS", "150")
+    summary = TrainingSummary(
+        checkpoint=tmp_path / "[bold]" / "checkpoint.keras",
+        best=EPOCH,
+        epochs_run=3,
+        num_train=1080,
+        num_validation=120,
+        num_parameters=16385,
+        vocabulary_size=245,
+        seconds=4.5,
+    )
+    render.training(summary, as_json=False)
+    shown = capsys.readouterr().out
+    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s)"):
+        assert figure in shown
+    assert f"next: mha evaluate {summary.checkpoint}" in shown
+
+
+# What is refused once the data is read. TensorFlow is already there, so these run in this process.
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
+        ("", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
+        ("text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
+        (
+            "text,label\nfine,good\nalso fine,good\n",
+            "reviews.csv, split train: every review has the class 'good'; a classifier needs reviews of at least two classes",
+        ),
+        (
+            "text,label\nfine,good\nfine,good\nbad,poor\n",
+            "reviews.csv, split train: the class 'poor' has 1 review; "
+            "each class needs at least 2, one to train on and one to validate with",
+        ),
+        (
+            "text,label\n,good\n,good\n,poor\n,poor\n",
+            "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
+        ),
+        (
+            "review,stars\nfine,5\n",
+            'reviews.csv:1: no header: the first line names neither "text" nor "label", but review, stars; '
+            "add a header line (text,label), or set data.text_column and data.label_column",
+        ),
+        ("text,lable\nfine,5\n", 'reviews.csv:1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),
+        ("text,label\nfine,\n", "reviews.csv:2: the label is empty; give every review a class, or leave the row out"),
+        (
+            "text,label\nfine, really,good\n",
+            "reviews.csv:2: 3 fields where the header has 2; put a text that holds a comma in double quotes",
+        ),
+    ],
+)
+def test_data_that_nothing_can_be_learnt_from(content: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if content is not None:
+        (tmp_path / "reviews.csv").write_text(content)
+    before = tree(tmp_path)
+    result = _train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.csv")
+    assert refusal(result, told_before=["starting TensorFlow"]) == message
+    assert tree(tmp_path) == before
+
+
+def test_an_extension_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "reviews.xlsx").write_bytes(b"PK")
+    message = refusal(
+        _train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.xlsx"), told_before=["starting TensorFlow"]
+    )
+    assert message.startswith("reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl")
+    assert list(tree(tmp_path)) == ["reviews.xlsx"]
+
+
+def test_a_run_directory_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = _train_here(tmp_path, monkeypatch, "data.num_reviews=200", output="file/run")
+    message = refusal(result, told_before=["starting TensorFlow"])
+    assert message == "--output file/run: cannot be made: Not a directory; choose another folder"
+    assert tree(tmp_path) == {"file": b"mine"}
+
+
+def _train_here(cwd: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, output: str = "run") -> Result:
+    overrides = [argument for setting in settings for argument in ("--set", setting)]
+    return run_here("train", "-c", TINY, *overrides, "--output", output, cwd=cwd, monkeypatch=monkeypatch)

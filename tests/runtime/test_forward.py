@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+import pytest
+
+from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
+from mha_cli.model import build_classifier
+from mha_cli.runtime import forward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import ModelCase
+
+RAGGED = [[7, 2, 1, 22, 5, 5, 3, 4, 4, 8, 19, 2, 6], [11], [], [4, 9, 13, 2, 1], [3, 3]]
+EXACT = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def padded(reviews: list[list[int]], length: int) -> np.ndarray:
+    return np.array([review + [0] * (length - len(review)) for review in reviews], dtype=np.int32)
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def keras_model(model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]) -> keras.Model:
+    model = build_classifier(*model_case)
+    weights = random_weights(*model_case)
+    for variable in model.trainable_variables:
+        variable.assign(weights[variable.path])
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a review of one word
+@pytest.mark.parametrize(
+    "token_ids", [padded(RAGGED, 13), padded(RAGGED[1:], 5), padded([[11]], 1), padded([[]], 1)], ids=["ragged", "short", "word", "empty"]
+)
+def test_equals_the_keras_model(
+    token_ids: np.ndarray, keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
+) -> None:
+    expected = np.array(keras_model(token_ids))
+    if model_case.num_classes == 2:
+        expected = np.concatenate([1.0 - expected, expected], axis=1)
+    before = token_ids.copy()
+    weights = random_weights(*model_case)
+    probabilities = forward.class_probabilities(token_ids, weights, model_case.config.model)
+    assert probabilities.shape == (len(token_ids), model_case.num_classes)
+    assert probabilities.dtype == np.float32
+    np.testing.assert_allclose(probabilities, expected, **EXACT)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, **EXACT)
+    np.testing.assert_array_equal(token_ids, before)
+    assert all((weights[path] == weight).all() for path, weight in random_weights(*model_case).items())
+
+
+def test_hidden_states_equal_the_keras_model(
+    keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
+) -> None:
+    token_ids, model = padded(RAGGED, 13), model_case.config.model
+    real, weights = token_ids != 0, random_weights(*model_case)
+    names = ["embedding", *(f"encoder_{block}" for block in range(model.num_blocks))]
+    expected = keras.Model(keras_model.input, [keras_model.get_layer(name).output for name in names])(token_ids)
+    x = forward.embed(token_ids, weights, model)
+    np.testing.assert_allclose(x, expected[0], **EXACT)
+    for block in range(model.num_blocks):
+        prefix = f"encoder_{block}/"
+        below = {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}
+        x = forward.encode(x, real, below, model)
+        np.testing.assert_allclose(x[real], np.array(expected[block + 1])[real], **EXACT)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_attention_and_its_weights_equal_the_layer(use_bias: bool) -> None:
+    x, real = random(3, 7, 11), np.arange(7) < np.array([7, 3, 0])[:, None]
+    layer = MultiHeadAttention(2, 5, value_dim=13, use_bias=use_bias)
+    layer(x)
+    for variable in layer.trainable_variables:
+        variable.assign(random(*variable.shape))
+    weights = {variable.name: np.array(variable) for variable in layer.trainable_variables}
+    output, attention_weights = forward.multi_head_attention(x, real, weights)
+    expected, expected_weights = layer(x, value_mask=real, return_attention_scores=True)
+    np.testing.assert_allclose(output, expected, **EXACT)
+    np.testing.assert_allclose(attention_weights, expected_weights, **EXACT)
+    assert (attention_weights[1, :, :, 3:] == 0).all()
+    assert (attention_weights[2] == 0).all()
+
+
+@pytest.mark.parametrize(("length", "width"), [(601, 64), (13, 11), (5, 2), (3, 1), (1, 7)])
+def test_sinusoid_equals_the_layer(length: int, width: int) -> None:
+    table = forward.sinusoid(length, width)
+    assert table.dtype == np.float32
+    np.testing.assert_allclose(table, sinusoidal_positions(length, width), atol=1e-6)
+
+
+def test_layer_norm_equals_keras() -> None:
+    x = random(3, 7, 11) * 0.1  # so little variance that epsilon counts
+    layer = keras.layers.LayerNormalization()
+    layer.build(x.shape)
+    layer.gamma.assign(random(11))
+    layer.beta.assign(random(11, 1)[:, 0])
+    np.testing.assert_allclose(forward.layer_norm(x, np.array(layer.gamma), np.array(layer.beta)), layer(x), **EXACT)
+
+
+def test_pooling_equals_the_layer() -> None:
+    x, real = random(3, 7, 11) - 5.0, np.arange(7) < np.array([7, 3, 0])[:, None]
+    x[1, 5] = 9.0  # padding that would win
+    np.testing.assert_array_equal(forward.global_max_pool(x, real), GlobalMaxPooling1D()(x, mask=real))
+
+
+def test_gelu_equals_the_normal_distribution() -> None:
+    x = np.linspace(-7, 7, 101, dtype=np.float32)
+    expected = [value * 0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x.astype(float)]
+    np.testing.assert_allclose(forward.gelu(x), expected, atol=1e-6)
+    assert forward.gelu(x).dtype == np.float32
+
+
+def test_sigmoid_and_softmax_stay_finite() -> None:
+    x = np.array([-1e4, -30.0, -0.5, 0.0, 0.5, 30.0, 1e4], dtype=np.float32)
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(forward.sigmoid(x), [0.0, math.exp(-30), 0.37754067, 0.5, 0.62245933, 1.0, 1.0], atol=1e-7)
+        np.testing.assert_allclose(forward.softmax(x), [0, 0, 0, 0, 0, 0, 1], atol=1e-7)
+        np.testing.assert_allclose(forward.softmax(x - 1e4).sum(), 1.0, atol=1e-6)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+
+from mha_cli.config import Config, config_from_dict
+from mha_cli.model import build_classifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import ModelCase
+
+VOCABULARY_SIZE = 23
+REVIEWS = [[7, 2, 1, 22, 5, 5, 3], [11], [], [4, 9, 13, 2]]
+EXACT = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def small_config(**model: Any) -> Config:
+    sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "num_blocks": 2}
+    return config_from_dict({"text": {"sequence_length": 31}, "model": {**sizes, **model}}, "test")
+
+
+def padded(reviews: list[list[int]], length: int) -> np.ndarray:
+    return np.array([review + [0] * (length - len(review)) for review in reviews], dtype=np.int32)
+
+
+@pytest.fixture
+def make_model(random_weights: Callable[..., dict[str, np.ndarray]]) -> Callable[[Config, int], keras.Model]:
+    """A function from a config and the number of classes to a model with random weights."""
+
+    def make(config: Config, num_classes: int = 2) -> keras.Model:
+        model = build_classifier(config, VOCABULARY_SIZE, num_classes)
+        weights = random_weights(config, VOCABULARY_SIZE, num_classes)
+        for variable in model.trainable_variables:
+            variable.assign(weights[variable.path])
+        return model
+
+    return make
+
+
+@pytest.fixture
+def mixed_precision() -> Iterator[None]:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+def test_is_the_pipeline_and_nothing_else() -> None:
+    names = [layer.name for layer in build_classifier(small_config(), VOCABULARY_SIZE, 2).layers]
+    assert names == ["token_ids", "embedding", "encoder_0", "encoder_1", "pooling", "dropout", "classifier"]
+
+
+def test_passes_every_setting_on() -> None:
+    config = small_config(
+        positions="sinusoidal",
+        key_dim=5,
+        value_dim=3,
+        activation="gelu",
+        normalization="pre",
+        use_bias=False,
+        embedding_dropout=0.1,
+        attention_dropout=0.2,
+        block_dropout=0.3,
+        dropout=0.4,
+    )
+    model = build_classifier(config, VOCABULARY_SIZE, 2)
+    embedding = model.get_layer("embedding")
+    assert (embedding.sequence_length, embedding.vocabulary_size, embedding.embed_dim) == (31, VOCABULARY_SIZE, 14)
+    assert (embedding.positions, embedding.dropout) == ("sinusoidal", 0.1)
+    for block in range(2):
+        encoder = model.get_layer(f"encoder_{block}")
+        assert (encoder.embed_dim, encoder.feed_forward_dim, encoder.num_heads, encoder.key_dim, encoder.value_dim) == (14, 17, 2, 5, 3)
+        assert (encoder.activation, encoder.normalization, encoder.use_bias) == ("gelu", "pre", False)
+        assert (encoder.attention_dropout, encoder.dropout) == (0.2, 0.3)
+    assert model.get_layer("dropout").rate == 0.4
+
+
+@pytest.mark.parametrize(("num_classes", "units"), [(2, 1), (3, 3), (5, 5)])
+def test_gives_probabilities(num_classes: int, units: int, make_model: Callable[..., keras.Model]) -> None:
+    model = make_model(small_config(), num_classes)
+    probabilities = np.array(model(padded(REVIEWS, 7)))
+    assert model.output_shape == (None, units)
+    assert probabilities.shape == (len(REVIEWS), units)
+    assert probabilities.dtype == np.float32
+    assert ((probabilities > 0) & (probabilities < 1)).all()
+    assert probabilities.std() > 0.01
+    if units > 1:
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, **EXACT)
+
+
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a review of one word
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_padding_changes_nothing(normalization: str, positions: str, make_model: Callable[..., keras.Model]) -> None:
+    model = make_model(small_config(normalization=normalization, positions=positions), 3)
+    classifier = model.get_layer("classifier")
+    probabilities_and_pooled = keras.Model(model.input, [model.output, model.get_layer("pooling").output])
+
+    def outputs(token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        probabilities, pooled = (np.array(output) for output in probabilities_and_pooled(token_ids))
+        return probabilities, pooled @ np.array(classifier.kernel) + np.array(classifier.bias)
+
+    alone = [outputs(padded([review], max(1, len(review)))) for review in REVIEWS]
+    for length in (7, 8, 13, 31):
+        probabilities, logits = outputs(padded(REVIEWS, length))
+        for row, (expected_probabilities, expected_logits) in enumerate(alone):
+            np.testing.assert_allclose(probabilities[row], expected_probabilities[0], **EXACT)
+            np.testing.assert_allclose(logits[row], expected_logits[0], **EXACT)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
+def test_only_positions_let_the_model_read_order(positions: str, make_model: Callable[..., keras.Model]) -> None:
+    model = make_model(small_config(positions=positions))
+    review = [7, 2, 1, 22, 5, 18, 3, 9, 12, 4, 20]
+    orders = [np.random.default_rng(seed).permutation(review).tolist() for seed in range(5)]
+    probabilities = np.array(model(padded([review, *orders], 13)))
+    if positions == "none":
+        np.testing.assert_allclose(probabilities, np.broadcast_to(probabilities[0], probabilities.shape), **EXACT)
+    else:
+        assert np.abs(probabilities[1:] - probabilities[0]).min() > 1e-4
+
+
+@pytest.mark.parametrize("which", ["embedding_dropout", "attention_dropout", "block_dropout", "dropout"])
+def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
+    off = {"embedding_dropout": 0.0, "attention_dropout": 0.0, "block_dropout": 0.0, "dropout": 0.0}
+    plain, dropping = make_model(small_config(**off)), make_model(small_config(**{**off, which: 0.5}))
+    token_ids = padded(REVIEWS, 7)
+    np.testing.assert_array_equal(dropping(token_ids), plain(token_ids))
+    np.testing.assert_array_equal(dropping(token_ids, training=False), plain(token_ids))
+    np.testing.assert_array_equal(plain(token_ids, training=True), plain(token_ids))
+    assert np.abs(np.array(dropping(token_ids, training=True)) - np.array(plain(token_ids))).max() > 1e-3
+
+
+@pytest.mark.usefixtures("mixed_precision")
+def test_probabilities_are_float32_in_mixed_precision(make_model: Callable[..., keras.Model]) -> None:
+    model = make_model(small_config(), 3)
+    probabilities = model(padded(REVIEWS, 7))
+    assert probabilities.dtype == "float32"
+    assert model.get_layer("encoder_0").compute_dtype == "bfloat16"
+    np.testing.assert_allclose(np.sum(probabilities, axis=1), 1.0, **EXACT)
+
+
+def test_a_saved_model_opens_with_plain_keras(
+    model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Any
+) -> None:
+    model = build_classifier(*model_case)
+    weights = random_weights(*model_case)
+    for variable in model.trainable_variables:
+        variable.assign(weights[variable.path])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(padded(REVIEWS, 7)), model(padded(REVIEWS, 7)))

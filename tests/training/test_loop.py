@@ -1,0 +1,384 @@
+"""The training loop against NumPy, scikit-learn and sums done by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.metrics import log_loss
+
+from mha_cli.config import Config, TextConfig, TrainingConfig
+from mha_cli.data.corpus import Corpus, EncodedReviews
+from mha_cli.data.reviews import Review
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.model import build_classifier
+from mha_cli.training.loop import (
+    Trainer,
+    build_optimizer,
+    compile_forward,
+    cross_entropy,
+    fit,
+    mean_loss_and_accuracy,
+    predict_probabilities,
+    predicted_classes,
+)
+from mha_cli.training.preparation import PreparedData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mha_cli.progress import EpochRecord, StepProgress
+
+Floats = npt.NDArray[np.float32]
+
+
+def with_training(config: Config, **settings: object) -> Config:
+    return config.model_copy(update={"training": TrainingConfig.model_validate(config.training.model_dump() | settings)})
+
+
+def with_model(config: Config, **settings: object) -> Config:
+    return config.model_copy(update={"model": config.model.model_copy(update=settings)})
+
+
+def ignore_step(_: StepProgress) -> None:
+    pass
+
+
+def current_weights(trainer: Trainer) -> list[Floats]:
+    return [weight.numpy() for weight in trainer.model.trainable_variables]
+
+
+def random_probabilities(num_reviews: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
+    """Probabilities of every class, the last review's almost certain and wrong, and true classes."""
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.ones(num_classes), num_reviews)
+    probabilities[-1] = [1 - 1e-4 * (num_classes - 1)] + [1e-4] * (num_classes - 1)
+    labels = rng.integers(0, num_classes, num_reviews)
+    labels[-1] = num_classes - 1
+    return probabilities.astype(np.float32), labels.astype(np.int32)
+
+
+def scikit_learn_loss(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any]) -> float:
+    exact = probabilities.astype(np.float64)
+    exact /= exact.sum(axis=1, keepdims=True)  # float32 rows sum to 1 only nearly
+    return float(log_loss(labels, exact, labels=range(probabilities.shape[1])))
+
+
+def smoothed_cross_entropy(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any], label_smoothing: float) -> npt.NDArray[np.float64]:
+    """- sum over c of q(c) log p(c), where q = (1 - s) [c is true] + s / C."""
+    num_classes = probabilities.shape[1]
+    targets = np.eye(num_classes)[labels] * (1 - label_smoothing) + label_smoothing / num_classes
+    return -(targets * np.log(probabilities.astype(np.float64))).sum(axis=1)
+
+
+# Loss
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_cross_entropy_is_scikit_learns(num_classes: int) -> None:
+    probabilities, labels = random_probabilities(17, num_classes)
+    outputs = probabilities[:, 1:] if num_classes == 2 else probabilities
+    losses = cross_entropy(outputs, labels).numpy()
+    assert losses.shape == (17,)
+    assert losses.mean() == pytest.approx(scikit_learn_loss(probabilities, labels), abs=1e-5)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_cross_entropy_with_label_smoothing_by_hand(num_classes: int, label_smoothing: float) -> None:
+    probabilities, labels = random_probabilities(17, num_classes)
+    outputs = probabilities[:, 1:] if num_classes == 2 else probabilities
+    losses = cross_entropy(outputs, labels, label_smoothing).numpy()
+    np.testing.assert_allclose(losses, smoothed_cross_entropy(probabilities, labels, label_smoothing), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_mean_loss_and_accuracy_are_scikit_learns(num_classes: int) -> None:
+    probabilities, labels = random_probabilities(17, num_classes)
+    loss, accuracy = mean_loss_and_accuracy(probabilities, labels)
+    assert loss == pytest.approx(scikit_learn_loss(probabilities, labels), abs=1e-5)
+    assert accuracy == np.mean([row.tolist().index(max(row)) == label for row, label in zip(probabilities, labels, strict=True)])
+
+
+def test_a_certain_mistake_has_a_finite_loss() -> None:
+    loss, accuracy = mean_loss_and_accuracy(np.array([[1, 0], [0, 1]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
+    assert (loss, accuracy) == (pytest.approx(-math.log(1e-7) / 2), 0.5)
+
+
+def test_predicted_classes() -> None:
+    assert predicted_classes(np.array([[0.2], [0.5], [0.51]], dtype=np.float32)).numpy().tolist() == [0, 0, 1]
+    assert predicted_classes(np.array([[0.2, 0.5, 0.3], [0.4, 0.2, 0.4]], dtype=np.float32)).numpy().tolist() == [1, 0]
+
+
+# Optimizer
+
+
+def rates(steps: list[int], **settings: object) -> list[float]:
+    """Learning rates at the given steps of 2 epochs of 10."""
+    optimizer = build_optimizer(TrainingConfig.model_validate({"epochs": 2, "learning_rate": 0.5} | settings), steps_per_epoch=10)
+    found = []
+    for step in steps:
+        optimizer.iterations.assign(step)
+        found.append(float(optimizer.learning_rate))
+    return found
+
+
+def test_a_constant_rate() -> None:
+    assert rates([0, 7, 20]) == [0.5, 0.5, 0.5]
+
+
+def test_a_constant_rate_after_a_warm_up_of_4_steps() -> None:
+    assert rates([0, 1, 2, 3, 4, 5, 20], warmup_share=0.2) == pytest.approx([0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5], abs=1e-6)
+
+
+def test_half_a_cosine() -> None:
+    expected = [0.5, 0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0.5 * (1 - math.sqrt(0.5)) / 2, 0]
+    assert rates([0, 5, 10, 15, 20], schedule="cosine") == pytest.approx(expected, abs=1e-6)
+
+
+def test_half_a_cosine_after_a_warm_up_of_4_steps() -> None:
+    expected = [0, 0.125, 0.375, 0.5, 0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0]
+    assert rates([0, 1, 3, 4, 8, 12, 20], schedule="cosine", warmup_share=0.2) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_warm_up_that_rounds_to_nothing_or_to_everything() -> None:
+    assert rates([0, 20], schedule="cosine", warmup_share=0.01) == pytest.approx([0.5, 0], abs=1e-6)
+    assert rates([0, 10, 20], schedule="cosine", warmup_share=0.99) == pytest.approx([0, 0.25, 0.5], abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "keras_name"), [("adamw", "AdamW"), ("adam", "Adam"), ("rmsprop", "RMSprop")])
+def test_the_named_optimizer_with_its_limits(name: str, keras_name: str) -> None:
+    optimizer = build_optimizer(TrainingConfig.model_validate({"optimizer": name, "clip_norm": 0.25}), steps_per_epoch=3)
+    assert type(optimizer).__name__ == keras_name
+    assert optimizer.global_clipnorm == 0.25
+    assert build_optimizer(TrainingConfig.model_validate({"optimizer": name}), steps_per_epoch=3).global_clipnorm is None
+
+
+def test_weight_decay_leaves_biases_and_norms_alone(tiny_config: Config) -> None:
+    model = build_classifier(tiny_config, 29, 3)
+    rng = np.random.default_rng(0)
+    weights = model.trainable_variables
+    for weight in weights:
+        weight.assign(rng.normal(size=weight.shape))
+    before = [weight.numpy() for weight in weights]
+
+    optimizer = build_optimizer(TrainingConfig(learning_rate=0.1, weight_decay=0.5), steps_per_epoch=3)
+    optimizer.apply([np.zeros(weight.shape, np.float32) for weight in weights], weights)
+
+    decayed = set()
+    for weight, old in zip(weights, before, strict=True):
+        if weight.path.endswith(("bias", "gamma", "beta")):
+            np.testing.assert_array_equal(weight.numpy(), old, err_msg=weight.path)
+        else:
+            np.testing.assert_allclose(weight.numpy(), old * (1 - 0.1 * 0.5), rtol=1e-5, err_msg=weight.path)
+            decayed.add(weight.path)
+    assert decayed == {
+        "embedding/token_embeddings",
+        "embedding/position_embeddings",
+        *(f"encoder_0/attention/{name}_kernel" for name in ("query", "key", "value", "output")),
+        "encoder_0/feed_forward_in/kernel",
+        "encoder_0/feed_forward_out/kernel",
+        "classifier/kernel",
+    }
+
+
+# Training
+
+
+@pytest.fixture(scope="module")
+def chancy_config(tiny_config: Config) -> Config:
+    """With everything that draws random numbers."""
+    return with_model(with_training(tiny_config, word_dropout=0.2), dropout=0.3, embedding_dropout=0.1, attention_dropout=0.1)
+
+
+def numbers_of(config: Config, data: PreparedData) -> tuple[list[tuple[float, ...]], dict[str, Floats]]:
+    trainer = Trainer(config, data)
+    records = fit(trainer, ignore_step)
+    return [(r.train_loss, r.train_accuracy, r.validation_loss, r.validation_accuracy) for r in records], trainer.weights()
+
+
+def test_same_seed_same_numbers_other_seed_other_numbers(chancy_config: Config, tiny_data: PreparedData) -> None:
+    figures, weights = numbers_of(chancy_config, tiny_data)
+    figures_again, weights_again = numbers_of(chancy_config, tiny_data)
+    assert figures == figures_again
+    assert list(weights) == list(weights_again)
+    for path, weight in weights.items():
+        np.testing.assert_array_equal(weight, weights_again[path], err_msg=path)
+
+    other_figures, other_weights = numbers_of(chancy_config.model_copy(update={"seed": 4}), tiny_data)
+    assert figures[0][0] != other_figures[0][0]
+    assert (weights["embedding/token_embeddings"] != other_weights["embedding/token_embeddings"]).any()
+
+
+def test_the_loss_falls_and_progress_is_told(tiny_config: Config, tiny_data: PreparedData) -> None:
+    steps: list[StepProgress] = []
+    trainer = Trainer(with_training(tiny_config, epochs=8), tiny_data)
+    records = list(fit(trainer, steps.append))
+
+    assert [record.epoch for record in records] == list(range(1, 9))
+    assert records[-1].train_loss < 0.7 * records[0].train_loss
+    assert records[-1].train_accuracy > 0.7 > records[0].train_accuracy
+    bests = [record for record in records if record.best]
+    accuracies = [record.validation_accuracy for record in bests]
+    assert bests[0] is records[0]
+    assert accuracies == sorted(set(accuracies))
+    assert accuracies[-1] == max(record.validation_accuracy for record in records)
+
+    assert trainer.steps_per_epoch == 12  # 360 reviews, 32 a step
+    assert [(step.epoch, step.step) for step in steps] == [(epoch, step) for epoch in range(1, 9) for step in range(1, 13)]
+    assert {(step.epochs, step.steps) for step in steps} == {(8, 12)}
+    ends = steps[11::12]
+    assert [(step.loss, step.accuracy) for step in ends] == [(record.train_loss, record.train_accuracy) for record in records]
+    assert all(step.seconds_left > 0 for step in steps[:-1])
+    assert steps[-1].seconds_left == 0
+
+
+def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
+    """A single step, so that the loss is that of the first weights."""
+    trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
+    probabilities = predict_probabilities(compile_forward(trainer.model), tiny_data.train, 2)
+    loss, accuracy, _ = trainer.run_epoch(1, ignore_step)
+    assert loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
+    assert accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
+
+
+@pytest.fixture(scope="module")
+def three_classes() -> PreparedData:
+    """Reviews of one to nine words, whose first word tells the class."""
+    reviews = [Review(f"{'xyz'[number % 3]}{' and so on' * (number % 4)}", "cab"[number % 3]) for number in range(120)]
+    corpus = Corpus(reviews, TextConfig(), None, "films.csv")
+    train, validation = corpus.split(0.25, seed=0)
+    vocabulary = corpus.vocabulary(train)
+    return PreparedData(corpus.encode(train, vocabulary), corpus.encode(validation, vocabulary), vocabulary, corpus.class_names)
+
+
+def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedData) -> None:
+    trainer = Trainer(with_training(tiny_config, epochs=10, batch_size=16, learning_rate=0.01), three_classes)
+    records = list(fit(trainer, ignore_step))
+    assert three_classes.class_names == ("a", "b", "c")
+    assert records[-1].validation_accuracy == 1
+    assert records[-1].train_loss < records[0].train_loss / 4
+    probabilities = predict_probabilities(compile_forward(trainer.model), three_classes.validation, 3)
+    assert probabilities.shape == (30, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(probabilities, three_classes.validation.labels), abs=1e-5)
+
+
+def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
+    forward = compile_forward(build_classifier(tiny_config, len(tiny_data.vocabulary), 2))
+    done: list[int] = []
+    probabilities = predict_probabilities(forward, tiny_data.validation, 2, done.append)
+    one_by_one = np.concatenate([forward(tiny_data.validation.padded(np.array([row]))).numpy() for row in range(len(tiny_data.validation))])
+    np.testing.assert_allclose(probabilities[:, 1:], one_by_one, atol=1e-6)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert np.ptp(probabilities[:, 1]) > 1e-3
+    assert done[-1] == len(tiny_data.validation)
+
+
+def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: PreparedData) -> None:
+    trainer = Trainer(with_training(tiny_config, average_decay=0.3), tiny_data)
+    averages = [weight.astype(np.float64) for weight in current_weights(trainer)]
+    seen: list[tuple[list[Floats], dict[str, Floats]]] = []
+    trainer.run_epoch(1, lambda _: seen.append((current_weights(trainer), trainer.weights())))
+    decays = [min(0.3, (1 + step) / (10 + step)) for step in range(1, len(seen) + 1)]
+    assert decays[:3] == pytest.approx([2 / 11, 3 / 12, 0.3])  # young at first, then as configured
+    for decay, (weights, found) in zip(decays, seen, strict=True):
+        averages = [decay * average + (1 - decay) * weight for average, weight in zip(averages, weights, strict=True)]
+        assert list(found) == [weight.path for weight in trainer.model.trainable_variables]
+        for (path, weight), average in zip(found.items(), averages, strict=True):
+            np.testing.assert_allclose(weight, average, atol=1e-6, err_msg=path)
+    last, found = seen[-1]
+
+    # The averaged weights are scored, and training goes on with the current ones.
+    loss, accuracy = trainer.score(tiny_data.validation)
+    for left, current in zip(current_weights(trainer), last, strict=True):
+        np.testing.assert_array_equal(left, current)
+    model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
+    for weight in model.trainable_variables:
+        weight.assign(found[weight.path])
+    probabilities = predict_probabilities(compile_forward(model), tiny_data.validation, 2)
+    assert loss == pytest.approx(scikit_learn_loss(probabilities, tiny_data.validation.labels), abs=1e-5)
+    assert accuracy == (probabilities.argmax(axis=1) == tiny_data.validation.labels).mean()
+
+
+def test_without_averaging_the_current_weights_are_kept(tiny_config: Config, tiny_data: PreparedData) -> None:
+    trainer = Trainer(tiny_config, tiny_data)
+    for weight, current in zip(trainer.weights().values(), current_weights(trainer), strict=True):
+        np.testing.assert_array_equal(weight, current)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tiny_config: Config, tiny_data: PreparedData) -> None:
+    trainer = Trainer(tiny_config, tiny_data)
+    bias = trainer.model.get_layer("classifier").bias
+    spoil: Callable[[StepProgress], None] = lambda progress: bias.assign([math.nan]) if progress.step == 4 else None  # noqa: E731
+    with pytest.raises(MhaError) as raised:
+        trainer.run_epoch(2, spoil)
+    assert str(raised.value) == (
+        "the loss is nan at epoch 2, step 5; "
+        "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
+    )
+    assert raised.value.exit_code == EXIT_FAILURE
+
+
+# When to stop, and which epoch is best: no model needed
+
+
+class Scripted:
+    """A trainer whose validation scores are given: (loss, accuracy), an epoch each."""
+
+    def __init__(self, scores: list[tuple[float, float]], **settings: object) -> None:
+        self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))
+        nothing = EncodedReviews(np.zeros(0, np.int32), np.zeros(11, np.int64), np.zeros(10, np.int32), 0)
+        self.data = PreparedData(nothing, nothing, None, ("a", "b"))  # type: ignore[arg-type]
+        self.scores = scores
+        self.epoch = 0
+
+    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> tuple[float, float, float]:
+        self.epoch = epoch
+        return 1 / epoch, 0.5, 2.0
+
+    def score(self, reviews: EncodedReviews) -> tuple[float, float]:
+        return self.scores[self.epoch - 1]
+
+
+def scripted_records(scores: list[tuple[float, float]], **settings: object) -> list[EpochRecord]:
+    trainer: Any = Scripted(scores, **settings)
+    return list(fit(trainer, ignore_step))
+
+
+ACCURACIES = [(0.9, 0.5), (0.7, 0.6), (0.5, 0.6), (0.6, 0.55), (0.4, 0.7), (0.3, 0.7)]
+
+
+def best_epochs(records: list[EpochRecord]) -> list[int]:
+    return [record.epoch for record in records if record.best]
+
+
+def test_an_equal_score_is_not_better() -> None:
+    assert best_epochs(scripted_records(ACCURACIES)) == [1, 2, 5]
+    assert best_epochs(scripted_records([(0.5, 0.5), (0.5, 0.9), (0.4, 0.1)], select_by="loss")) == [1, 3]
+
+
+def test_select_by_loss() -> None:
+    assert best_epochs(scripted_records(ACCURACIES, select_by="loss")) == [1, 2, 3, 5, 6]
+
+
+@pytest.mark.parametrize(("patience", "epochs_run"), [(1, 3), (2, 4), (3, 6), (None, 6)])
+def test_patience_counts_epochs_without_a_better_score(patience: int | None, epochs_run: int) -> None:
+    assert [record.epoch for record in scripted_records(ACCURACIES, patience=patience)] == list(range(1, epochs_run + 1))
+
+
+def test_an_interrupted_run_goes_on_with_its_best_epoch_and_its_patience() -> None:
+    whole = scripted_records(ACCURACIES, patience=2)
+    trainer: Any = Scripted(ACCURACIES, patience=2)
+    assert list(fit(trainer, ignore_step, first_epoch=3, best=whole[1])) == whole[2:]
+    assert list(fit(trainer, ignore_step, first_epoch=5, best=whole[1])) == []
+    assert list(fit(trainer, ignore_step, first_epoch=7, best=whole[1])) == []
+
+
+def test_a_record_holds_what_the_epoch_came_to() -> None:
+    record = scripted_records([(0.7, 0.6)])[0]
+    assert (record.train_loss, record.train_accuracy, record.validation_loss, record.validation_accuracy) == (1.0, 0.5, 0.7, 0.6)
+    assert (record.seconds, record.reviews_per_second, record.best) == (2.0, 5.0, True)

@@ -1,0 +1,50 @@
+"""TensorFlow starts quietly, under Keras, whatever the environment says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mha_cli.training.tensorflow_setup import _native_stderr_held_back
+
+PRINT_BACKEND_AND_TRACE = """
+import mha_cli.training, keras
+print(keras.backend.backend())
+from mha_cli.training.loop import compile_forward
+for _ in range(8):  # a shuffle test of many checkpoints
+    compile_forward(lambda token_ids, training: token_ids)([[2]])
+"""
+
+
+def test_importing_and_tracing_are_silent_and_the_backend_is_settled() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "KERAS_"))} | {"KERAS_BACKEND": "jax"}
+    done = subprocess.run([sys.executable, "-c", PRINT_BACKEND_AND_TRACE], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout, done.returncode) == ("", "tensorflow\n", 0)
+
+
+def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
+    with _native_stderr_held_back():
+        os.write(2, b"chatter\n")
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err == "afterwards\n"
+
+
+def test_what_native_code_writes_is_shown_where_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ImportError, match="no such library"), _native_stderr_held_back():
+        os.write(2, b"what went wrong\n")
+        raise ImportError("no such library")
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err == "what went wrong\nafterwards\n"
+
+
+def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_: int) -> int:
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr(os, "dup", closed)
+    with _native_stderr_held_back():
+        done = True
+    assert done
