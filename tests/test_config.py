@@ -267,8 +267,9 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ("model:\n", "x.yaml:1: model is None, not a section of settings; write `key: value` lines below it"),
         ("model: [1, 2]\n", "x.yaml:1: model is [1, 2], not a section of settings; write `key: value` lines below it"),
         ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
+        ("data:\n  source: null\n", "x.yaml:2: data.source is None; choose from sample, tfds, files"),
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
-        ("data:\n  num_reviews: 300\n", "x.yaml:1: data.source is None; choose from sample, tfds, files"),
+        ("data:\n  num_reviews: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
         ("data:\n  source: files\n", "x.yaml:1: data.train is missing; add it"),
         (
             'data:\n  source: tfds\n  name: "\\uD800"\n',
@@ -286,7 +287,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ),
         (
             "model:\n  embed_dim: 16384\ntext:\n  vocabulary_size: 10000000\n",
-            "x.yaml: the model would have 164,924,850,177 weights (660 GB), more than the 1,000,000,000 allowed; "
+            "x.yaml: the model would have 164,927,930,497 weights (660 GB), more than the 1,000,000,000 allowed; "
             "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
         ),
         # Numbers that are none
