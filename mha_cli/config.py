@@ -96,6 +96,9 @@ class ModelConfig(Settings):
 
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's place is added to its embedding.")
+    max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
+    ngram_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table that all n-grams share.")
+    ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the n-gram embeddings' units zeroed in training.")
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
@@ -145,6 +148,20 @@ class ModelConfig(Settings):
     def heads(self) -> tuple[int, ...]:
         """Attention heads of every block."""
         return tuple(self.num_heads) if isinstance(self.num_heads, list) else (self.num_heads,) * self.num_blocks
+    @model_validator(mode="after")
+    def _ngrams_carry_order(self) -> Self:
+        if self.max_ngram > 1 and self.positions == "none":
+            raise ValueError(f"max_ngram={self.max_ngram} carries word order and positions=none must not; take max_ngram=1")
+        if (self.max_ngram > 1) != (self.ngram_buckets > 0):
+            raise ValueError(
+                f"max_ngram={self.max_ngram} and ngram_buckets={self.ngram_buckets} do not go together; "
+                "take max_ngram=1 and ngram_buckets=0, or more of both"
+            )
+        return self
+
+    def without_positions(self) -> ModelConfig:
+        """The same model with everything taken out that tells in which order the words stand."""
+        return self.model_copy(update={"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0})
 
     @property
     def head_key_dim(self) -> int:
@@ -290,20 +307,21 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     keys = _without_union_tags(first["loc"])
     dotted = printable(".".join(map(str, keys)), 200)
     place = "--set" if keys in override_keys else f"{document.place(keys)}:"
-    setting = f"{place} {dotted}".rstrip()
+    setting = f"{place} {dotted or 'the config'}"
     found = printable(repr(first["input"]), 60)
     kind = first["type"]
     if kind == "extra_forbidden":
         return MhaError(f"{setting} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
-        found = printable(repr(first["input"].get("source") if isinstance(first["input"], dict) else first["input"]), 60)
+        place = "--set" if ("data", "source") in override_keys else f"{document.place(('data', 'source'))}:"
+        found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
         return MhaError(f"{place} data.source is {found}", "choose from sample, tfds, files")
     if kind == "missing":
         return MhaError(f"{setting} is missing", "add it")
     if kind == "value_error":
-        return MhaError(f"{setting}{': ' if dotted else ' '}{first['ctx']['error']}")
+        return MhaError(f"{place} {f'{dotted}: ' if dotted else ''}{first['ctx']['error']}")
     if kind in {"model_type", "model_attributes_type", "dict_type"}:
-        return MhaError(f"{setting or 'the config'} is {found}, not a section of settings", "write `key: value` lines below it")
+        return MhaError(f"{setting} is {found}, not a section of settings", "write `key: value` lines below it")
     message = (first["msg"][0].lower() + first["msg"][1:]).replace("input should", "it should")
     return MhaError(f"{setting} is {found}", message)
 

@@ -33,6 +33,9 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
         embed_dim=model.embed_dim,
         positions=model.positions,
         dropout=model.embedding_dropout,
+        max_ngram=model.max_ngram,
+        ngram_buckets=model.ngram_buckets,
+        ngram_dropout=model.ngram_dropout,
         name="embedding",
     )(token_ids)
     for block in range(model.num_blocks):

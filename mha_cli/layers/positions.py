@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 POSITIONS = ("learned", "sinusoidal", "none")
+HASH_FACTOR = 1_000_003
 
 
 def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -25,9 +26,31 @@ def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any
     return np.where(unit_D % 2 == 0, np.sin(angle_SD), np.cos(angle_SD)).astype(np.float32)
 
 
+def ngram_buckets_of(token_ids_BL: Any, n: int, buckets: int) -> tuple[Any, Any]:
+    """The bucket of the n tokens that end at each position, and where there are n.
+
+    Args:
+        token_ids_BL: int32, 0 at padding, which stands only at the end.
+        n: tokens of an n-gram.
+        buckets: size of the table.
+
+    Returns:
+        Bucket numbers, int32 (B, L), and a bool (B, L) that is False at padding and at the first n - 1 places.
+
+    Source: Joulin et al. 2017, "Bag of Tricks for Efficient Text Classification", section 2.2; the hash is a polynomial in the ids.
+    """
+    length = ops.shape(token_ids_BL)[1]
+    hash_BL = ops.zeros_like(token_ids_BL) + n
+    for back in range(n - 1, -1, -1):
+        earlier_BL = ops.pad(token_ids_BL, [[0, 0], [back, 0]])[:, :length]
+        hash_BL = hash_BL * HASH_FACTOR + earlier_BL
+    whole_BL = ops.logical_and(token_ids_BL != 0, ops.arange(length)[None, :] >= n - 1)
+    return ops.mod(hash_BL, buckets), whole_BL
+
+
 @keras.saving.register_keras_serializable(package="mha")
 class PositionalEmbedding(keras.layers.Layer):
-    """Token embedding plus position embedding, with dropout on the sum.
+    """Token embedding plus position embedding, with dropout on the sum; on request also embeddings of the n-grams that end at a token.
 
     Args:
         sequence_length: longest input, S; a longer one is an error.
@@ -35,6 +58,9 @@ class PositionalEmbedding(keras.layers.Layer):
         embed_dim: width of the output, D.
         positions: ``learned`` (a table of S rows), ``sinusoidal`` (no weights), or ``none`` (the model then cannot read order).
         dropout: share of the sum's units zeroed in training, in [0, 1).
+        max_ngram: longest n-gram whose embedding is added; 1 adds none. N-grams carry order, so ``positions="none"`` takes 1 only.
+        ngram_buckets: rows of the table that all n-grams share by hash; two that fall into one row are not told apart.
+        ngram_dropout: share of the n-gram embeddings' units zeroed in training, in [0, 1).
 
     Masking: ``compute_mask`` is True where the id is not 0, and Keras hands it to the layers that follow.
 
@@ -48,17 +74,28 @@ class PositionalEmbedding(keras.layers.Layer):
         embed_dim: int,
         positions: str = "learned",
         dropout: float = 0.0,
+        max_ngram: int = 1,
+        ngram_buckets: int = 0,
+        ngram_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if positions not in POSITIONS:
             raise ValueError(f"positions is {positions!r}; choose from {', '.join(POSITIONS)}")
+        if max_ngram > 1 and positions == "none":
+            raise ValueError(f"max_ngram is {max_ngram}, but n-grams carry word order and positions is 'none'; take max_ngram 1")
+        if max_ngram > 1 and ngram_buckets < 1:
+            raise ValueError(f"max_ngram is {max_ngram}, so ngram_buckets must be at least 1")
         self.sequence_length = sequence_length
         self.vocabulary_size = vocabulary_size
         self.embed_dim = embed_dim
         self.positions = positions
         self.dropout = dropout
+        self.max_ngram = max_ngram
+        self.ngram_buckets = ngram_buckets
+        self.ngram_dropout = ngram_dropout
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
@@ -73,6 +110,10 @@ class PositionalEmbedding(keras.layers.Layer):
             )
         elif self.positions == "sinusoidal":
             self.position_embeddings = sinusoidal_positions(self.sequence_length, self.embed_dim)
+        if self.max_ngram > 1:
+            self.ngram_embeddings = self.add_weight(
+                name="ngram_embeddings", shape=(self.ngram_buckets, self.embed_dim), initializer="uniform"
+            )
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """Embed token ids.
@@ -86,11 +127,21 @@ class PositionalEmbedding(keras.layers.Layer):
         """
         if token_ids.shape[1] is not None and token_ids.shape[1] > self.sequence_length:
             raise ValueError(f"the input is {token_ids.shape[1]} tokens long; sequence_length allows {self.sequence_length}")
-        embedded_BLD = ops.cast(ops.take(self.token_embeddings, token_ids, axis=0), self.compute_dtype)
+        embedded_BLD = self.embed_words(token_ids, training=training)
         if self.position_embeddings is not None:
             places_LD = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(token_ids)[1]]
             embedded_BLD = embedded_BLD + ops.cast(places_LD, self.compute_dtype)
         return self.sum_dropout(embedded_BLD, training=training)
+
+    def embed_words(self, token_ids: Any, training: bool | None = None) -> Any:
+        """The token embeddings and those of the n-grams, without positions, (B, L, D)."""
+        embedded_BLD = ops.cast(ops.take(self.token_embeddings, token_ids, axis=0), self.compute_dtype)
+        for n in range(2, self.max_ngram + 1):
+            buckets_BL, whole_BL = ngram_buckets_of(token_ids, n, self.ngram_buckets)
+            ngrams_BLD = ops.cast(ops.take(self.ngram_embeddings, buckets_BL, axis=0), self.compute_dtype)
+            ngrams_BLD = ngrams_BLD * ops.cast(whole_BL, self.compute_dtype)[:, :, None]
+            embedded_BLD = embedded_BLD + self.unit_dropout(ngrams_BLD, training=training)
+        return embedded_BLD
 
     def compute_mask(self, token_ids: Any, previous: Any = None) -> Any:
         """Bool (B, L): True at real tokens, False at padding."""
@@ -102,5 +153,14 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("sequence_length", "vocabulary_size", "embed_dim", "positions", "dropout")
+        names = (
+            "sequence_length",
+            "vocabulary_size",
+            "embed_dim",
+            "positions",
+            "dropout",
+            "max_ngram",
+            "ngram_buckets",
+            "ngram_dropout",
+        )
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

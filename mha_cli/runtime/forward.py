@@ -16,6 +16,8 @@ from mha_cli.config import ModelConfig
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
+HASH_FACTOR = np.int32(1_000_003)
+
 NORM_EPSILON = 1e-3
 """Keras's default for LayerNormalization, added to the variance."""
 
@@ -56,14 +58,32 @@ def classify(pooled_BD: Array, weights: Weights) -> Array:
 
 
 def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
-    """Token embedding plus position embedding, (B, L, D)."""
+    """Token embedding, embeddings of the n-grams that end there and position embedding, (B, L, D)."""
     x_BLD: Array = weights["embedding/token_embeddings"][token_ids_BL]
+    for n in range(2, model.max_ngram + 1):
+        x_BLD += weights["embedding/ngram_embeddings"][ngram_buckets(token_ids_BL, n, model.ngram_buckets)] * ngrams_end(token_ids_BL, n)
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
         x_BLD = x_BLD + weights["embedding/position_embeddings"][:length]
     elif model.positions == "sinusoidal":
         x_BLD = x_BLD + sinusoid(length, model.embed_dim)
     return x_BLD
+
+
+def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:
+    """The bucket of the n tokens that end at each position, (B, L): a polynomial in their ids, in 32-bit arithmetic that wraps round."""
+    padded = np.pad(token_ids_BL.astype(np.int32), [(0, 0), (n - 1, 0)])
+    hashes = np.full(token_ids_BL.shape, n, dtype=np.int32)
+    for start in range(n):
+        hashes = hashes * HASH_FACTOR + padded[:, start : start + token_ids_BL.shape[1]]
+    numbers: Array = np.mod(hashes, np.int32(buckets))
+    return numbers
+
+
+def ngrams_end(token_ids_BL: Array, n: int) -> Array:
+    """1 where n tokens end, 0 at padding and at the first n - 1 places, (B, L, 1)."""
+    whole_BL = (token_ids_BL != 0) & (np.arange(token_ids_BL.shape[1]) >= n - 1)
+    return whole_BL[:, :, None].astype(np.float32)
 
 
 def sinusoid(length: int, width: int) -> Array:

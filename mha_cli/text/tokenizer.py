@@ -16,6 +16,9 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
 
+# Composing takes quadratic time in the length of a run of combining marks, which are all among these.
+_MARK_RUN = re.compile(r"[^\w\s\x00-\x7f]{32}")
+
 
 def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     """A function from a text to its words as their writer wrote them.
@@ -24,12 +27,19 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     apostrophes (``don't``) or, with ``punctuation``, one mark.
     """
     find_all = (_WORD_OR_MARK if settings.punctuation else _WORD).findall
-    return lambda text: find_all(_LINE_BREAK.sub(" ", unicodedata.normalize("NFC", text)))
+
+    def split(text: str) -> list[str]:
+        if not text.isascii():
+            text = unicodedata.normalize("NFC", _MARK_RUN.sub(r"\g<0> ", text))
+        return find_all(_LINE_BREAK.sub(" ", text))
+
+    return split
 
 
 def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
-    """A function from a text to its tokens: its words, where a typographic apostrophe counts as a plain one and, with ``lowercase``, case is
-    folded. There is one token for every word of ``make_splitter``.
+    """A function from a text to its tokens, one for every word of ``make_splitter``.
+
+    A typographic apostrophe counts as a plain one; with ``lowercase``, case is folded.
     """
     split, lowercase = make_splitter(settings), settings.lowercase
 

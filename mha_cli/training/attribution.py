@@ -21,7 +21,7 @@ STEPS = 64
 def integrated_gradients(checkpoint: Checkpoint, token_ids: list[int], class_id: int, steps: int = STEPS) -> tuple[list[float], float]:
     """How much each word adds to the probability of a class, on the straight path from no words to the review.
 
-    The path starts where every token embedding is zero (the positions stay) and ends at the review's embeddings; the attribution of a word is
+    The path starts where every word's embedding is zero (the positions stay) and ends at the review's embeddings; the attribution of a word is
     the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end minus that
     at the start, up to the error of the sum that stands for the integral.
 
@@ -39,7 +39,7 @@ def integrated_gradients(checkpoint: Checkpoint, token_ids: list[int], class_id:
     model = to_model(checkpoint)
     ids_1L = tf.constant([token_ids], dtype=tf.int32)
     review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
-    words_1LD = tf.gather(model.get_layer("embedding").token_embeddings.value, ids_1L)
+    words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(ids_1L, training=False))
     start_1LD = review_1LD - words_1LD
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])

@@ -46,8 +46,8 @@ class Evaluation:
         accuracy: in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
         loss: mean cross-entropy, in nats.
-        roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where only one
-            class occurs.
+        roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where a
+            class does not occur.
         calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
         classes: a row a class.
         confusion: rows are true classes, columns predicted ones.

@@ -13,15 +13,21 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mha_cli.config import Config, TrainingConfig
+from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
 from mha_cli.parameters import num_outputs
 from mha_cli.progress import EpochRecord, StepProgress
+from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
 from mha_cli.training.preparation import PreparedData
 from mha_cli.training.tensorflow_setup import set_seed
+
+EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
+"""Weights of which a step touches few rows."""
+
+DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
 
 Weights = dict[str, npt.NDArray[np.float32]]
 
@@ -40,8 +46,13 @@ class Trainer:
         self.data = data
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
         self.steps_per_epoch = math.ceil(len(data.train) / config.training.batch_size)
-        self.optimizer = build_optimizer(config.training, self.steps_per_epoch)
-        self.optimizer.build(self.model.trainable_variables)
+        rate = learning_rate_schedule(config.training, self.steps_per_epoch * config.training.epochs)
+        tables = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
+        self._lazily = tables if config.training.optimizer in ("adam", "adamw") else []
+        self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
+        self.optimizer = build_optimizer(config.training, rate)
+        self.optimizer.build(self._densely)
+        self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate if callable(rate) else lambda _: rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self._train_step = self._compile_train_step()
         self._forward = compile_forward(self.model)
@@ -71,11 +82,7 @@ class Trainer:
             num_correct += int(step_correct)
             num_reviews += len(rows)
             if not math.isfinite(loss_sum):
-                raise MhaError(
-                    f"the loss is {loss_sum} at epoch {epoch}, step {step}",
-                    "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept",
-                    EXIT_FAILURE,
-                )
+                raise MhaError(f"the loss is {loss_sum} at epoch {epoch}, step {step}", DIVERGED, EXIT_FAILURE)
             seconds = time.perf_counter() - started
             on_step(
                 StepProgress(
@@ -94,7 +101,7 @@ class Trainer:
     @property
     def variables(self) -> list[Any]:
         """Everything that a step changes: weights, random states, optimizer, averages."""
-        return [*self.model.variables, *self.optimizer.variables, *self._averages]
+        return [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
 
     def weights(self) -> Weights:
         """What is scored and saved, by variable path: the averaged weights if there are any, else the current ones."""
@@ -129,6 +136,7 @@ class Trainer:
     def _compile_train_step(self) -> Callable[..., Any]:
         model, optimizer, settings = self.model, self.optimizer, self.config.training
         weights, averages = model.trainable_variables, self._averages
+        densely, lazily = self._densely, self._lazily
 
         @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
         def train_step(token_ids: Any, labels: Any) -> tuple[Any, Any]:
@@ -136,7 +144,9 @@ class Trainer:
                 probabilities = model(token_ids, training=True)
                 losses = cross_entropy(probabilities, labels, settings.label_smoothing)
                 mean_loss = tf.reduce_mean(losses)
-            optimizer.apply(tape.gradient(mean_loss, weights), weights)
+            dense_gradients, table_gradients = tape.gradient(mean_loss, (densely, [table.value for table in lazily]))
+            optimizer.apply(dense_gradients, densely)
+            self.table_optimizer.apply(table_gradients)
             if averages:
                 # A young average follows closely, so that it soon forgets the random start.
                 step = tf.cast(optimizer.iterations, tf.float32)
@@ -165,6 +175,8 @@ def fit(
             return
         train_loss, train_accuracy, seconds = trainer.run_epoch(epoch, on_step)
         validation_loss, validation_accuracy = trainer.score(data.validation)
+        if not math.isfinite(validation_loss):
+            raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
         is_best = best is None or (
             validation_loss < best.validation_loss if settings.select_by == "loss" else validation_accuracy > best.validation_accuracy
         )
@@ -173,32 +185,6 @@ def fit(
         )
         best = record if is_best else best
         yield record
-
-
-def build_optimizer(settings: TrainingConfig, steps_per_epoch: int) -> keras.Optimizer:
-    """Keras's optimizer of that name, with the schedule and the limits of the config.
-
-    Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization"; the cosine: the same, "SGDR", eq. 5.
-    """
-    num_steps = steps_per_epoch * settings.epochs
-    warmup_steps = round(settings.warmup_share * num_steps)
-    rate: Any = settings.learning_rate
-    if settings.schedule == "cosine":
-        rate = keras.optimizers.schedules.CosineDecay(
-            0.0 if warmup_steps else settings.learning_rate,
-            max(1, num_steps - warmup_steps),
-            warmup_target=settings.learning_rate if warmup_steps else None,
-            warmup_steps=warmup_steps,
-        )
-    elif warmup_steps:
-        rate = keras.optimizers.schedules.PolynomialDecay(0.0, warmup_steps, settings.learning_rate)
-    if settings.optimizer == "rmsprop":
-        return keras.optimizers.RMSprop(rate, global_clipnorm=settings.clip_norm)
-    if settings.optimizer == "adam":
-        return keras.optimizers.Adam(rate, global_clipnorm=settings.clip_norm)
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=settings.weight_decay, global_clipnorm=settings.clip_norm)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    return optimizer
 
 
 def cross_entropy(probabilities: Any, labels: Any, label_smoothing: float = 0.0) -> Any:

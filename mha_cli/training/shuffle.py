@@ -79,13 +79,15 @@ def train_and_compare(
         max_reviews: see ``compare``.
         watcher: told how it goes.
     """
-    positions = config.model.positions if config.model.positions != "none" else "learned"
+    with_positions = config.model
+    if with_positions.positions == "none":
+        with_positions = with_positions.model_copy(update={"positions": "learned"})
     refuse_used(output)
     data = prepare(config, watcher.tell)
     checkpoints = []
-    for name, kind in (("with-positions", positions), ("without-positions", "none")):
+    for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
         watcher.tell(f"training {name}")
-        variant = config.model_copy(update={"model": config.model.model_copy(update={"positions": kind})})
+        variant = config.model_copy(update={"model": model})
         checkpoints.append(train(variant, output / name, watcher, data).checkpoint)
     return compare(checkpoints, config.data, num_shuffles, split, max_reviews, config.seed, watcher)
 

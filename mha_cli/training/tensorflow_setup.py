@@ -21,6 +21,7 @@ def import_tensorflow() -> None:
         import tensorflow as tf
 
         tf.config.list_physical_devices()  # the device search logs too
+        tf.get_logger().setLevel("ERROR")  # it warns where several models are traced, which is meant here
 
 
 def set_seed(seed: int) -> None:

@@ -1,0 +1,194 @@
+"""Write the pages that follow from the code: ``commands.md`` from the commands' help, ``config.md`` from the config models.
+
+``python docs/generate.py`` writes them; with ``--check`` it writes nothing, names every page that is out of date, and then exits with 1.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import types
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from typer.main import get_command
+
+from mha_cli.cli.app import app
+from mha_cli.config import Config, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic.fields import FieldInfo
+
+DOCS = Path(__file__).resolve().parent
+COLUMNS = 100
+
+COMMANDS_INTRO = """# Commands
+
+What `mha --help` and the `--help` of every command print. Error messages go to stderr, as one line. The exit code is 0 when all went well,
+2 for what you can correct (an option, a file, a setting), 1 for the rest and 130 for Ctrl-C; `MHA_DEBUG=1` adds the traceback.
+"""
+
+CONFIG_INTRO = """# Settings
+
+Every setting of a config. A recipe is a YAML file with these sections; what it leaves out has the default.
+`--set SECTION.SETTING=VALUE` changes one setting for one run (`--set model.num_heads=8`; at the top level `--set seed=1`).
+An unknown setting is refused, and so is a value of another type or outside its range.
+"""
+
+KINDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", type(None): "`null`"}
+
+
+def pages() -> dict[str, str]:
+    """The text of every generated page, by file name."""
+    return {"commands.md": commands_page(), "config.md": config_page()}
+
+
+def write_pages(folder: Path = DOCS) -> None:
+    """Write every generated page."""
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def outdated(folder: Path = DOCS) -> list[str]:
+    """Names of the pages that ``write_pages`` would change.
+
+    A page that other versions of Typer or Rich have drawn is left out: they word and frame the same help differently.
+    """
+    changed = []
+    for name, text in pages().items():
+        path = folder / name
+        found = path.read_text(encoding="utf-8") if path.exists() else ""
+        if found != text and not _drawn_by_others(found):
+            changed.append(name)
+    return changed
+
+
+# Commands
+
+
+def commands_page() -> str:
+    """``--help`` of every command, in the order in which ``mha --help`` names them."""
+    parts = [_drawn_by(), COMMANDS_INTRO]
+    for command in ("", *command_names()):
+        title = f"mha {command}".strip()
+        parts.append(f"## {title}\n\n```text\n{help_text(*command.split())}\n```\n")
+    return "\n".join(parts)
+
+
+def command_names() -> list[str]:
+    """Names of all commands."""
+    group: Any = get_command(app)
+    return list(group.commands)
+
+
+def help_text(*command: str) -> str:
+    """The help of a command as a plain terminal shows it."""
+    program = "from mha_cli.cli.app import app; app(prog_name='mha')"
+    # None of the caller's own settings for colours, width and language.
+    environment = {"COLUMNS": str(COLUMNS), "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1", "PATH": os.environ.get("PATH", "")}
+    arguments = [sys.executable, "-c", program, *command, "--help"]
+    shown = subprocess.run(arguments, env=environment, cwd=DOCS.parent, capture_output=True, check=True, encoding="utf-8").stdout
+    return "\n".join(line.rstrip() for line in shown.strip("\n").splitlines()).strip("\n")
+
+
+def _drawn_by() -> str:
+    return f"<!-- Written by docs/generate.py with Typer {version('typer')} and Rich {version('rich')}; do not edit. -->\n"
+
+
+def _drawn_by_others(page: str) -> bool:
+    return page.startswith("<!-- Written by docs/generate.py with ") and not page.startswith(_drawn_by())
+
+
+# Settings
+
+
+def config_page() -> str:
+    """A table for the top level and for every section of the config; one for each source of the data."""
+    fields = Config.model_fields
+    sections = {name: _models(field.annotation) for name, field in fields.items()}
+    parts = ["<!-- Written by docs/generate.py; do not edit. -->\n", CONFIG_INTRO]
+    parts.append(_section("Top level", Config, {name: field for name, field in fields.items() if not sections[name]}))
+    for name, models in sections.items():
+        for model in models:
+            source = model.model_fields.get("source")
+            title = f"`{name}`" + (f", source {_kind(source.annotation)}" if source is not None else "")
+            parts.append(_section(title, model, model.model_fields))
+    return "\n".join(parts)
+
+
+def _section(title: str, model: type[Settings], fields: Mapping[str, FieldInfo]) -> str:
+    lines = [f"## {title}\n", f"{inspect.getdoc(model)}\n", "| setting | type | range | default | meaning |", "|---|---|---|---|---|"]
+    for name in sorted(fields, key=lambda name: name != "source"):
+        field = fields[name]
+        row = (f"`{name}`", _kind(field.annotation), _range(field), _default(field), field.description or "")
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _models(annotation: Any) -> list[type[Settings]]:
+    """The config models that a field may hold; none for a plain setting."""
+    return [part for part in get_args(annotation) or (annotation,) if isinstance(part, type) and issubclass(part, Settings)]
+
+
+def _kind(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(annotation))
+    if get_origin(annotation) in {types.UnionType, Union}:
+        return " or ".join(_kind(part) for part in get_args(annotation))
+    return KINDS[annotation]
+
+
+def _range(field: FieldInfo) -> str:
+    limits = []
+    for rule in field.metadata:
+        match rule:
+            case annotated_types.Gt():
+                limits.append(f"> {_number(rule.gt)}")
+            case annotated_types.Ge():
+                limits.append(f"≥ {_number(rule.ge)}")
+            case annotated_types.Lt():
+                limits.append(f"< {_number(rule.lt)}")
+            case annotated_types.Le():
+                limits.append(f"≤ {_number(rule.le)}")
+            case annotated_types.MinLen() if rule.min_length == 1:
+                limits.append("not empty")
+            case annotated_types.MaxLen():
+                limits.append(f"≤ {rule.max_length} characters")
+            case _:
+                raise ValueError(f"no words for the rule {rule!r}")
+    return ", ".join(limits)
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with ``--check`` name those that are out of date; returns the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python docs/generate.py [--check]", file=sys.stderr)
+        return 2
+    if not arguments:
+        write_pages()
+        return 0
+    names = outdated()
+    for name in names:
+        print(f"docs/{name} is out of date; run python docs/generate.py", file=sys.stderr)
+    return 1 if names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""How a step changes the weights: Keras's optimizers, and lazy Adam for tables of which a step touches few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from mha_cli.config import TrainingConfig
+
+
+class LazyAdam:
+    """Adam on the rows of embedding tables that a step touches; the others, and their moments, stay as they are.
+
+    A table of any size then costs what the batch's own tokens cost. Moments of a row decay only when the row is touched, which is
+    what makes it lazy; bias correction counts all steps.
+
+    Args:
+        tables: variables of shape (rows, width).
+        learning_rate: function from the step, from 0, to the rate.
+
+    Source: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
+    """
+
+    BETA_1 = 0.9
+    BETA_2 = 0.999
+    EPSILON = 1e-7
+
+    def __init__(self, tables: list[Any], learning_rate: Callable[[Any], Any]) -> None:
+        self.tables = tables
+        self.learning_rate = learning_rate
+        self.iterations = tf.Variable(0, dtype=tf.int64)
+        self.first_moments = [tf.Variable(tf.zeros(table.shape)) for table in tables]
+        self.second_moments = [tf.Variable(tf.zeros(table.shape)) for table in tables]
+
+    @property
+    def variables(self) -> list[Any]:
+        """All that a step changes besides the tables."""
+        return [self.iterations, *self.first_moments, *self.second_moments]
+
+    def apply(self, gradients: list[tf.IndexedSlices]) -> None:
+        """Change the rows that the gradients name."""
+        step = tf.cast(self.iterations + 1, tf.float32)
+        rate = self.learning_rate(self.iterations) * tf.sqrt(1.0 - self.BETA_2**step) / (1.0 - self.BETA_1**step)
+        for table, first, second, gradient in zip(self.tables, self.first_moments, self.second_moments, gradients, strict=True):
+            rows, places = tf.unique(gradient.indices)
+            # Scattered into a narrow block first: adding up the gradients of the same row.
+            summed = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+            first_rows = self.BETA_1 * tf.gather(first, rows) + (1.0 - self.BETA_1) * summed
+            second_rows = self.BETA_2 * tf.gather(second, rows) + (1.0 - self.BETA_2) * tf.square(summed)
+            first.scatter_update(tf.IndexedSlices(first_rows, rows))
+            second.scatter_update(tf.IndexedSlices(second_rows, rows))
+            table.scatter_sub(tf.IndexedSlices(rate * first_rows / (tf.sqrt(second_rows) + self.EPSILON), rows))
+        self.iterations.assign_add(1)
+
+
+def learning_rate_schedule(settings: TrainingConfig, num_steps: int) -> Any:
+    """The learning rate of a step: a Keras schedule, or the number itself where it is constant.
+
+    Source: the cosine: Loshchilov and Hutter 2017, "SGDR", eq. 5; the warm-up: Goyal et al. 2017, section 2.2.
+    """
+    warmup_steps = round(settings.warmup_share * num_steps)
+    if settings.schedule == "cosine":
+        return keras.optimizers.schedules.CosineDecay(
+            0.0 if warmup_steps else settings.learning_rate,
+            max(1, num_steps - warmup_steps),
+            warmup_target=settings.learning_rate if warmup_steps else None,
+            warmup_steps=warmup_steps,
+        )
+    if warmup_steps:
+        return keras.optimizers.schedules.PolynomialDecay(0.0, warmup_steps, settings.learning_rate)
+    return settings.learning_rate
+
+
+def build_optimizer(settings: TrainingConfig, rate: Any) -> keras.Optimizer:
+    """Keras's optimizer of that name, with the limits of the config.
+
+    Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
+    """
+    if settings.optimizer == "rmsprop":
+        return keras.optimizers.RMSprop(rate, global_clipnorm=settings.clip_norm)
+    if settings.optimizer == "adam":
+        return keras.optimizers.Adam(rate, global_clipnorm=settings.clip_norm)
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=settings.weight_decay, global_clipnorm=settings.clip_norm)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    return optimizer

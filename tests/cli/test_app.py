@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer.main
+
+import mha_cli
+from mha_cli.cli.app import app
+from tests.cli.command import COMMAND, COMMANDS, TIMEOUT, environment, has_control_characters, refusal, run_here, run_mha
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGES: list[tuple[str, ...]] = [(), *((command,) for command in COMMANDS)]
+GROUP: Any = typer.main.get_command(app)
+
+
+def words(text: str) -> str:
+    """Text without line ends and the frames around tables."""
+    return re.sub(r"[\s│]+", " ", text)
+
+
+def test_every_command_is_tested() -> None:
+    assert tuple(GROUP.commands) == COMMANDS
+
+
+def test_version(tmp_path: Path) -> None:
+    result = run_mha("--version", cwd=tmp_path)
+    assert (result.code, result.stdout, result.stderr) == (0, f"mha {mha_cli.__version__}\n", "")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
+def test_help(page: tuple[str, ...], flag: str, tmp_path: Path) -> None:
+    result = run_mha(*page, flag, cwd=tmp_path)
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    assert f"Usage: {' '.join(('mha', *page))} [OPTIONS]" in words(result.stdout)
+    assert "[bold]" not in result.stdout
+    if page:
+        examples = result.stdout.partition("Examples")[2]
+        assert examples.count(f"mha {page[0]}") >= 2
+    else:
+        assert all(command in result.stdout for command in COMMANDS)
+        assert "Start with: mha train --config configs/sample.yaml" in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_parameter_has_a_help_text_and_stands_on_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = GROUP.commands[name]
+    page = words(run_here(name, "--help", cwd=tmp_path, monkeypatch=monkeypatch).stdout)
+    assert command.help
+    for parameter in command.params:
+        assert parameter.help, parameter.name
+        assert parameter.help.endswith("."), parameter.name
+        for option in parameter.opts if parameter.opts[0].startswith("-") else []:
+            assert f" {option} " in page
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_name_options_that_exist(command: str) -> None:
+    known = {option for parameter in GROUP.commands[command].params for option in parameter.opts}
+    named = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", GROUP.commands[command].epilog))
+    assert named
+    assert named <= known
+
+
+def test_no_arguments_at_all_are_answered_with_help_alone(tmp_path: Path) -> None:
+    result = run_mha(cwd=tmp_path)
+    assert result.code == 2
+    assert "Usage: mha [OPTIONS] COMMAND" in words(result.stdout + result.stderr)
+    assert "error" not in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_shell_completion_knows_the_commands(command: str, tmp_path: Path) -> None:
+    env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "mha ", "COMP_CWORD": "1"}
+    result = run_mha(cwd=tmp_path, env=env)
+    assert result.code == 0
+    assert command in result.stdout.split()
+
+
+# The output cannot be written
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_a_full_disk(flag: str, tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, flag], stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: cannot write the output: No space left on device\n")
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_a_reader_that_left(flag: str, tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [*COMMAND, flag], stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+# Faults
+
+
+def test_a_traceback_only_on_request(tmp_path: Path) -> None:
+    quiet = run_mha("train", "-c", "nowhere.yaml", cwd=tmp_path)
+    loud = run_mha("train", "-c", "nowhere.yaml", cwd=tmp_path, env={"MHA_DEBUG": "1"})
+    assert refusal(quiet) == "nowhere.yaml: no such file; give the path of a YAML config, for example configs/sample.yaml"
+    assert "Traceback (most recent call last)" in loud.stderr
+    assert loud.stderr.endswith(quiet.stderr)
+    assert loud.code == 2
+
+
+def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise RuntimeError("\x1b[31mbroken\nin two")
+
+    monkeypatch.setattr("mha_cli.config.load_config", fail)
+    result = run_here("train", "-c", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert result.code == 1
+    assert result.stderr == "error: RuntimeError: \\x1b[31mbroken; this is a fault in mha, MHA_DEBUG=1 shows where\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (MemoryError(), 1, "out of memory; lower training.batch_size, text.sequence_length or model.embed_dim"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_what_can_happen_to_anybody(error: BaseException, code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("mha_cli.checkpoint.read_checkpoint", fail)
+    result = run_here("evaluate", "x.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert (result.code, result.stdout, result.stderr) == (code, "", f"error: {message}\n")

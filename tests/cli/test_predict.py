@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import random
+import select
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.config import SampleData
+from mha_cli.data.sample import SampleReviews
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.cli.command import Run
+
+    Predict = Callable[..., Result]
+
+TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
+
+ODD_TEXTS = (
+    "[bold]the film[/bold] was [red]superb[/] [/nonsense]",
+    "\x1b[31mthe film\x1b[0m was \x1b]0;title\x07 superb \x1b[2J",
+    "the film\r was \x08\x08\x08 dreadful \x7f",
+    "the film 🙂👩‍👩‍👧 was superb ﷽",
+    "the\u202efilm\u2028was\u2029superb\x85not\ufeff",
+    "\x00the film\x00",
+    "%s {0} {film} $HOME `ls` ; rm -rf \\ \\n",
+    "e\u0301" * 200,
+    " \t ",
+    "the " * 5000,
+)
+"""Texts that a terminal, a parser or a formatter might take for something else."""
+
+
+@pytest.fixture
+def predict(small: Path, tmp_path: Path) -> Predict:
+    """``mha predict -c SMALL ARGS``."""
+    return lambda *args, stdin="", env=None: run_mha("predict", "-c", small, *args, stdin=stdin, env=env, cwd=tmp_path)
+
+
+def start(
+    args: Sequence[str | Path], cwd: Path, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*COMMAND, "predict", *args], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, cwd=cwd, env=environment(env), bufsize=0
+    )
+
+
+# One line out for every text in
+
+
+def test_texts_on_the_command_line(predict: Predict) -> None:
+    result = predict(*TEXTS)
+    assert (result.code, result.stderr) == (0, "")
+    assert len(result.lines) == len(TEXTS)
+    for line in result.lines:
+        label, probability = line.split("\t")
+        assert label in {"negative", "positive"}
+        assert len(probability) == len("0.1234")
+        assert 0.5 <= float(probability) <= 1
+    assert len(set(result.lines)) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        ([], "LINES"),
+        (["-"], "LINES"),
+        (["--input", "reviews.txt"], ""),
+        (["-i", "reviews.txt"], "something else\n"),
+        (["--", *TEXTS], "something else\n"),
+    ],
+)
+def test_a_text_gets_the_same_answer_on_every_way_in(arguments: list[str], stdin: str, predict: Predict, tmp_path: Path) -> None:
+    lines = "".join(f"{text}\n" for text in TEXTS)
+    (tmp_path / "reviews.txt").write_text(lines)
+    result = predict("--json", *arguments, stdin=lines if stdin == "LINES" else stdin)
+    assert (result.code, result.stderr) == (0, "")
+    for said, expected in zip(result.lines, predict("--json", *TEXTS).lines, strict=True):
+        assert json.loads(said) == _approximately(expected)
+
+
+def _approximately(line: str) -> dict[str, Any]:
+    """A prediction up to the last bits of its probabilities, which depend on the texts that it was computed together with."""
+    said: dict[str, Any] = json.loads(line)
+    close = {name: pytest.approx(value, abs=3e-6) for name, value in said.pop("probabilities").items()}
+    return said | {"probabilities": close, "probability": pytest.approx(said["probability"], abs=3e-6)}
+
+
+def test_json_lines(predict: Predict) -> None:
+    text = "the film was superb, xyzzy it's not a dreadful , , , , , ,"
+    first, second = map(json.loads, predict("--json", text, "").lines)
+    assert list(first) == ["id", "label", "probability", "probabilities", "tokens", "unknown", "truncated"]
+    assert (first["id"], first["tokens"], first["unknown"], first["truncated"]) == (1, 16, 1, True)
+    assert first["probabilities"].keys() == {"negative", "positive"}
+    assert sum(first["probabilities"].values()) == pytest.approx(1, abs=2e-6)
+    assert first["probability"] == max(first["probabilities"].values()) == first["probabilities"][first["label"]]
+    assert (second["id"], second["tokens"], second["unknown"], second["truncated"]) == (2, 0, 0, False)
+
+
+def test_the_probability_is_the_one_that_json_says(predict: Predict) -> None:
+    lines = predict(*TEXTS).lines
+    assert lines == [f"{said['label']}\t{said['probability']:.4f}" for said in map(json.loads, predict("--json", *TEXTS).lines)]
+
+
+def test_many_lines_stay_in_order(predict: Predict) -> None:
+    rng = random.Random(0)
+    texts = [" ".join(rng.choices(("the", "film", "superb", "dreadful", "not"), k=rng.randrange(1, 30))) for _ in range(1500)]
+    before = dict(zip(texts, (json.loads(line)["probabilities"] for line in predict("--json", stdin="\n".join(texts)).lines), strict=True))
+    rng.shuffle(texts)
+    said = [json.loads(line) for line in predict("--json", stdin="\n".join(texts)).lines]
+    assert [answer["id"] for answer in said] == list(range(1, 1501))
+    for text, answer in zip(texts, said, strict=True):
+        assert answer["probabilities"] == pytest.approx(before[text], abs=3e-6)
+
+
+def test_blank_lines_keep_their_place(predict: Predict) -> None:
+    said = [json.loads(line) for line in predict("--json", stdin="the film\n\n\r\n   \nsuperb\n\n").lines]
+    assert [answer["tokens"] for answer in said] == [2, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("stdin", "tokens"), [("", []), ("\n", [0]), ("the film", [2]), ("the film\r\nnot", [2, 1]), ("a\rb\n", [2])])
+def test_where_lines_end(stdin: str, tokens: list[int], predict: Predict) -> None:
+    result = predict("--json", stdin=stdin)
+    assert (result.code, result.stderr) == (0, "")
+    assert [json.loads(line)["tokens"] for line in result.lines] == tokens
+
+
+# Text is data
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_odd_texts_are_printed_harmlessly(arguments: list[str], predict: Predict) -> None:
+    result = predict(*arguments, stdin="".join(f"{text}\n" for text in ODD_TEXTS))
+    assert (result.code, result.stderr) == (0, "")
+    assert len(result.lines) == len(ODD_TEXTS)
+    assert not has_control_characters(result.stdout)
+    assert result.stdout.isascii()
+    as_arguments = [text for text in ODD_TEXTS if "\0" not in text]
+    assert len(predict(*arguments, *as_arguments).lines) == len(as_arguments)
+
+
+def test_bytes_that_are_not_utf8(predict: Predict) -> None:
+    raw = b"the film\xff was \xc3\x28 superb\xed\xa0\x80"
+    result = predict("--json", stdin=raw + b"\n\xff\xfe\n")
+    assert (result.code, result.stderr) == (0, "")
+    assert len(result.lines) == 2
+    assert predict("--json", raw, b"\xff\xfe").lines == result.lines
+
+
+def test_class_names_are_data_too(tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "odd.keras", ("[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"), seed=3)
+    plain = run_mha("predict", "-c", "odd.keras", *TEXTS, cwd=tmp_path)
+    assert not has_control_characters(plain.stdout)
+    assert {line.split("\t")[0] for line in plain.lines} <= {r"[bold]\x1b[31mred[/]", r"a\tb\nc\x00", "🙂"}
+    as_json = run_mha("predict", "-c", "odd.keras", "--json", *TEXTS, cwd=tmp_path)
+    assert as_json.stdout.isascii()
+    assert not has_control_characters(as_json.stdout)
+    assert set(json.loads(as_json.lines[0])["probabilities"]) == {"[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"}
+
+
+def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = start(["-c", small, "-"], tmp_path, stdout=theirs, env={"COLUMNS": "100"})
+    os.close(theirs)
+    _, stderr = process.communicate("".join(f"{text}\n" for text in ODD_TEXTS).encode(), timeout=TIMEOUT)
+    shown = _read_to_the_end(ours).decode()
+    assert (process.returncode, stderr) == (0, b"")
+    assert not has_control_characters(shown.replace("\r\n", "\n"))
+    lines = shown.removesuffix("\r\n").split("\r\n")
+    assert len(lines) == len(ODD_TEXTS)
+    texts = [line.split("\t")[2] for line in lines]
+    assert texts[0] == ODD_TEXTS[0]
+    assert texts[1] == r"\x1b[31mthe film\x1b[0m was \x1b]0;title\x07 superb \x1b[2J"
+    assert texts[5] == r"\x00the film\x00"
+    assert texts[9].startswith("the the ")
+    assert texts[9].endswith("…")
+    assert len(lines[9].expandtabs()) <= 100
+
+
+def _read_to_the_end(terminal: int) -> bytes:
+    chunks = []
+    try:
+        while chunk := os.read(terminal, 65536):
+            chunks.append(chunk)
+    except OSError:  # how a terminal says that nobody holds its other end
+        pass
+    os.close(terminal)
+    return b"".join(chunks)
+
+
+# Nothing to read: help, never a silent wait
+
+
+def test_a_terminal_as_stdin_gets_help(small: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = start(["-c", small], tmp_path, stdin=theirs)
+    stdout, stderr = process.communicate(timeout=TIMEOUT)
+    os.close(ours)
+    os.close(theirs)
+    assert (process.returncode, stdout) == (2, b"")
+    assert b"Usage: mha predict" in stderr
+    assert b"Examples" in stderr
+
+
+def run_with_closed(descriptor: str, *args: str | Path, cwd: Path) -> Result:
+    """Run ``mha predict ARGS`` with a standard stream closed, as ``<&-``, ``>&-`` or ``2>&-`` does."""
+    shell = ["sh", "-c", f'exec "$@" {descriptor}', "sh", *COMMAND, "predict", *args]
+    done = subprocess.run(shell, capture_output=True, cwd=cwd, env=environment(), timeout=TIMEOUT, check=False, stdin=subprocess.DEVNULL)
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_closed_stdin_gets_help(tmp_path: Path) -> None:
+    result = run_with_closed("<&-", cwd=tmp_path)
+    assert (result.code, result.stdout) == (2, "")
+    assert "Usage: mha predict" in result.stderr
+    assert "error" not in result.stderr
+
+
+def test_a_closed_stdin_that_was_asked_for(small: Path, tmp_path: Path) -> None:
+    message = refusal(run_with_closed("<&-", "-c", small, "-", cwd=tmp_path))
+    assert message == "standard input: cannot be read: Bad file descriptor; give a text file, a text a line"
+
+
+def test_a_closed_stdin_does_not_matter_to_texts(small: Path, tmp_path: Path) -> None:
+    assert len(run_with_closed("<&-", "-c", small, "the film", cwd=tmp_path).lines) == 1
+
+
+def test_what_goes_to_a_closed_stderr_does_not_end_among_the_labels(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "checkpoint.keras").write_bytes(small.read_bytes())
+    result = run_with_closed("2>&-", "the film", cwd=tmp_path)
+    assert result.code == 0
+    assert len(result.lines) == 1
+    assert "\t" in result.lines[0]
+
+
+def test_a_closed_stdout_is_like_dev_null(small: Path, tmp_path: Path) -> None:
+    assert run_with_closed(">&-", "-c", small, "the film", cwd=tmp_path) == Result(0, "", "")
+
+
+# Streams
+
+
+def test_a_slow_producer_is_answered_at_once(small: Path, tmp_path: Path) -> None:
+    with start(["-c", small], tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        for text in (b"the film\n", b"\n", b"superb\nnot superb\n"):
+            process.stdin.write(text)
+            for _ in range(text.count(b"\n")):
+                assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
+                assert b"\t" in process.stdout.readline()
+        process.stdin.write(b"no line end yet")
+        process.stdin.close()
+        assert b"\t" in process.stdout.readline()
+        assert process.stdout.read() == b""
+        assert process.wait(TIMEOUT) == 0
+
+
+def test_a_reader_that_leaves_ends_it_quietly(small: Path, tmp_path: Path) -> None:
+    producer = subprocess.Popen([sys.executable, "-c", "while True: print('the film')"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert producer.stdout
+    process = start(["-c", small], tmp_path, stdin=producer.stdout.fileno())
+    producer.stdout.close()
+    assert process.stdout
+    assert process.stderr
+    assert b"\t" in process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(TIMEOUT) == -signal.SIGPIPE
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    producer.wait(TIMEOUT)
+
+
+def test_ctrl_c_while_it_waits(small: Path, tmp_path: Path) -> None:
+    with start(["-c", small], tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(b"the film\n")
+        assert b"\t" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT) == 130
+        assert process.stderr.read() == b"error: interrupted\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk(small: Path, tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        process = start(["-c", small, "the film"], tmp_path, stdout=full.fileno())
+        _, stderr = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, stderr) == (1, b"error: cannot write the output: No space left on device\n")
+
+
+# Which checkpoint
+
+
+def test_the_given_checkpoint_needs_no_remark(predict: Predict) -> None:
+    assert predict("the film", env={"MHA_CHECKPOINT": "nowhere.keras"}).stderr == ""
+
+
+def test_the_checkpoint_of_the_environment(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine\x1b[31m.keras").write_bytes(small.read_bytes())
+    result = run_mha("predict", "the film", cwd=tmp_path, env={"MHA_CHECKPOINT": "mine\x1b[31m.keras"})
+    assert (result.code, len(result.lines)) == (0, 1)
+    assert result.stderr == "using mine\\x1b[31m.keras ($MHA_CHECKPOINT)\n"
+
+
+def test_the_last_trained_run(small: Path, tmp_path: Path) -> None:
+    for age, name in enumerate(("a", "c", "b")):
+        path = tmp_path / "runs" / name / "checkpoint.keras"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(small.read_bytes())
+        os.utime(path, (1000 - age, 1000 - age if name != "c" else 2000))
+    result = run_mha("predict", "the film", cwd=tmp_path, env={"MHA_CHECKPOINT": ""})
+    assert (result.code, len(result.lines)) == (0, 1)
+    assert result.stderr == "using runs/c/checkpoint.keras (the last trained run)\n"
+
+
+def test_no_checkpoint_at_all(tmp_path: Path) -> None:
+    assert refusal(run_mha("predict", "the film", cwd=tmp_path)) == (
+        "no checkpoint: none was given, $MHA_CHECKPOINT is not set and runs/ holds no trained run; "
+        "train one with `mha train --config configs/sample.yaml`, or give --checkpoint FILE"
+    )
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-i", "nowhere.txt"], "nowhere.txt: cannot be read: No such file or directory; give a text file, a text a line"),
+        (["-i", "."], ".: cannot be read: Is a directory; give a text file, a text a line"),
+        (["-i", "\x1b[31m"], r"\x1b[31m: cannot be read: No such file or directory; give a text file, a text a line"),
+        (["-i", "reviews.txt", "the film"], "predict takes either texts or --input, not both; leave one of them out"),
+        (["-i", "reviews.txt", "-"], "predict takes either texts or --input, not both; leave one of them out"),
+    ],
+)
+def test_input_that_cannot_be_read(arguments: list[str], message: str, predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "reviews.txt").write_text("the film\n")
+    assert refusal(predict(*arguments)) == message
+    assert list(tree(tmp_path)) == ["reviews.txt"]
+
+
+# The trained model
+
+KERAS = """
+import json, sys
+import numpy as np
+import keras
+import mha_cli.layers
+model = keras.models.load_model(sys.argv[1])
+token_ids = json.load(sys.stdin)
+padded = np.zeros((len(token_ids), max(map(len, token_ids))), "int32")
+for row, ids in zip(padded, token_ids):
+    row[: len(ids)] = ids
+print(json.dumps(model(padded).numpy()[:, 0].tolist()))
+model.save(sys.argv[2])
+"""
+
+
+def test_keras_itself_opens_the_checkpoint_and_says_the_same(trained: Run, tmp_path: Path) -> None:
+    from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.text.encoder import TextEncoder
+
+    texts = [review.text for review in SampleReviews(SampleData(num_reviews=200)).read("test")]
+    checkpoint = read_checkpoint(trained.checkpoint)
+    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    done = subprocess.run(
+        [sys.executable, "-c", KERAS, trained.checkpoint, tmp_path / "theirs.keras"],
+        input=json.dumps([encoder.encode(text).token_ids for text in texts]),
+        capture_output=True,
+        text=True,
+        env=environment({"KERAS_BACKEND": "tensorflow"}),
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ours: list[dict[str, Any]] = [
+        json.loads(line) for line in run_mha("predict", "--json", "-c", trained.checkpoint, stdin="\n".join(texts), cwd=tmp_path).lines
+    ]
+    np.testing.assert_allclose([said["probabilities"]["positive"] for said in ours], json.loads(done.stdout), rtol=0, atol=1e-5)
+
+    message = refusal(run_mha("predict", "-c", tmp_path / "theirs.keras", "the film", cwd=tmp_path))
+    assert message == f"{tmp_path}/theirs.keras: not a checkpoint of mha: has no vocabulary.txt; give a checkpoint that `mha train` wrote"
+
+
+def test_the_last_trained_run_is_the_real_one(trained: Run) -> None:
+    result = run_mha("predict", "the acting was superb , not dreadful", cwd=trained.cwd)
+    assert result.stderr == "using runs/tiny/checkpoint.keras (the last trained run)\n"
+    assert len(result.lines) == 1

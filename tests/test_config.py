@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import annotated_types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mha_cli.config import (
+    Config,
+    FilesData,
+    ModelConfig,
+    SampleData,
+    TextConfig,
+    TfdsData,
+    TrainingConfig,
+    config_from_dict,
+    config_to_dict,
+    config_to_yaml,
+    load_config,
+    parse_config,
+)
+from mha_cli.errors import EXIT_USAGE, MhaError
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+RECIPES = sorted(CONFIGS.glob("*.yaml"))
+SECTIONS = (SampleData, TfdsData, FilesData, TextConfig, ModelConfig, TrainingConfig)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str, *overrides: str) -> Config:
+    Path("x.yaml").write_text(text)
+    return load_config("x.yaml", overrides)
+
+
+def error_of(text: str, *overrides: str) -> str:
+    with pytest.raises(MhaError) as raised:
+        load(text, *overrides)
+    assert raised.value.exit_code == EXIT_USAGE
+    assert str(raised.value).isprintable()
+    return str(raised.value)
+
+
+# Recipes
+
+
+def test_there_are_recipes() -> None:
+    assert {"sample", "imdb"} <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_loads(path: Path) -> None:
+    config = load_config(path)
+    assert parse_config(config_to_yaml(config), "test") == config
+
+
+# Settings
+
+
+def test_an_empty_file_means_the_defaults() -> None:
+    assert load("") == Config()
+    assert load("# nothing\n") == Config()
+    assert load("model: {}\n") == Config()
+
+
+def test_the_defaults() -> None:
+    config = Config()
+    assert config.data == SampleData()
+    assert (config.model.positions, config.model.normalization) == ("learned", "post")
+    assert config.training.patience is None
+
+
+@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
+def test_every_setting_says_what_it_means(section: type[Config]) -> None:
+    for name, field in section.model_fields.items():
+        if section is Config and name != "seed":
+            assert field.annotation
+            continue
+        if name != "source":
+            assert field.description, name
+            assert field.description.endswith("."), name
+
+
+@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
+def test_every_number_has_a_lowest_value(section: type[Config]) -> None:
+    for name, field in section.model_fields.items():
+        if field.annotation in (int, float, int | None, float | None):
+            assert any(isinstance(item, annotated_types.Ge | annotated_types.Gt) for item in field.metadata), name
+
+
+@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
+def test_settings_cannot_be_changed(section: type[Config]) -> None:
+    settings = section.model_validate({"source": "files", "train": "x"} if section is FilesData else SOURCES.get(section, {}))
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.seed = 3  # type: ignore[misc]
+
+
+SOURCES: dict[Any, dict[str, str]] = {TfdsData: {"source": "tfds"}}
+
+
+def test_widths_of_the_heads() -> None:
+    assert (ModelConfig(embed_dim=12, num_heads=3).head_key_dim, ModelConfig(embed_dim=12, num_heads=3).head_value_dim) == (4, 4)
+    wide = ModelConfig(embed_dim=12, num_heads=5, key_dim=7)
+    assert (wide.head_key_dim, wide.head_value_dim) == (7, 7)
+    assert ModelConfig(embed_dim=12, num_heads=3, value_dim=5).head_value_dim == 5
+
+
+# The resolved config is the run again
+
+
+texts = st.text(min_size=1, max_size=30)
+configs = st.builds(
+    Config,
+    seed=st.integers(0, 2**31 - 1),
+    data=st.one_of(
+        st.builds(SampleData, num_reviews=st.integers(200, 1_000_000)),
+        st.builds(TfdsData, source=st.just("tfds"), name=texts, data_dir=st.none() | texts, text_key=texts),
+        st.builds(FilesData, source=st.just("files"), train=texts, test=st.none() | texts, text_column=texts, label_column=texts),
+    ),
+    training=st.builds(
+        TrainingConfig,
+        learning_rate=st.floats(1e-300, 10),
+        clip_norm=st.none() | st.floats(1e-300, 1e300),
+        patience=st.none() | st.integers(1, 10_000),
+        optimizer=st.just("adamw"),
+    ),
+)
+
+
+@given(configs)
+def test_to_yaml_and_back(config: Config) -> None:
+    assert parse_config(config_to_yaml(config), "test") == config
+    assert config_from_dict(config_to_dict(config), "test") == config
+
+
+@pytest.mark.parametrize(
+    "text", ["yes", "null", "~", "1e3", "0x10", "- a", "a: b", "# a", "&a", "!b", " a ", "\x1b[31m", "a\nb\0", "🙂", "<<"]
+)
+def test_words_that_yaml_might_take_for_something_else(text: str) -> None:
+    config = config_from_dict({"data": {"source": "files", "train": text}}, "test")
+    assert load(config_to_yaml(config)) == config
+
+
+def test_the_yaml_spells_every_setting_out_a_line_each() -> None:
+    lines = config_to_yaml(Config()).splitlines()
+    assert "model:" in lines
+    assert "  num_heads: 4" in lines
+    assert "  key_dim: null" in lines or "  key_dim:" in lines
+    assert sum(line.startswith("  ") for line in lines) == sum(
+        len(section.model_fields) for section in (SampleData, TextConfig, ModelConfig, TrainingConfig)
+    )
+
+
+# Overrides
+
+
+def test_overrides_of_every_kind() -> None:
+    config = load(
+        "model:\n  num_heads: 2\ntraining:\n  patience: 3\n",
+        "seed=7",
+        "model.num_heads=8",
+        "model.positions=sinusoidal",
+        "text.lowercase=false",
+        "training.learning_rate=1e-2",
+        "training.patience=null",
+        "training.clip_norm=1",
+        " model.dropout = 0.25 ",
+    )
+    assert (config.seed, config.model.num_heads, config.model.positions, config.text.lowercase) == (7, 8, "sinusoidal", False)
+    assert (config.training.learning_rate, config.training.patience, config.training.clip_norm) == (0.01, None, 1.0)
+    assert config.model.dropout == 0.25
+
+
+def test_the_last_override_wins() -> None:
+    assert load("seed: 1", "seed=2", "seed=3").seed == 3
+
+
+def test_an_override_may_hold_equals_signs() -> None:
+    config = load("", "data.source=files", "data.train=a=b.csv")
+    assert isinstance(config.data, FilesData)
+    assert config.data.train == "a=b.csv"
+
+
+def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
+    text = "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"
+    assert load(text, "data.source=sample").data == SampleData()
+    files = load(text, "data.source=files", "data.train=x.csv", "data.validation_share=0.2").data
+    assert files == FilesData(source="files", train="x.csv", validation_share=0.2)
+    assert load(text, "data.source=tfds", "data.name=ag_news_subset").data == TfdsData(source="tfds", name="ag_news_subset")
+
+
+def test_a_whole_section_as_an_override() -> None:
+    assert load("model: {num_heads: 2}", "model={embed_dim: 32}").model == ModelConfig(embed_dim=32)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
+        ("modle.num_heads=4", "x.yaml: modle is not a setting; did you mean model?"),
+        ("sead=4", "--set sead is not a setting; did you mean seed?"),
+        ("model.num_heads=[2, 4]", "--set model.num_heads is [2, 4]; it should be a valid integer"),
+        ("model.num_heads={a: 1}", "--set model.num_heads is {'a': 1}; it should be a valid integer"),
+        ("model.num_heads=four", "--set model.num_heads is 'four'; it should be a valid integer"),
+        ("model.num_heads=", "--set model.num_heads is None; it should be a valid integer"),
+        ("model.num_heads=2.0", "--set model.num_heads is 2.0; it should be a valid integer"),
+        ("model.num_heads=true", "--set model.num_heads is True; it should be a valid integer"),
+        ("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
+        ("text.lowercase=yes", "--set text.lowercase is 'yes'; it should be a valid boolean"),
+        ("text.lowercase=1", "--set text.lowercase is 1; it should be a valid boolean"),
+        ("training.learning_rate=0", "--set training.learning_rate is 0; it should be greater than 0"),
+        ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
+        ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
+        ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
+        ("data.source=files", "x.yaml: data.train is missing; add it"),
+        ("seed.x=1", "--set seed.x: seed is not a section; see `mha train --help` for the settings"),
+        ("seed", "--set seed: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        ("model.=3", "--set model.=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        (".seed=3", "--set .seed=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        ("seed=[1", "--set seed:1: not valid YAML: expected ',' or ']', but got '<stream end>'; mind indentation, quotes and colons"),
+        ("seed=!!int 3", "--set seed:1: the tag tag:yaml.org,2002:int is not allowed; write a plain value"),
+        ("seed=&a 3", "--set seed:1: anchors and aliases (& and *) are not allowed; write the value out"),
+        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from data, model, seed, text, training"),
+        ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
+        ("data.name=\udcff", "--set data.name: not valid YAML: unacceptable character #xdcff: special characters are not allowed; MIND"),
+    ],
+)
+def test_an_override_that_does_not_fit(override: str, message: str) -> None:
+    assert error_of("seed: 1\n", override) == message.replace("MIND", "mind indentation, quotes and colons")
+
+
+def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
+    text = "model:\n  dropout: 2\n"
+    assert error_of(text, "seed=3") == "x.yaml:2: model.dropout is 2; it should be less than 1"
+    assert error_of(text, "model.dropout=3") == "--set model.dropout is 3; it should be less than 1"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # Keys
+        ("model:\n  num_head: 4\n", "x.yaml:2: model.num_head is not a setting; did you mean num_heads?"),
+        ("modle: {}\n", "x.yaml:1: modle is not a setting; did you mean model?"),
+        ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
+        ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
+        ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),
+        ("seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
+        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from data, model, seed, text, training"),
+        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from data, model, seed, text, training"),
+        # Types
+        ("model:\n  num_heads: '4'\n", "x.yaml:2: model.num_heads is '4'; it should be a valid integer"),
+        ("text:\n  lowercase: yes\n", "x.yaml:2: text.lowercase is 'yes'; it should be a valid boolean"),
+        ("training:\n  learning_rate: fast\n", "x.yaml:2: training.learning_rate is 'fast'; it should be a valid number"),
+        ("seed: 1.5\n", "x.yaml:1: seed is 1.5; it should be a valid integer"),
+        ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
+        ("model:\n", "x.yaml:1: model is None, not a section of settings; write `key: value` lines below it"),
+        ("model: [1, 2]\n", "x.yaml:1: model is [1, 2], not a section of settings; write `key: value` lines below it"),
+        ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
+        ("data:\n  source: null\n", "x.yaml:2: data.source is None; choose from sample, tfds, files"),
+        ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
+        ("data:\n  num_reviews: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
+        ("data:\n  source: files\n", "x.yaml:1: data.train is missing; add it"),
+        (
+            'data:\n  source: tfds\n  name: "\\uD800"\n',
+            r"x.yaml:3: data.name is '\ud800'; it should be a valid string, unable to parse raw data as a unicode string",
+        ),
+        # Sizes
+        ("model:\n  num_heads: 0\n", "x.yaml:2: model.num_heads is 0; it should be greater than or equal to 1"),
+        ("model:\n  embed_dim: -64\n", "x.yaml:2: model.embed_dim is -64; it should be greater than or equal to 1"),
+        ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
+        ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
+        ("data:\n  source: sample\n  num_reviews: 3\n", "x.yaml:3: data.num_reviews is 3; it should be greater than or equal to 200"),
+        (
+            "data:\n  source: sample\n  validation_share: 1\n",
+            "x.yaml:3: data.validation_share is 1; it should be less than or equal to 0.5",
+        ),
+        (
+            "model:\n  embed_dim: 16384\ntext:\n  vocabulary_size: 10000000\n",
+            "x.yaml: the model would have 164,927,930,497 weights (660 GB), more than the 1,000,000,000 allowed; "
+            "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
+        ),
+        # Numbers that are none
+        ("training:\n  learning_rate: .nan\n", "x.yaml:2: training.learning_rate is nan; it should be a finite number"),
+        ("training:\n  learning_rate: .inf\n", "x.yaml:2: training.learning_rate is inf; it should be a finite number"),
+        ("training:\n  clip_norm: 1e999\n", "x.yaml:2: training.clip_norm is inf; it should be a finite number"),
+        ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),
+        # Two settings that do not go together
+        (
+            "seed: 1\nmodel:\n  num_heads: 7\n",
+            "x.yaml:2: model: num_heads=7 does not divide embed_dim=64; take num_heads=4 or 8, or set key_dim",
+        ),
+        (
+            "model:\n  embed_dim: 7\n  num_heads: 5\n",
+            "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
+        ),
+        (
+            "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
+            "x.yaml:1: training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
+        ),
+    ],
+)
+def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
+    assert error_of(text).startswith(message)
+
+
+def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:
+    assert load("model: {num_heads: 7, key_dim: 9}").model.head_key_dim == 9
+
+
+def test_a_misspelt_key_is_named_before_what_it_leaves_missing() -> None:
+    assert error_of("data:\n  source: files\n  trainn: x.csv\n") == "x.yaml:3: data.trainn is not a setting; did you mean train?"
+
+
+def test_long_values_are_cut() -> None:
+    message = error_of(f"data:\n  source: tfds\n  name: [{'x' * 500}]\n")
+    assert message.startswith("x.yaml:3: data.name is ['xxxx")
+    assert len(message) < 150
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], {"seed": "x"}, {"x": 1}, {"data": 3}, {"data": {"source": {}}}, {"model": []}])
+def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None:
+    with pytest.raises(MhaError) as raised:
+        config_from_dict(value, "a.keras: mha.json")
+    assert str(raised.value).startswith("a.keras: mha.json")

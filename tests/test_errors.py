@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, did_you_mean, printable
+
+
+def test_an_error_is_one_line_message_then_hint() -> None:
+    error = MhaError("x.yaml:3: seed is -1", "take 0")
+    assert str(error) == "x.yaml:3: seed is -1; take 0"
+    assert (error.message, error.hint, error.exit_code) == ("x.yaml:3: seed is -1", "take 0", EXIT_USAGE)
+
+
+def test_an_error_without_a_hint() -> None:
+    error = MhaError("the disk is full", exit_code=EXIT_FAILURE)
+    assert str(error) == "the disk is full"
+    assert error.exit_code == EXIT_FAILURE
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("num_head", "did you mean num_heads?"),
+        ("dropuot", "did you mean dropout?"),
+        ("xyz", "choose from dropout, embed_dim, num_heads"),
+        ("", "choose from dropout, embed_dim, num_heads"),
+    ],
+)
+def test_did_you_mean(word: str, hint: str) -> None:
+    assert did_you_mean(word, ["num_heads", "embed_dim", "dropout"]) == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain [bold]text[/]", "plain [bold]text[/]"),
+        ("é 🙂 漢", "é 🙂 漢"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("a\nb\r\tc\0", r"a\nb\r\tc\x00"),
+        ("\u202eleft\u2028\x85\ufeff", r"\u202eleft\u2028\x85\ufeff"),
+        ("\udcff", r"\udcff"),
+        ("\U000e0001", r"\U000e0001"),
+    ],
+)
+def test_printable(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_printable_cuts() -> None:
+    assert printable("a" * 80) == "a" * 80
+    assert printable("a" * 81) == "a" * 79 + "…"
+    assert printable("abcdef", 3) == "ab…"
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=())), st.integers(1, 100))
+def test_printable_whatever_comes(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert shown.isprintable()
+    shown.encode("utf-8")
+    if text.isprintable() and len(text) <= limit:
+        assert shown == text

@@ -1,0 +1,120 @@
+"""Which libraries stay away, so that help, predictions and errors about a config come at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import COMMANDS, CONFIGS, TIMEOUT, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEARNING = {"tensorflow", "keras", "torch", "jax", "sklearn", "tensorflow_datasets"}
+NUMBERS = {"numpy", "scipy", "h5py", "matplotlib", "pandas"}
+SCRIPT = """
+import json, sys
+from mha_cli.cli.app import main
+sys.argv = json.loads(sys.argv[1])
+try:
+    main()
+except SystemExit as ending:
+    code = ending.code or 0
+with open("imported.json", "w") as file:
+    json.dump([code, sorted({name.partition(".")[0] for name in sys.modules})], file)
+"""
+
+
+def imported_by(cwd: Path, *args: str | Path) -> tuple[int, set[str]]:
+    """The exit status of ``mha ARGS`` and the top-level modules that are there when it ends."""
+    subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(["mha", *map(str, args)])],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=True,
+    )
+    code, modules = json.loads((cwd / "imported.json").read_text())
+    return code, set(modules)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["nonsense"], *([command, "--help"] for command in COMMANDS)])
+def test_help_needs_no_arithmetic(arguments: list[str], tmp_path: Path) -> None:
+    _, modules = imported_by(tmp_path, *arguments)
+    assert "typer" in modules
+    assert not modules & (LEARNING | NUMBERS)
+
+
+@pytest.mark.parametrize("model", [{}, {"normalization": "pre", "positions": "sinusoidal"}])
+def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None:
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras", **model)
+    code, modules = imported_by(tmp_path, "predict", "--json", "-c", checkpoint, "the film")
+    assert code == 0
+    assert {"numpy", "h5py"} <= modules
+    assert not modules & (LEARNING | {"scipy", "matplotlib", "pandas"})
+
+
+def test_predict_needs_scipy_for_gelu(tmp_path: Path) -> None:
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras", activation="gelu")
+    code, modules = imported_by(tmp_path, "predict", "-c", checkpoint, "the film")
+    assert code == 0
+    assert not modules & LEARNING
+
+
+SAMPLE = str(CONFIGS / "sample.yaml")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train"],
+        ["train", "-c", "nowhere.yaml"],
+        ["train", "-c", "bad.yaml"],
+        ["train", "-c", SAMPLE, "--set", "model.num_heads=7"],
+        ["train", "-c", SAMPLE, "--set", "modle.num_heads=7"],
+        ["train", "-c", SAMPLE, "--output", "used"],
+        ["train", "-c", SAMPLE, "--output", "used", "--resume"],
+        ["train", "-c", SAMPLE, "--resume"],
+        ["shuffle-test"],
+        ["shuffle-test", "-c", "bad.yaml"],
+        ["shuffle-test", "-c", SAMPLE, "--plot", "order.gif"],
+        ["evaluate", "bad.yaml"],
+        ["evaluate", "nowhere.keras"],
+        ["predict", "-c", "bad.yaml", "the film"],
+        ["predict", "the film"],
+    ],
+)
+def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("seed: -1\n")
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "mine.txt").touch()
+    code, modules = imported_by(tmp_path, *arguments)
+    assert code == 2
+    assert not modules & LEARNING
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "mha_cli.checkpoint",
+        "mha_cli.config",
+        "mha_cli.data.files",
+        "mha_cli.data.sample",
+        "mha_cli.data.sources",
+        "mha_cli.parameters",
+        "mha_cli.runs",
+        "mha_cli.runtime.classifier",
+        "mha_cli.text.encoder",
+    ],
+)
+def test_what_predicts_needs_neither_tensorflow_nor_the_command_line(module: str) -> None:
+    script = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=True, timeout=TIMEOUT)
+    assert not set(done.stdout.split()) & (LEARNING | {"typer", "rich"})
