@@ -112,7 +112,8 @@ class ModelConfig(Settings):
     scoring: Literal["dot_product", "additive"] = Field("dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k).")
     use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
     attention_form: Literal["auto", "fused", "per_head", "blockwise"] = Field(
-        "auto", description="How attention is computed, with the same numbers: all heads at once, head by head, or in blocks of little memory."
+        "auto",
+        description="How attention is computed, with the same numbers: all heads at once, head by head, or in blocks of little memory.",
     )
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
@@ -148,6 +149,7 @@ class ModelConfig(Settings):
     def heads(self) -> tuple[int, ...]:
         """Attention heads of every block."""
         return tuple(self.num_heads) if isinstance(self.num_heads, list) else (self.num_heads,) * self.num_blocks
+
     @model_validator(mode="after")
     def _ngrams_carry_order(self) -> Self:
         if self.max_ngram > 1 and self.positions == "none":

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import mha_cli
-from mha_cli.cli import evaluate, predict, shuffle_test, train
+from mha_cli.cli import attention, evaluate, explain, heads, predict, shuffle_test, train
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 app = typer.Typer(
@@ -26,6 +26,9 @@ app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
 app.command("shuffle-test", epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
+app.command("attention", epilog=attention.EXAMPLES)(attention.attention)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,29 +9,35 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mha_cli.runtime.inspection import AttentionView
+    from mha_cli.training.heads import HeadReport
     from mha_cli.training.shuffle import ShuffleResult
 
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def refuse_unknown_format(path: Path) -> None:
+def refuse_unknown_format(path: Path, option: str = "--plot") -> None:
     """Refuse a file name that no plot can be written to, before any work is done.
+
+    Args:
+        path: the file to draw into.
+        option: that named it, for the message.
 
     Raises:
         MhaError: the extension is none of ``FORMATS``, the folder does not exist, or it is itself a folder.
     """
     name = printable(str(path), 200)
     if path.suffix.lower() not in FORMATS:
-        raise MhaError(f"--plot {name}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
+        raise MhaError(f"{option} {name}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
     if not path.parent.is_dir():
-        raise MhaError(f"--plot {name}: its folder does not exist", "make it first")
+        raise MhaError(f"{option} {name}: its folder does not exist", "make it first")
     if path.is_dir():
         raise MhaError(f"--plot {name}: is a folder", "give the name of a file")
 
 
 def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     """Accuracy in order and shuffled, a pair of bars a model."""
-    figure, axes = _new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
+    figure, (axes,) = _new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
     places = range(len(results))
     in_order = axes.bar([place - 0.2 for place in places], [100 * result.accuracy for result in results], 0.38, label="words in order")
     shuffled = axes.bar(
@@ -53,18 +59,50 @@ def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     _save(figure, path)
 
 
+def plot_attention(view: AttentionView, block: int, head: int | None, path: Path) -> None:
+    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at."""
+    heads = range(len(view.weights[block])) if head is None else [head]
+    columns = min(len(heads), 4)
+    rows = -(-len(heads) // columns)
+    side = max(3.0, 0.24 * len(view.words))
+    figure, grid = _new_figure(side * columns, side * rows, rows, columns)
+    words = [plain(word) for word in view.words]
+    for axes, number in zip(grid, heads, strict=False):
+        axes.imshow(view.weights[block][number], cmap="Blues", vmin=0)
+        axes.set_title(f"block {block}, head {number}")
+        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=7)
+        axes.set_yticks(range(len(words)), words, fontsize=7)
+    for axes in grid[len(heads) :]:
+        axes.set_axis_off()
+    _save(figure, path)
+
+
+def plot_heads(report: HeadReport, path: Path) -> None:
+    """Accuracy lost without each head, and each head's gradient importance."""
+    names = [f"{score.block}.{score.head}" for score in report.heads]
+    figure, (above, below) = _new_figure(max(4.0, 0.5 * len(names) + 2.0), 5.0, 2, 1)
+    above.bar(names, [100 * score.accuracy_fall for score in report.heads])
+    above.set_ylabel("accuracy lost\nwithout it, points")
+    above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} reviews")
+    below.bar(names, [score.importance for score in report.heads], color="tab:orange")
+    below.set_ylabel("gradient importance,\nnats")
+    below.set_xlabel("block.head")
+    _save(figure, path)
+
+
 def plain(text: str) -> str:
     """Text that Matplotlib shows as it is, not as a formula."""
     return printable(text, 30).replace("$", r"\$")
 
 
-def _new_figure(width: float, height: float) -> tuple[Any, Any]:
+def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in grid:
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, grid
 
 
 def _save(figure: Any, path: Path) -> None:

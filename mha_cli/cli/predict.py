@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import JsonOption
+from mha_cli.cli.options import CheckpointOption, JsonOption
 from mha_cli.errors import EXIT_USAGE, MhaError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from mha_cli.checkpoint import Checkpoint
 
 BATCH_LINES = 256
 
@@ -31,10 +33,7 @@ zcat reviews.gz | mha predict --json -"""
 def predict(
     context: typer.Context,
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input, a text a line.")] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", "-c", help="Model to use.", show_default="$MHA_CHECKPOINT, else the last trained run"),
-    ] = None,
+    checkpoint: CheckpointOption = None,
     input_file: Annotated[Path | None, typer.Option("--input", "-i", help="File to read, a text a line.", show_default=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,6 +64,24 @@ def predict(
         print(prediction_line(prediction, number, as_json=as_json, with_text=on_terminal), flush=True)
 
 
+def load_checkpoint(given: Path | None) -> Checkpoint:
+    """The checkpoint to use; stderr says which where it was not named."""
+    from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.errors import printable
+    from mha_cli.runs import choose_checkpoint
+
+    path, reason = choose_checkpoint(given)
+    checkpoint = read_checkpoint(path)
+    if reason:
+        print(f"using {printable(str(path), 200)} ({reason})", file=sys.stderr)
+    return checkpoint
+
+
+def decodable(text: str) -> str:
+    """A text from the command line; bytes that are not UTF-8 come in as lone surrogates, which cannot be printed."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _nothing_piped() -> bool:
     """Whether standard input is a terminal or closed, so that nothing will come from it unless somebody types."""
     try:
@@ -77,8 +94,7 @@ def _text_batches(texts: list[str], input_file: Path | None) -> Iterator[list[st
     from mha_cli.runtime.lines import line_batches
 
     if texts and texts != ["-"]:
-        # Bytes of the command line that are not UTF-8 come in as lone surrogates, which cannot be printed.
-        yield [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in texts]
+        yield [decodable(text) for text in texts]
         return
     try:
         descriptor = 0 if input_file is None else os.open(input_file, os.O_RDONLY)

@@ -8,7 +8,6 @@ Axes: N blocks, B batch, H heads, L query length, Q queries of a block, M key le
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras

@@ -118,4 +118,6 @@ def strongest_links(weights_LL: npt.NDArray[Any], count: int) -> list[tuple[int,
     others = weights_LL.copy()
     np.fill_diagonal(others, 0.0)
     places = np.argsort(others, axis=None)[::-1][:count]
-    return [(int(row), int(column), float(others[row, column])) for row, column in zip(*np.unravel_index(places, others.shape), strict=True)]
+    return [
+        (int(row), int(column), float(others[row, column])) for row, column in zip(*np.unravel_index(places, others.shape), strict=True)
+    ]

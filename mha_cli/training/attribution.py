@@ -12,23 +12,24 @@ import numpy as np
 import tensorflow as tf
 
 from mha_cli.checkpoint import Checkpoint
+from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.evaluation import to_model
 
 STEPS = 64
 """Points of the path at which the gradient is taken."""
 
 
-def integrated_gradients(checkpoint: Checkpoint, token_ids: list[int], class_id: int, steps: int = STEPS) -> tuple[list[float], float]:
+def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
     """How much each word adds to the probability of a class, on the straight path from no words to the review.
 
-    The path starts where every word's embedding is zero (the positions stay) and ends at the review's embeddings; the attribution of a word is
-    the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end minus that
+    The path starts where every word's embedding is zero (the positions stay) and ends at the review's embeddings; the attribution of a
+    word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end minus that
     at the start, up to the error of the sum that stands for the integral.
 
     Args:
         checkpoint: the model.
-        token_ids: the review, L ids.
-        class_id: the class whose probability is attributed.
+        text: the review.
+        label: the class whose probability is attributed.
         steps: points of the path (midpoint rule), S.
 
     Returns:
@@ -36,6 +37,8 @@ def integrated_gradients(checkpoint: Checkpoint, token_ids: list[int], class_id:
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """
+    token_ids = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(text).token_ids
+    class_id = checkpoint.class_names.index(label)
     model = to_model(checkpoint)
     ids_1L = tf.constant([token_ids], dtype=tf.int32)
     review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))

@@ -166,9 +166,7 @@ def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) ->
 
 
 def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[Any], Any]:
-    return tf.function(
-        lambda token_ids: masked_forward(model, token_ids, masks), input_signature=[tf.TensorSpec([None, None], tf.int32)]
-    )
+    return tf.function(lambda token_ids: masked_forward(model, token_ids, masks), input_signature=[tf.TensorSpec([None, None], tf.int32)])
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:

@@ -1,0 +1,46 @@
+"""`mha explain`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from mha_cli.cli.options import CheckpointOption, HtmlOption, JsonOption
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha explain "The acting was superb, not dreadful."
+
+mha explain "The acting was superb, not dreadful." --gradients --html why.html"""
+
+
+def explain(
+    text: Annotated[str, typer.Argument(help="The review to explain.", show_default=False)],
+    checkpoint: CheckpointOption = None,
+    gradients: Annotated[bool, typer.Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
+    html: HtmlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which words decided: how far the probability falls when a word is left out.
+
+    Beside it stands how much each word is looked at. Attention weights alone are not an explanation (Jain and Wallace 2019).
+    """
+    from mha_cli.cli import look
+    from mha_cli.cli.predict import decodable, load_checkpoint
+    from mha_cli.runtime.inspection import explain as explain_text
+
+    model = load_checkpoint(checkpoint)
+    explanation = explain_text(model, decodable(text))
+    if gradients:
+        from mha_cli.cli.progress import status
+
+        with status("starting TensorFlow"):
+            from mha_cli.training.attribution import integrated_gradients
+
+            values, _ = integrated_gradients(model, explanation.prediction.text, explanation.prediction.label)
+            explanation = replace(explanation, gradients=values)
+    if html is not None:
+        look.write_explanation_page(explanation, html)
+    look.explanation(explanation, as_json=as_json)

@@ -1,0 +1,78 @@
+"""`mha heads`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mha_cli.cli.evaluate import data_section
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.errors import MhaError
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha heads runs/imdb/checkpoint.keras --split validation --plot heads.png
+
+mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1"""
+
+
+def heads(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that `mha train` wrote.", show_default=False)],
+    data: DataOption = None,
+    split: SplitOption = None,
+    text_column: TextColumnOption = None,
+    label_column: LabelColumnOption = None,
+    max_reviews: Annotated[
+        int | None, typer.Option("--max-reviews", min=1, help="Measure on a random part of this size.", show_default="all")
+    ] = None,
+    prune: Annotated[
+        int | None, typer.Option("--prune", min=1, metavar="K", help="Remove the K least important heads from the weight matrices.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.", show_default=False)] = None,
+    retrain: Annotated[int, typer.Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the heads into this PNG, SVG or PDF file.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how much each attention head matters, and remove those that matter least.
+
+    A head's worth is measured twice: by the accuracy without it, and by the gradient of the loss by the number that multiplies it.
+    """
+    if (prune is None) != (output is None):
+        raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
+    if retrain and prune is None:
+        raise MhaError("--retrain goes with --prune", "leave it out")
+    if output is not None and output.exists():
+        raise MhaError(f"--output {output}: exists", "choose another name, or remove it")
+    if plot is not None:
+        from mha_cli.cli.plots import refuse_unknown_format
+
+        refuse_unknown_format(plot)
+    from mha_cli.checkpoint import read_checkpoint
+
+    model = read_checkpoint(checkpoint)
+    settings = model.config.model
+    most = sum(settings.heads) - settings.num_blocks
+    if prune is not None and prune > most:
+        raise MhaError(
+            f"--prune {prune}: the model has {sum(settings.heads)} heads in {settings.num_blocks} block{'s' * (settings.num_blocks > 1)}",
+            f"at most {most} can be removed, since every block keeps one",
+        )
+    section = data_section(data, model.config, text_column, label_column)
+
+    from mha_cli.cli import look
+    from mha_cli.cli.progress import training_progress
+
+    with training_progress() as watcher:
+        watcher.tell("starting TensorFlow")
+        from mha_cli.training.heads import prune as prune_heads
+        from mha_cli.training.heads import score_heads
+
+        report, reviews = score_heads(model, section, split, max_reviews, watcher)
+        pruning = prune_heads(model, report, reviews, prune, output, retrain, watcher) if prune and output else None
+    if plot is not None:
+        from mha_cli.cli.plots import plot_heads
+
+        plot_heads(report, plot)
+    look.heads(report, pruning, as_json=as_json)
