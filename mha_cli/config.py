@@ -41,7 +41,7 @@ class DataSettings(Settings):
 class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
 
-    source: Literal["sample"] = "sample"
+    source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
     num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Reviews in the training split; the test split has a quarter of that.")
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same reviews.")
 
@@ -49,7 +49,7 @@ class SampleData(DataSettings):
 class TfdsData(DataSettings):
     """A text-classification set of TensorFlow Datasets."""
 
-    source: Literal["tfds"]
+    source: Literal["tfds"] = Field(description="TensorFlow Datasets.")
     name: str = Field(
         "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2)."
     )
@@ -63,7 +63,7 @@ class TfdsData(DataSettings):
 class FilesData(DataSettings):
     """Labelled reviews in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
 
-    source: Literal["files"]
+    source: Literal["files"] = Field(description="Files or folders of one's own.")
     train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
     test: str | None = Field(None, description="File or folder that `mha evaluate` scores by default.")
     text_column: str = Field("text", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the text.")
