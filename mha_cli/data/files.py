@@ -26,8 +26,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_EXTENSIONS = (".jsonl", ".ndjson", ".json")
 UNLABELLED_FOLDER = "unsup"
-TEXT_SETTING = "data.text_column (--text-column beside --data)"
-LABEL_SETTING = "data.label_column (--label-column beside --data)"
+TEXT_SETTING = "data.text_column"
+LABEL_SETTING = "data.label_column"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
 
 _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"

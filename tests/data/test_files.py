@@ -307,7 +307,7 @@ def test_no_header() -> None:
     write("a.csv", "a great film,pos\nno,neg\n")
     expected = (
         'a.csv:1: no header: the first line names neither "text" nor "label", but a great film, pos; '
-        "add a header line (text,label), or set data.text_column (--text-column beside --data) and data.label_column (--label-column beside --data)"
+        "add a header line (text,label), or set data.text_column and data.label_column"
     )
     assert error_of("a.csv") == expected
 
