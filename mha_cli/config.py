@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
+from ruamel.yaml.representer import SafeRepresenter
 
 from mha_cli.errors import MhaError, did_you_mean, printable
 from mha_cli.yaml_file import YamlDocument, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from ruamel.yaml.nodes import ScalarNode
 
 MAX_PARAMETERS = 1_000_000_000
 """A model with more weights than this (4 GB in float32) is taken for a slip of the keyboard."""
@@ -241,9 +244,20 @@ def config_to_yaml(config: Config) -> str:
     """The resolved config as a YAML file that gives the same run again."""
     stream = StringIO()
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
     yaml.default_flow_style = False
     yaml.dump(config_to_dict(config), stream)
     return stream.getvalue()
+
+
+class _Representer(SafeRepresenter):
+    """Escapes what does not print; ruamel.yaml writes some of it plainly and reads it back as something else."""
+
+    def represent_str(self, text: str) -> ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_Representer.add_representer(str, _Representer.represent_str)
 
 
 def config_from_dict(value: object, name: str) -> Config:
