@@ -233,9 +233,18 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
 def _weights_from_hdf5(data: bytes, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
     weights = {}
     with h5py.File(io.BytesIO(data), "r") as file:
+        _refuse_other_arrays(file, parameters, name)
         for parameter in parameters:
             weights[parameter.path] = _read_weight(file, parameter, name)
     return weights
+
+
+def _refuse_other_arrays(file: h5py.File, parameters: list[Parameter], name: str) -> None:
+    known = {parameter.hdf5_path for parameter in parameters}
+    # A path is visited once however many lead to it, and soft or external links are not followed.
+    other = file.visititems(lambda path, node: path if isinstance(node, h5py.Dataset) and path not in known else None)
+    if other is not None:
+        raise MhaError(f"{name}: its weights hold {printable(other)}, which its settings do not imply", WAY_OUT)
 
 
 def _read_weight(file: h5py.File, parameter: Parameter, name: str) -> npt.NDArray[np.float32]:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
+from ruamel.yaml.representer import SafeRepresenter
 
 from mha_cli.errors import MhaError, did_you_mean, printable
 from mha_cli.yaml_file import YamlDocument, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from ruamel.yaml.nodes import ScalarNode
 
 MAX_PARAMETERS = 1_000_000_000
 """A model with more weights than this (4 GB in float32) is taken for a slip of the keyboard."""
@@ -41,7 +44,7 @@ class DataSettings(Settings):
 class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
 
-    source: Literal["sample"] = "sample"
+    source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
     num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Reviews in the training split; the test split has a quarter of that.")
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same reviews.")
 
@@ -49,7 +52,7 @@ class SampleData(DataSettings):
 class TfdsData(DataSettings):
     """A text-classification set of TensorFlow Datasets."""
 
-    source: Literal["tfds"]
+    source: Literal["tfds"] = Field(description="TensorFlow Datasets.")
     name: str = Field(
         "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2)."
     )
@@ -63,7 +66,7 @@ class TfdsData(DataSettings):
 class FilesData(DataSettings):
     """Labelled reviews in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
 
-    source: Literal["files"]
+    source: Literal["files"] = Field(description="Files or folders of one's own.")
     train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
     test: str | None = Field(None, description="File or folder that `mha evaluate` scores by default.")
     text_column: str = Field("text", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the text.")
@@ -267,9 +270,20 @@ def config_to_yaml(config: Config) -> str:
     """The resolved config as a YAML file that gives the same run again."""
     stream = StringIO()
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
     yaml.default_flow_style = False
     yaml.dump(config_to_dict(config), stream)
     return stream.getvalue()
+
+
+class _Representer(SafeRepresenter):
+    """Escapes what does not print; ruamel.yaml writes some of it plainly and reads it back as something else."""
+
+    def represent_str(self, text: str) -> ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_Representer.add_representer(str, _Representer.represent_str)
 
 
 def config_from_dict(value: object, name: str) -> Config:

@@ -19,6 +19,7 @@ RUNS = Path("runs")
 CHECKPOINT = "checkpoint.keras"
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
+STATE = Path("last") / "state.npz"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
 
@@ -93,6 +94,11 @@ def refuse_other_run(output: Path, config: Config) -> None:
                     f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
                     f"resume with --config {name}/{CONFIG}",
                 )
+
+
+def has_whole_epoch(output: Path) -> bool:
+    """Whether a run directory holds a state to resume from."""
+    return (output / STATE).is_file()
 
 
 def make_run_directory(output: Path) -> None:

@@ -50,6 +50,8 @@ MODEL_CASES = {
     "no-positions": _case(positions="none", num_classes=3),
     "value-dim": _case(value_dim=5),
     "key-and-value-dim": _case(key_dim=3, value_dim=5, normalization="pre", use_bias=False, positions="sinusoidal", num_classes=5),
+    "bigrams": _case(max_ngram=2, ngram_buckets=19),
+    "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=37, positions="sinusoidal", num_classes=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
 }
 

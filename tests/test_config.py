@@ -5,7 +5,7 @@ from typing import Any
 
 import annotated_types
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -135,13 +135,35 @@ configs = st.builds(
 
 
 @given(configs)
+@settings(deadline=None, max_examples=50)
 def test_to_yaml_and_back(config: Config) -> None:
     assert parse_config(config_to_yaml(config), "test") == config
     assert config_from_dict(config_to_dict(config), "test") == config
 
 
 @pytest.mark.parametrize(
-    "text", ["yes", "null", "~", "1e3", "0x10", "- a", "a: b", "# a", "&a", "!b", " a ", "\x1b[31m", "a\nb\0", "🙂", "<<"]
+    "text",
+    [
+        "yes",
+        "null",
+        "~",
+        "1e3",
+        "0x10",
+        "- a",
+        "a: b",
+        "# a",
+        "&a",
+        "!b",
+        " a ",
+        "\x1b[31m",
+        "a\nb\0",
+        "🙂",
+        "<<",
+        "\x85",
+        "a\u2028b",
+        "\ufeff",
+        " \r\n",
+    ],
 )
 def test_words_that_yaml_might_take_for_something_else(text: str) -> None:
     config = config_from_dict({"data": {"source": "files", "train": text}}, "test")

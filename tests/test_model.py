@@ -19,6 +19,14 @@ REVIEWS = [[7, 2, 1, 22, 5, 5, 3], [11], [], [4, 9, 13, 2]]
 EXACT = {"atol": 1e-5, "rtol": 1e-5}
 
 
+ORDER: dict[str, dict[str, Any]] = {
+    "learned": {"positions": "learned"},
+    "sinusoidal": {"positions": "sinusoidal"},
+    "ngrams": {"positions": "learned", "max_ngram": 3, "ngram_buckets": 19},
+    "none": {"positions": "none"},
+}
+
+
 def small_config(**model: Any) -> Config:
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "num_blocks": 2}
     return config_from_dict({"text": {"sequence_length": 31}, "model": {**sizes, **model}}, "test")
@@ -63,6 +71,9 @@ def test_passes_every_setting_on() -> None:
         activation="gelu",
         normalization="pre",
         use_bias=False,
+        max_ngram=3,
+        ngram_buckets=19,
+        ngram_dropout=0.5,
         embedding_dropout=0.1,
         attention_dropout=0.2,
         block_dropout=0.3,
@@ -72,6 +83,7 @@ def test_passes_every_setting_on() -> None:
     embedding = model.get_layer("embedding")
     assert (embedding.sequence_length, embedding.vocabulary_size, embedding.embed_dim) == (31, VOCABULARY_SIZE, 14)
     assert (embedding.positions, embedding.dropout) == ("sinusoidal", 0.1)
+    assert (embedding.max_ngram, embedding.ngram_buckets, embedding.ngram_dropout) == (3, 19, 0.5)
     for block in range(2):
         encoder = model.get_layer(f"encoder_{block}")
         assert (encoder.embed_dim, encoder.feed_forward_dim, encoder.num_heads, encoder.key_dim, encoder.value_dim) == (14, 17, 2, 5, 3)
@@ -94,10 +106,10 @@ def test_gives_probabilities(num_classes: int, units: int, make_model: Callable[
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a review of one word
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
+@pytest.mark.parametrize("words", ORDER.values(), ids=ORDER.keys())
 @pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_padding_changes_nothing(normalization: str, positions: str, make_model: Callable[..., keras.Model]) -> None:
-    model = make_model(small_config(normalization=normalization, positions=positions), 3)
+def test_padding_changes_nothing(normalization: str, words: dict[str, Any], make_model: Callable[..., keras.Model]) -> None:
+    model = make_model(small_config(normalization=normalization, **words), 3)
     classifier = model.get_layer("classifier")
     probabilities_and_pooled = keras.Model(model.input, [model.output, model.get_layer("pooling").output])
 
@@ -113,21 +125,28 @@ def test_padding_changes_nothing(normalization: str, positions: str, make_model:
             np.testing.assert_allclose(logits[row], expected_logits[0], **EXACT)
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
-def test_only_positions_let_the_model_read_order(positions: str, make_model: Callable[..., keras.Model]) -> None:
-    model = make_model(small_config(positions=positions))
+@pytest.mark.parametrize("words", ORDER.values(), ids=ORDER.keys())
+def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any], make_model: Callable[..., keras.Model]) -> None:
+    model = make_model(small_config(**words))
     review = [7, 2, 1, 22, 5, 18, 3, 9, 12, 4, 20]
     orders = [np.random.default_rng(seed).permutation(review).tolist() for seed in range(5)]
     probabilities = np.array(model(padded([review, *orders], 13)))
-    if positions == "none":
+    if words["positions"] == "none":
         np.testing.assert_allclose(probabilities, np.broadcast_to(probabilities[0], probabilities.shape), **EXACT)
     else:
         assert np.abs(probabilities[1:] - probabilities[0]).min() > 1e-4
 
 
-@pytest.mark.parametrize("which", ["embedding_dropout", "attention_dropout", "block_dropout", "dropout"])
+def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., keras.Model]) -> None:
+    config = small_config(max_ngram=3, ngram_buckets=19, ngram_dropout=0.1)
+    model = make_model(config.model_copy(update={"model": config.model.without_positions()}))
+    probabilities = np.array(model(padded([[7, 2, 1, 22, 5], [22, 1, 5, 7, 2]], 7)))
+    np.testing.assert_allclose(probabilities[0], probabilities[1], **EXACT)
+
+
+@pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "attention_dropout", "block_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
-    off = {"embedding_dropout": 0.0, "attention_dropout": 0.0, "block_dropout": 0.0, "dropout": 0.0}
+    off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 19}
     plain, dropping = make_model(small_config(**off)), make_model(small_config(**{**off, which: 0.5}))
     token_ids = padded(REVIEWS, 7)
     np.testing.assert_array_equal(dropping(token_ids), plain(token_ids))

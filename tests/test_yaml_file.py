@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
@@ -166,6 +166,7 @@ def test_nesting_that_is_just_allowed() -> None:
 
 
 @given(st.text(max_size=60) | st.text("abc :,-[]{}&*!?|>'\"%@`#\n\t01.~", max_size=60))
+@settings(deadline=None)
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     try:
         parse_yaml(text, "x.yaml")

@@ -34,8 +34,6 @@ def evaluate(
 
     model = read_checkpoint(checkpoint)
     section = data_section(data, model.config, text_column, label_column)
-    if data is not None and split is None and section.source == "files":
-        split = "train"  # a file given by hand has one split: itself
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
@@ -61,7 +59,7 @@ def data_section(
     elif data.startswith("tfds:"):
         section = TfdsData(source="tfds", name=data.removeprefix("tfds:"))
     else:
-        section = FilesData(source="files", train=data)
+        section = FilesData(source="files", train=data, test=data)  # one file: whatever split is asked for
     if isinstance(section, FilesData):
         known = trained if isinstance(trained, FilesData) else section
         columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}

@@ -39,8 +39,9 @@ def predict(
 ) -> None:
     """Classify texts: one line out for every text in, in order, at once.
 
-    A line is the label and its probability, separated by a tab; on a terminal the beginning of the text follows. With --json a line is
-    an object with all probabilities, the number of tokens, and whether the text was cut.
+    A line is the label and its probability, separated by a tab; on a terminal the beginning of the text follows.
+
+    With --json a line is an object with all probabilities, the number of tokens, and whether the text was cut.
     """
     if not texts and input_file is None and _nothing_piped():
         with redirect_stdout(sys.stderr):  # stdout may be a file that labels were meant for

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.evaluate import data_section
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, SplitOption, TextColumnOption
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, TextColumnOption
 from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -31,13 +31,16 @@ def shuffle_test(
     ] = None,
     shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every review.")] = 5,
     data: DataOption = None,
-    split: SplitOption = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="test; of the built-in sample its twins"),
+    ] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     max_reviews: Annotated[
         int | None, typer.Option("--max-reviews", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; that of the training stands in the config.")] = 0,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -55,6 +58,8 @@ def shuffle_test(
         raise MhaError("--set and --output go with --config, not with checkpoints", "leave them out")
     if config is not None and data is not None:
         raise MhaError("--data goes with checkpoints, not with --config", "set data.source in the config")
+    if data is None and (text_column or label_column):
+        raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if plot is not None:
         from mha_cli.cli.plots import refuse_unknown_format
 
@@ -65,8 +70,6 @@ def shuffle_test(
     from mha_cli.cli import render
 
     section = data_section(data, read_checkpoint(paths[0]).config, text_column, label_column) if data is not None else None
-    if section is not None and split is None and section.source == "files":
-        split = "train"
     if settings is not None and config is not None:
         directory = output or new_run_directory(f"{config.stem}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is there
@@ -77,7 +80,7 @@ def shuffle_test(
             watcher.tell("starting TensorFlow")
             from mha_cli.training.shuffle import train_and_compare
 
-            results = train_and_compare(settings, directory, shuffles, split, max_reviews, watcher)
+            results = train_and_compare(settings, directory, shuffles, split, max_reviews, seed, watcher)
     else:
         from mha_cli.cli.progress import status
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ def train(
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     from mha_cli.config import load_config
-    from mha_cli.runs import new_run_directory, refuse_other_run, refuse_used
+    from mha_cli.runs import CONFIG, has_whole_epoch, new_run_directory, refuse_other_run, refuse_used
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
@@ -54,6 +55,8 @@ def train(
 
             summary = run_training(settings, run_directory, watcher, resume=resume)
     except KeyboardInterrupt:
-        again = f"mha train --config {run_directory}/config.yaml --output {run_directory} --resume"
+        if not has_whole_epoch(run_directory):
+            raise MhaError("interrupted before the first epoch was whole", "nothing is kept", EXIT_INTERRUPTED) from None
+        again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
         raise MhaError(f"interrupted; {run_directory} keeps every whole epoch", f"go on with: {again}", EXIT_INTERRUPTED) from None
     render.training(summary, as_json=as_json)

@@ -103,12 +103,12 @@ class Corpus:
         if len(self.class_names) < 2 or np.count_nonzero(counts) < 2:
             only = self.class_names[int(counts.argmax())]
             raise MhaError(
-                f"{self._where}: every review has the class {printable(only)!r}", "a classifier needs reviews of at least two classes"
+                f"{self._where}: every review has the class '{printable(only)}'", "a classifier needs reviews of at least two classes"
             )
         rare, fewest = int(counts.argmin()), int(counts.min())
         if fewest < 2:
             raise MhaError(
-                f"{self._where}: the class {printable(self.class_names[rare])!r} has {fewest} review{'s' * (fewest != 1)}",
+                f"{self._where}: the class '{printable(self.class_names[rare])}' has {fewest} review{'s' * (fewest != 1)}",
                 "each class needs at least 2, one to train on and one to validate with",
             )
         if not len(self._tokens):
@@ -124,8 +124,6 @@ class Corpus:
         from sklearn.model_selection import train_test_split
 
         num_validation = max(round(len(self) * validation_share), len(self.class_names))
-        if len(self) - num_validation < len(self.class_names):
-            raise MhaError(f"{self._where}: {len(self)} reviews are too few to hold some out for validation", "give more data")
         train, validation = train_test_split(np.arange(len(self)), test_size=num_validation, stratify=self.labels, random_state=seed)
         return np.sort(train), np.sort(validation)
 
@@ -157,7 +155,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
         for number, review in enumerate(reviews, start=1):
             if review.label not in class_ids:
                 raise MhaError(
-                    f"{where}: review {number} has the class {printable(review.label)!r}",
+                    f"{where}: review {number} has the class '{printable(review.label)}'",
                     f"the model knows {', '.join(printable(name) for name in class_names)}",
                 )
             labels.append(class_ids[review.label])
@@ -206,7 +204,7 @@ def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str)
     for label in labels:
         if label not in class_names:
             raise MhaError(
-                f"{where}: a review has the class {printable(label)!r}", f"the classes are {', '.join(map(printable, class_names))}"
+                f"{where}: a review has the class '{printable(label)}'", f"the classes are {', '.join(map(printable, class_names))}"
             )
     return np.array([class_names.index(label) for label in labels], dtype=np.int32)
 

@@ -26,6 +26,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_EXTENSIONS = (".jsonl", ".ndjson", ".json")
 UNLABELLED_FOLDER = "unsup"
+TEXT_SETTING = "data.text_column"
+LABEL_SETTING = "data.label_column"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
 
 _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
@@ -219,10 +221,10 @@ def _places(columns: Sequence[str], text_column: str, label_column: str, place: 
     missing = [column for column in (text_column, label_column) if column not in columns]
     if len(missing) == 2 and not any(_close(column, columns) for column in missing):
         names = f'"{printable(text_column)}" nor "{printable(label_column)}"'
-        hint = f"add a header line ({_header(text_column, label_column)}), or set data.text_column and data.label_column"
+        hint = f"add a header line ({_header(text_column, label_column)}), or set {TEXT_SETTING} and {LABEL_SETTING}"
         raise MhaError(f"{place}: no header: the first line names neither {names}, but {_listed(columns)}", hint)
     if missing:
-        raise _missing_column(missing[0], "data.text_column" if missing[0] == text_column else "data.label_column", columns, place)
+        raise _missing_column(missing[0], TEXT_SETTING if missing[0] == text_column else LABEL_SETTING, columns, place)
     for column in (text_column, label_column):
         if columns.count(column) > 1:
             raise MhaError(f'{place}: the column "{printable(column)}" stands {columns.count(column)} times', "rename all but one of them")
@@ -264,7 +266,7 @@ def _json_reviews(path: str, text_column: str, label_column: str) -> Iterator[Re
                 continue
             place = f"{shown}:{number}"
             record = _json_object(line, place)
-            for column, setting in ((text_column, "data.text_column"), (label_column, "data.label_column")):
+            for column, setting in ((text_column, TEXT_SETTING), (label_column, LABEL_SETTING)):
                 if column not in record:
                     raise _missing_column(column, setting, record, place)
             number_of_reviews += 1

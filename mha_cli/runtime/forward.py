@@ -83,7 +83,8 @@ def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:
 def ngrams_end(token_ids_BL: Array, n: int) -> Array:
     """1 where n tokens end, 0 at padding and at the first n - 1 places, (B, L, 1)."""
     whole_BL = (token_ids_BL != 0) & (np.arange(token_ids_BL.shape[1]) >= n - 1)
-    return whole_BL[:, :, None].astype(np.float32)
+    ends: Array = whole_BL[:, :, None].astype(np.float32)
+    return ends
 
 
 def sinusoid(length: int, width: int) -> Array:

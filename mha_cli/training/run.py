@@ -13,14 +13,12 @@ from mha_cli.checkpoint import Checkpoint, write_checkpoint
 from mha_cli.config import Config, config_to_yaml
 from mha_cli.files import atomic_write, locked
 from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, make_run_directory, refuse_other_run, refuse_used
+from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, make_run_directory, refuse_other_run, refuse_used
 from mha_cli.training.loop import Trainer, fit
 from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.state import restore_state, save_state
 
 HISTORY = "history.jsonl"
-LAST = "last"
-STATE = "state.npz"
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def train(
 
 def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:
     trainer = Trainer(config, data)
-    state = output / LAST / STATE
+    state = output / STATE
     records = restore_state(state, trainer) if state.exists() else []
     best = next((record for record in reversed(records) if record.best), None)
     for record in fit(trainer, watcher.on_step, first_epoch=len(records) + 1, best=best):

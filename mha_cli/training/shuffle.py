@@ -67,6 +67,7 @@ def train_and_compare(
     num_shuffles: int,
     split: str | None = None,
     max_reviews: int | None = None,
+    seed: int = 0,
     watcher: Watcher = SILENT,
 ) -> list[ShuffleResult]:
     """Train the config's model with and without positions, then shuffle-test both.
@@ -77,6 +78,7 @@ def train_and_compare(
         num_shuffles: permutations of every review.
         split: see ``compare``.
         max_reviews: see ``compare``.
+        seed: of the shuffles; the training's stands in the config.
         watcher: told how it goes.
     """
     with_positions = config.model
@@ -89,7 +91,7 @@ def train_and_compare(
         watcher.tell(f"training {name}")
         variant = config.model_copy(update={"model": model})
         checkpoints.append(train(variant, output / name, watcher, data).checkpoint)
-    return compare(checkpoints, config.data, num_shuffles, split, max_reviews, config.seed, watcher)
+    return compare(checkpoints, config.data, num_shuffles, split, max_reviews, seed, watcher)
 
 
 def compare(

@@ -33,10 +33,10 @@ def test_version(tmp_path: Path) -> None:
     assert (result.code, result.stdout, result.stderr) == (0, f"mha {mha_cli.__version__}\n", "")
 
 
-@pytest.mark.parametrize("flag", ["--help", "-h"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
-def test_help(page: tuple[str, ...], flag: str, tmp_path: Path) -> None:
-    result = run_mha(*page, flag, cwd=tmp_path)
+def test_help(page: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_mha(*page, "--help", cwd=tmp_path)
+    assert run_here(*page, "-h", cwd=tmp_path, monkeypatch=monkeypatch) == result
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     assert f"Usage: {' '.join(('mha', *page))} [OPTIONS]" in words(result.stdout)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import members_of, rewrite, small_checkpoint_file, write_archive
-from tests.cli.command import CONFIGS, refusal, run_mha, tree
+from tests.cli.command import CONFIGS, refusal, run_here, run_mha, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 SAMPLE = str(CONFIGS / "sample.yaml")
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
-CHECKPOINTS = (("evaluate",), ("predict", "the film", "--checkpoint"), ("shuffle-test", "--data", "sample"))
+READERS = (("predict", "the film", "--checkpoint"), ("shuffle-test", "--data", "sample"))
+"""Other commands that a checkpoint can be put behind; in this process, to save start-ups."""
 
 
 @pytest.fixture
@@ -71,6 +72,13 @@ def refused(folder: Path, *args: str) -> str:
     return message
 
 
+def refused_here(folder: Path, monkeypatch: pytest.MonkeyPatch, *args: str) -> str:
+    before = tree(folder)
+    message = refusal(run_here(*args, cwd=folder, monkeypatch=monkeypatch))
+    assert tree(folder) == before
+    return message
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -107,7 +115,6 @@ def test_configs(config: str, message: str, folder: Path) -> None:
     assert found.startswith(message) if message.endswith(" ") else found == message
 
 
-@pytest.mark.parametrize("command", ["train", "shuffle-test"])
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -118,8 +125,9 @@ def test_configs(config: str, message: str, folder: Path) -> None:
         ("training.learning_rate=inf", "--set training.learning_rate is 'inf'; it should be a valid number"),
     ],
 )
-def test_overrides(command: str, override: str, message: str, folder: Path) -> None:
-    assert refused(folder, command, "--config", SAMPLE, "--set", override) == message
+def test_overrides(override: str, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused(folder, "train", "--config", SAMPLE, "--set", override) == message
+    assert refused_here(folder, monkeypatch, "shuffle-test", "--config", SAMPLE, "--set", override) == message
 
 
 @pytest.mark.parametrize(
@@ -153,9 +161,10 @@ def test_an_output_directory_in_use(output: str, message: str, folder: Path) -> 
         ("unknown.yaml", f"unknown.yaml: damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
     ],
 )
-def test_checkpoints(checkpoint: str, message: str, folder: Path) -> None:
-    for command in CHECKPOINTS:
-        assert refused(folder, *command, checkpoint) == message
+def test_checkpoints(checkpoint: str, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused(folder, "evaluate", checkpoint) == message
+    for command in READERS:
+        assert refused_here(folder, monkeypatch, *command, checkpoint) == message
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,45 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from layer_contract import check_layer, randomize
 
-from mha_cli.layers import PositionalEmbedding, sinusoidal_positions
+from mha_cli.layers.positions import PositionalEmbedding, ngram_buckets_of, sinusoidal_positions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LENGTH, LONGEST, VOCABULARY_SIZE, WIDTH = 5, 11, 13, 7
+LENGTH, LONGEST, VOCABULARY_SIZE, WIDTH, BUCKETS = 5, 11, 13, 7, 17
 TOKEN_IDS = np.array([[3, 1, 12, 7, 3], [2, 5, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=np.int32)
 
 
-def built(positions: str, dropout: float = 0.0) -> PositionalEmbedding:
-    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions=positions, dropout=dropout)
+def built(positions: str, **arguments: Any) -> PositionalEmbedding:
+    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions=positions, **arguments)
     layer(TOKEN_IDS)
     randomize(layer)
     return layer
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
-def test_honours_the_layer_contract(positions: str, tmp_path: Path) -> None:
-    check_layer(
-        PositionalEmbedding,
-        {"sequence_length": LONGEST, "vocabulary_size": VOCABULARY_SIZE, "embed_dim": WIDTH, "positions": positions, "dropout": 0.1},
-        [np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, LENGTH)).astype(np.int32)],
-        (3, LENGTH, WIDTH),
-        tmp_path,
-        keeps_mask=True,
-        at_default=["positions"] if positions == "learned" else [],
-    )
+@pytest.mark.parametrize(
+    ("positions", "max_ngram", "at_default"),
+    [("learned", 3, ["positions"]), ("sinusoidal", 2, []), ("none", 1, ["max_ngram"])],
+)
+def test_honours_the_layer_contract(positions: str, max_ngram: int, at_default: list[str], tmp_path: Path) -> None:
+    arguments = {
+        "sequence_length": LONGEST,
+        "vocabulary_size": VOCABULARY_SIZE,
+        "embed_dim": WIDTH,
+        "positions": positions,
+        "dropout": 0.1,
+        "max_ngram": max_ngram,
+        "ngram_buckets": BUCKETS,
+        "ngram_dropout": 0.2,
+    }
+    token_ids = np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, LENGTH)).astype(np.int32)
+    check_layer(PositionalEmbedding, arguments, [token_ids], (3, LENGTH, WIDTH), tmp_path, keeps_mask=True, at_default=at_default)
 
 
 @pytest.mark.parametrize(("length", "width"), [(11, 7), (5, 2), (601, 64), (3, 1)])
@@ -75,6 +81,58 @@ def test_without_positions_a_token_is_the_same_everywhere() -> None:
     np.testing.assert_array_equal(layer(TOKEN_IDS), tokens[TOKEN_IDS])
 
 
+def bucket(ngram: list[int], buckets: int) -> int:
+    """The polynomial in the ids with Python's endless integers, then cut to 32 bits with a sign."""
+    number = len(ngram) * 1_000_003 ** len(ngram) + sum(token_id * 1_000_003**power for power, token_id in enumerate(reversed(ngram)))
+    return ((number + 2**31) % 2**32 - 2**31) % buckets
+
+
+@pytest.mark.parametrize("buckets", [BUCKETS, 1, 2_000_003])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_ngrams_fall_into_the_buckets_of_the_formula(n: int, buckets: int) -> None:
+    token_ids = np.random.default_rng(n).integers(1, 10_000_000, (3, 7)).astype(np.int32)
+    token_ids[1, 4:], token_ids[2, 1:] = 0, 0
+    numbers, whole = (np.array(result) for result in ngram_buckets_of(token_ids, n, buckets))
+    np.testing.assert_array_equal(whole, (token_ids != 0) & (np.arange(7) >= n - 1))
+    for row, place in zip(*np.nonzero(whole), strict=True):
+        assert numbers[row, place] == bucket(token_ids[row, place - n + 1 : place + 1].tolist(), buckets)
+    assert ((numbers >= 0) & (numbers < buckets)).all()
+
+
+def test_ngrams_keep_the_buckets_that_checkpoints_were_trained_with() -> None:
+    numbers, _ = ngram_buckets_of(np.array([[7, 2, 19_999]], np.int32), 2, 1_000_000)
+    assert np.array(numbers)[0, 1:].tolist() == [240105, 260087]
+    numbers, _ = ngram_buckets_of(np.array([[7, 2, 19_999]], np.int32), 3, 1_000_000)
+    assert np.array(numbers)[0, 2:].tolist() == [16437]
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_ngrams_are_added_where_they_end(positions: str) -> None:
+    layer = built(positions, max_ngram=3, ngram_buckets=BUCKETS)
+    weights = {weight.name: np.array(weight) for weight in layer.trainable_variables}
+    places = sinusoidal_positions(LONGEST, WIDTH) if positions == "sinusoidal" else weights["position_embeddings"]
+    expected = weights["token_embeddings"][TOKEN_IDS] + places[:LENGTH]
+    for row, length in enumerate((5, 2, 0)):
+        for end in range(length):
+            for n in range(2, min(3, end + 1) + 1):
+                expected[row, end] += weights["ngram_embeddings"][bucket(TOKEN_IDS[row, end - n + 1 : end + 1].tolist(), BUCKETS)]
+    np.testing.assert_allclose(layer(TOKEN_IDS), expected, atol=1e-5)
+    np.testing.assert_allclose(layer.embed_words(TOKEN_IDS), expected - places[:LENGTH], atol=1e-5)
+
+
+def test_ngram_dropout_spares_the_tokens() -> None:
+    layer, plain = (built("learned", max_ngram=2, ngram_buckets=BUCKETS, ngram_dropout=share) for share in (0.5, 0.0))
+    expected = np.array(plain(TOKEN_IDS))
+    np.testing.assert_array_equal(layer(TOKEN_IDS), expected)
+    np.testing.assert_array_equal(layer(TOKEN_IDS, training=False), expected)
+    tokens, places, _ = (np.array(weight) for weight in layer.trainable_variables)
+    without = tokens[TOKEN_IDS] + places[:LENGTH]
+    added, dropped = expected - without, np.array(layer(TOKEN_IDS, training=True)) - without
+    left = np.abs(dropped) > 1e-6
+    assert 0.2 < left[np.abs(added) > 1e-6].mean() < 0.8
+    np.testing.assert_allclose(dropped[left], 2 * added[left], atol=1e-5)
+
+
 def test_mask_leaves_out_id_0() -> None:
     np.testing.assert_array_equal(built("learned").compute_mask(TOKEN_IDS), TOKEN_IDS != 0)
 
@@ -95,6 +153,14 @@ def test_dropout_is_active_only_in_training() -> None:
     left = dropped != 0
     assert 0.2 < left.mean() < 0.8
     np.testing.assert_allclose(dropped[left], 2 * expected[left], atol=1e-6)
+
+
+def test_ngrams_without_positions_or_buckets_are_refused() -> None:
+    message = r"^max_ngram is 2, but n-grams carry word order and positions is 'none'; take max_ngram 1$"
+    with pytest.raises(ValueError, match=message):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", max_ngram=2, ngram_buckets=BUCKETS)
+    with pytest.raises(ValueError, match=r"^max_ngram is 2, so ngram_buckets must be at least 1$"):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, max_ngram=2)
 
 
 def test_unknown_kind_of_positions_is_refused() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
+from mha_cli.layers.positions import ngram_buckets_of
 from mha_cli.model import build_classifier
 from mha_cli.runtime import forward
 
@@ -88,6 +89,17 @@ def test_attention_and_its_weights_equal_the_layer(use_bias: bool) -> None:
     np.testing.assert_allclose(attention_weights, expected_weights, **EXACT)
     assert (attention_weights[1, :, :, 3:] == 0).all()
     assert (attention_weights[2] == 0).all()
+
+
+@pytest.mark.parametrize("buckets", [1, 17, 2_000_003])
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_ngrams_equal_the_layer(length: int, n: int, buckets: int) -> None:
+    token_ids = np.random.default_rng(n).integers(1, 10_000_000, (3, length)).astype(np.int32)
+    token_ids[1, 4:], token_ids[2, 1:] = 0, 0
+    numbers, whole = ngram_buckets_of(token_ids, n, buckets)
+    np.testing.assert_array_equal(forward.ngram_buckets(token_ids, n, buckets), numbers)
+    np.testing.assert_array_equal(forward.ngrams_end(token_ids, n)[:, :, 0], whole)
 
 
 @pytest.mark.parametrize(("length", "width"), [(601, 64), (13, 11), (5, 2), (3, 1), (1, 7)])
