@@ -36,7 +36,9 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
     console = _console()
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
-    _print_line(f"{printable(view.prediction.label)} {view.prediction.probability:.4f}; block {block}, {which}: rows look, columns are looked at")
+    _print_line(
+        f"{printable(view.prediction.label)} {view.prediction.probability:.4f}; block {block}, {which}: rows look, columns are looked at"
+    )
     width = max(len(_short(word)) for word in view.words)
     if width + 3 * len(view.words) + 4 <= console.width:
         _print_heat_map(console, view.words, weights_LL, width)

@@ -16,7 +16,9 @@ SetOption = Annotated[
 CheckpointOption = Annotated[
     Path | None, typer.Option("--checkpoint", "-c", help="Model to use.", show_default="$MHA_CHECKPOINT, else the last trained run")
 ]
-HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.", show_default=False)]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.", show_default=False)
+]
 DataOption = Annotated[
     str | None,
     typer.Option(

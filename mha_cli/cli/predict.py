@@ -50,15 +50,10 @@ def predict(
     if texts and input_file is not None:
         raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
 
-    from mha_cli.checkpoint import read_checkpoint
     from mha_cli.cli.lines import prediction_line
-    from mha_cli.runs import choose_checkpoint
     from mha_cli.runtime.classifier import Classifier
 
-    path, reason = choose_checkpoint(checkpoint)
-    classifier = Classifier(read_checkpoint(path))
-    if reason:
-        print(f"using {printable(str(path), 200)} ({reason})", file=sys.stderr)
+    classifier = Classifier(load_checkpoint(checkpoint))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that leaves, such as head, ends us quietly
     on_terminal = sys.stdout.isatty()
     for number, prediction in enumerate(classifier.predict_stream(_text_batches(texts or [], input_file)), start=1):
@@ -68,7 +63,6 @@ def predict(
 def load_checkpoint(given: Path | None) -> Checkpoint:
     """The checkpoint to use; stderr says which where it was not named."""
     from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.errors import printable
     from mha_cli.runs import choose_checkpoint
 
     path, reason = choose_checkpoint(given)

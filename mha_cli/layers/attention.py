@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 from mha_cli.layers.blockwise import blockwise_attention
 from mha_cli.layers.masks import broadcast_mask, combine_masks, look_ahead_mask, masked_softmax, padding_mask, valid_lengths_mask
 
@@ -132,12 +133,10 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        for name, size in (("num_heads", num_heads), ("key_dim", key_dim), ("value_dim", value_dim), ("output_dim", output_dim)):
-            if size is not None and size < 1:
-                raise ValueError(f"{name} is {size}; it must be at least 1")
-        for name, choice, choices in (("scoring", scoring, SCORINGS), ("form", form, FORMS)):
-            if choice not in choices:
-                raise ValueError(f"{name} is {choice!r}; choose from {', '.join(choices)}")
+        check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
+        check_shares(dropout=dropout)
+        check_choice("scoring", scoring, SCORINGS)
+        check_choice("form", form, FORMS)
         if form == "blockwise" and (scoring == "additive" or not use_scale):
             raise ValueError("form 'blockwise' computes scaled dot products only; take form 'fused'")
         self.num_heads = num_heads
@@ -259,7 +258,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
 
         def by_blocks() -> Any:
-            seed = self.seed_generator.next() if dropout else None
+            seed = self.seed_generator.next() if self.seed_generator is not None and dropout else None
             return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed)
 
         if return_weights or not self.use_scale or self.form in ("fused", "per_head"):
@@ -278,6 +277,14 @@ class MultiHeadAttention(keras.layers.Layer):
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
+
+    def compute_output_spec(self, query: Any, value: Any = None, key: Any = None, return_attention_scores: bool = False, **_: Any) -> Any:
+        """What a symbolic call gives: (B, L, O), and the weights (B, H, L, M) where they are asked for."""
+        output = keras.KerasTensor(self.compute_output_shape(query.shape), dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        keys = next(tensor for tensor in (key, value, query) if tensor is not None)
+        return output, keras.KerasTensor((query.shape[0], self.num_heads, query.shape[1], keys.shape[1]), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""

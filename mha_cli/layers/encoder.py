@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 from mha_cli.layers.attention import MultiHeadAttention
 
 NORMALIZATIONS = ("post", "pre")
@@ -60,8 +61,9 @@ class TransformerEncoder(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if normalization not in NORMALIZATIONS:
-            raise ValueError(f"normalization is {normalization!r}; choose from {', '.join(NORMALIZATIONS)}")
+        check_sizes(embed_dim=embed_dim, feed_forward_dim=feed_forward_dim, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim)
+        check_shares(attention_dropout=attention_dropout, dropout=dropout)
+        check_choice("normalization", normalization, NORMALIZATIONS)
         if key_dim is None and embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
         self.embed_dim = embed_dim

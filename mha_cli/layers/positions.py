@@ -11,6 +11,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
+
 POSITIONS = ("learned", "sinusoidal", "none")
 HASH_FACTOR = 1_000_003
 
@@ -39,6 +41,7 @@ def ngram_buckets_of(token_ids_BL: Any, n: int, buckets: int) -> tuple[Any, Any]
 
     Source: Joulin et al. 2017, "Bag of Tricks for Efficient Text Classification", section 2.2; the hash is a polynomial in the ids.
     """
+    token_ids_BL = ops.cast(token_ids_BL, "int32")  # the arithmetic wraps round at 32 bits, in every backend alike
     length = ops.shape(token_ids_BL)[1]
     hash_BL = ops.zeros_like(token_ids_BL) + n
     for back in range(n - 1, -1, -1):
@@ -80,8 +83,9 @@ class PositionalEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if positions not in POSITIONS:
-            raise ValueError(f"positions is {positions!r}; choose from {', '.join(POSITIONS)}")
+        check_sizes(sequence_length=sequence_length, vocabulary_size=vocabulary_size, embed_dim=embed_dim, max_ngram=max_ngram)
+        check_shares(dropout=dropout, ngram_dropout=ngram_dropout)
+        check_choice("positions", positions, POSITIONS)
         if max_ngram > 1 and positions == "none":
             raise ValueError(f"max_ngram is {max_ngram}, but n-grams carry word order and positions is 'none'; take max_ngram 1")
         if max_ngram > 1 and ngram_buckets < 1:

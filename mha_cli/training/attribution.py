@@ -22,9 +22,9 @@ STEPS = 64
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
     """How much each word adds to the probability of a class, on the straight path from no words to the review.
 
-    The path starts where every word's embedding is zero (the positions stay) and ends at the review's embeddings; the attribution of a
-    word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end minus that
-    at the start, up to the error of the sum that stands for the integral.
+    The path starts where every word's embedding is zero (the positions stay) and ends at the review's embeddings. The attribution of a
+    word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end
+    minus that at the start, up to the error of the sum that stands for the integral.
 
     Args:
         checkpoint: the model.
@@ -43,7 +43,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     ids_1L = tf.constant([token_ids], dtype=tf.int32)
     review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
     words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(ids_1L, training=False))
-    start_1LD = review_1LD - words_1LD
+    start_1LD = review_1LD - words_1LD  # the positions alone
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     for some_S11 in np.array_split(shares_S11, max(1, steps * len(token_ids) // 4096)):

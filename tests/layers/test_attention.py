@@ -89,17 +89,19 @@ def reference_attention(
     return np.einsum("blhv,hvo->blo", mixed, w["output_kernel"]) + b["output"], weights
 
 
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_honours_the_layer_contract(use_bias: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("use_bias", "scoring", "form"), [(True, "additive", "per_head"), (False, "dot_product", "blockwise")])
+def test_honours_the_layer_contract(use_bias: bool, scoring: str, form: str, tmp_path: Path) -> None:
+    sizes = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
     check_layer(
         MultiHeadAttention,
-        {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM, "use_bias": use_bias, "dropout": 0.1},
+        {**sizes, "use_bias": use_bias, "dropout": 0.1, "scoring": scoring, "use_scale": True, "form": form},
         [random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)],
         (BATCH, QUERIES, OUTPUT_DIM),
         tmp_path,
         keeps_mask=True,
-        at_default=["use_bias"] if use_bias else [],
-        weights_without_gradient=["key_bias"],  # it adds the same to all scores of a query, which softmax does not see
+        at_default=["use_bias", "use_scale"] if use_bias else ["scoring", "use_scale"],
+        # A key bias adds the same to all dot products of a query, which softmax does not see.
+        weights_without_gradient=[] if scoring == "additive" else ["key_bias"],
     )
 
 
@@ -223,7 +225,6 @@ def test_masks_of_embeddings_arrive_by_themselves_in_self_attention(with_attenti
     np.testing.assert_allclose(model(token_ids), output, **EXACT)
 
 
-@pytest.mark.xfail(strict=True, reason="compute_output_shape knows nothing of return_attention_scores", raises=NotImplementedError)
 def test_attention_scores_come_out_of_a_model_too() -> None:
     query, value = random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)
     layer = built(MultiHeadAttention(HEADS, KEY_DIM, output_dim=OUTPUT_DIM), query, value)

@@ -76,6 +76,9 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
         "use_bias": False,
         "attention_dropout": 0.1,
         "dropout": 0.2,
+        "scoring": "additive",
+        "use_scale": False,
+        "attention_form": "per_head",
     }
     inputs = [np.random.default_rng(0).normal(size=(BATCH, LENGTH, 11)).astype(np.float32)]
     at_default = ["normalization"] if normalization == "post" else []

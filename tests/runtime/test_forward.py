@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+from mha_cli.config import ModelConfig
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.positions import ngram_buckets_of
 from mha_cli.model import build_classifier
@@ -71,7 +72,7 @@ def test_hidden_states_equal_the_keras_model(
     for block in range(model.num_blocks):
         prefix = f"encoder_{block}/"
         below = {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}
-        x = forward.encode(x, real, below, model)
+        x, _ = forward.encode(x, real, below, model)
         np.testing.assert_allclose(x[real], np.array(expected[block + 1])[real], **EXACT)
 
 
@@ -83,7 +84,7 @@ def test_attention_and_its_weights_equal_the_layer(use_bias: bool) -> None:
     for variable in layer.trainable_variables:
         variable.assign(random(*variable.shape))
     weights = {variable.name: np.array(variable) for variable in layer.trainable_variables}
-    output, attention_weights = forward.multi_head_attention(x, real, weights)
+    output, attention_weights = forward.multi_head_attention(x, real, weights, ModelConfig(), keep_attention=True)
     expected, expected_weights = layer(x, value_mask=real, return_attention_scores=True)
     np.testing.assert_allclose(output, expected, **EXACT)
     np.testing.assert_allclose(attention_weights, expected_weights, **EXACT)
