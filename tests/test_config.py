@@ -81,11 +81,9 @@ def test_the_defaults() -> None:
 def test_every_setting_says_what_it_means(section: type[Config]) -> None:
     for name, field in section.model_fields.items():
         if section is Config and name != "seed":
-            assert field.annotation
-            continue
-        if name != "source":
-            assert field.description, name
-            assert field.description.endswith("."), name
+            continue  # a section, which has a page of settings of its own
+        assert field.description, name
+        assert field.description.endswith("."), name
 
 
 @pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
@@ -110,6 +108,12 @@ def test_widths_of_the_heads() -> None:
     wide = ModelConfig(embed_dim=12, num_heads=5, key_dim=7)
     assert (wide.head_key_dim, wide.head_value_dim) == (7, 7)
     assert ModelConfig(embed_dim=12, num_heads=3, value_dim=5).head_value_dim == 5
+
+
+def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
+    model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, embed_dim=12).without_positions()
+    assert model == ModelConfig(positions="none", embed_dim=12)
+    assert ModelConfig.model_validate(model.model_dump()) == model
 
 
 # The resolved config is the run again
@@ -325,6 +329,14 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         (
             "model:\n  embed_dim: 7\n  num_heads: 5\n",
             "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
+        ),
+        (
+            "model:\n  max_ngram: 2\n",
+            "x.yaml:1: model: max_ngram=2 and ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0, or more of both",
+        ),
+        (
+            "model:\n  max_ngram: 2\n  ngram_buckets: 9\n  positions: none\n",
+            "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
         (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",

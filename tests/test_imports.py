@@ -85,6 +85,7 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["shuffle-test"],
         ["shuffle-test", "-c", "bad.yaml"],
         ["shuffle-test", "-c", SAMPLE, "--plot", "order.gif"],
+        ["shuffle-test", "-c", SAMPLE, "--output", "used"],
         ["evaluate", "bad.yaml"],
         ["evaluate", "nowhere.keras"],
         ["predict", "-c", "bad.yaml", "the film"],

@@ -89,7 +89,7 @@ def test_a_file_of_ones_own(trained: Run, evaluate: Evaluate, tmp_path: Path) ->
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     columns = ("--text-column", "review", "--label-column", "stars")
     figures = json.loads(evaluate(trained.checkpoint, "--data", "mine.jsonl", *columns, "--json").stdout)
-    assert (figures["data"], figures["split"], figures["num_reviews"]) == ("mine.jsonl", "train", 40)
+    assert (figures["data"], figures["split"], figures["num_reviews"]) == ("mine.jsonl", "test", 40)
     assert tree(tmp_path).keys() == {"mine.jsonl"}
 
 
@@ -131,7 +131,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
         (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
         (
             ["--data", "other.csv"],
-            "other.csv, split train: review 2 has the class 'so so'; the model knows negative, positive",
+            "other.csv, split test: review 2 has the class 'so so'; the model knows negative, positive",
         ),
         (
             ["--data", "other.csv", "--text-column", "txet"],
