@@ -9,7 +9,7 @@ import typer
 
 from mha_cli.cli.evaluate import data_section
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -44,7 +44,7 @@ def heads(
     if retrain and prune is None:
         raise MhaError("--retrain goes with --prune", "leave it out")
     if output is not None and output.exists():
-        raise MhaError(f"--output {output}: exists", "choose another name, or remove it")
+        raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
     if plot is not None:
         from mha_cli.cli.plots import refuse_unknown_format
 

@@ -26,9 +26,10 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_EXTENSIONS = (".jsonl", ".ndjson", ".json")
 UNLABELLED_FOLDER = "unsup"
+"""Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
+
 TEXT_SETTING = "data.text_column"
 LABEL_SETTING = "data.label_column"
-"""Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
 
 _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
 _SHOWN_COLUMNS = 20
