@@ -13,7 +13,7 @@ import sys
 import types
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 from typer.main import get_command
@@ -142,6 +142,11 @@ def _kind(annotation: Any) -> str:
         return ", ".join(f"`{choice}`" for choice in get_args(annotation))
     if get_origin(annotation) in {types.UnionType, Union}:
         return " or ".join(_kind(part) for part in get_args(annotation))
+    if get_origin(annotation) is list:
+        return f"list of {_kind(get_args(annotation)[0])}"
+    if get_origin(annotation) is Annotated:
+        kind, field = get_args(annotation)
+        return f"{_kind(kind)} {_range(field)}"
     return KINDS[annotation]
 
 
