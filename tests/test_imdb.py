@@ -1,0 +1,49 @@
+"""The main job on the real reviews: train a small model, score it, and pipe the test split through `mha predict`."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command import CONFIGS, run_mha
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DATA = os.environ.get("TFDS_DATA_DIR", "")
+
+pytestmark = [pytest.mark.imdb, pytest.mark.skipif(not DATA, reason="needs the real IMDB set (TFDS_DATA_DIR)")]
+
+SMALL = ("text.sequence_length=128", "model.ngram_buckets=32768", "model.embed_dim=32", "training.epochs=1", "training.learning_rate=0.004")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("imdb")
+    settings = [argument for setting in SMALL for argument in ("--set", setting)]
+    result = run_mha("train", "--config", CONFIGS / "imdb.yaml", *settings, "--output", "run", cwd=folder, env={"TFDS_DATA_DIR": DATA})
+    assert result.code == 0, result.stderr
+    return folder
+
+
+def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
+    import tensorflow_datasets as tfds
+
+    scored = run_mha("evaluate", "run/checkpoint.keras", "--json", cwd=trained, env={"TFDS_DATA_DIR": DATA})
+    assert scored.code == 0, scored.stderr
+    evaluation = json.loads(scored.stdout)
+    assert evaluation["num_reviews"] == 25_000
+    assert evaluation["accuracy"] > 0.8
+
+    reviews = list(tfds.as_numpy(tfds.load("imdb_reviews", split="test", data_dir=DATA, download=False)))
+    assert not any(b"\n" in review["text"] for review in reviews)  # a review a line
+    stdin = b"\n".join(review["text"] for review in reviews)
+    piped = run_mha("predict", "--json", "--checkpoint", "run/checkpoint.keras", cwd=trained, stdin=stdin)
+    assert piped.code == 0, piped.stderr
+    predictions = [json.loads(line) for line in piped.lines]
+    assert [prediction["id"] for prediction in predictions] == list(range(1, 25_001))
+    right = sum(prediction["label"] == ("neg", "pos")[review["label"]] for prediction, review in zip(predictions, reviews, strict=True))
+    assert right / 25_000 == pytest.approx(evaluation["accuracy"], abs=1e-4)
