@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from mha_cli.training.shuffle import ShuffleResult
 
 FORMATS = (".png", ".svg", ".pdf")
+MAX_COLUMNS = 4
+MAX_WIDTH = 24.0
+"""Inches: a picture of a long review, or of many heads, still opens."""
+MAX_HEIGHT = 120.0
+"""Inches."""
 
 
 def refuse_unknown_format(path: Path, option: str = "--plot") -> None:
@@ -32,7 +39,7 @@ def refuse_unknown_format(path: Path, option: str = "--plot") -> None:
     if not path.parent.is_dir():
         raise MhaError(f"{option} {name}: its folder does not exist", "make it first")
     if path.is_dir():
-        raise MhaError(f"--plot {name}: is a folder", "give the name of a file")
+        raise MhaError(f"{option} {name}: is a folder", "give the name of a file")
 
 
 def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
@@ -55,38 +62,47 @@ def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
     axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} reviews")
-    axes.legend(loc="lower center")
+    figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     _save(figure, path)
 
 
 def plot_attention(view: AttentionView, block: int, head: int | None, path: Path) -> None:
-    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at."""
+    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at; one scale for all."""
     heads = range(len(view.weights[block])) if head is None else [head]
-    columns = min(len(heads), 4)
+    columns = min(len(heads), MAX_COLUMNS)
     rows = -(-len(heads) // columns)
-    side = max(3.0, 0.24 * len(view.words))
-    figure, grid = _new_figure(side * columns, side * rows, rows, columns)
-    words = [plain(word) for word in view.words]
+    side = min(max(3.0, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
+    figure, grid = _new_figure(side * columns + 1.2, side * rows + 0.4, rows, columns)
+    places = range(0, len(view.words), _every(len(view.words), side / 0.16))
+    words = [plain(view.words[place]) for place in places]
+    largest = max(float(view.weights[block][number].max()) for number in heads)
     for axes, number in zip(grid, heads, strict=False):
-        axes.imshow(view.weights[block][number], cmap="Blues", vmin=0)
-        axes.set_title(f"block {block}, head {number}")
-        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=7)
-        axes.set_yticks(range(len(words)), words, fontsize=7)
+        image = axes.imshow(view.weights[block][number], cmap="Blues", vmin=0, vmax=largest)
+        axes.set_title(f"block {block}, head {number}", fontsize=10)
+        axes.set_xticks(places, words, rotation=90, fontsize=7)
+        axes.set_yticks(places, words, fontsize=7)
     for axes in grid[len(heads) :]:
         axes.set_axis_off()
+    figure.supylabel("word that looks", fontsize=9)
+    figure.supxlabel("word that is looked at", fontsize=9)
+    figure.colorbar(image, ax=grid, label="attention weight", fraction=0.03, aspect=30)
     _save(figure, path)
 
 
 def plot_heads(report: HeadReport, path: Path) -> None:
     """Accuracy lost without each head, and each head's gradient importance."""
     names = [f"{score.block}.{score.head}" for score in report.heads]
-    figure, (above, below) = _new_figure(max(4.0, 0.5 * len(names) + 2.0), 5.0, 2, 1)
+    width = min(max(4.0, 0.5 * len(names) + 2.0), MAX_WIDTH)
+    figure, (above, below) = _new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
     above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} reviews")
     below.bar(names, [score.importance for score in report.heads], color="tab:orange")
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")
+    for axes in (above, below):
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set_xticks(range(0, len(names), _every(len(names), width / 0.45)))
     _save(figure, path)
 
 
@@ -95,10 +111,16 @@ def plain(text: str) -> str:
     return printable(text, 30).replace("$", r"\$")
 
 
+def _every(count: int, room: float) -> int:
+    """Which labels to show of ``count``, where there is room for so many: every first, second, third."""
+    return max(1, math.ceil(count / room))
+
+
 def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in grid:
         axes.spines[["top", "right"]].set_visible(False)
@@ -109,7 +131,8 @@ def _save(figure: Any, path: Path) -> None:
     from mha_cli.files import atomic_write
 
     try:
-        with atomic_write(path) as file:
+        with atomic_write(path) as file, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # an emoji becomes a box
             figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=150)
     except ValueError as error:
         raise MhaError(f"{printable(str(path), 200)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None

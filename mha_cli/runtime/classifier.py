@@ -12,8 +12,8 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoder import TextEncoder
 
-BATCH_TOKENS = 8_192
-"""Tokens of a batch, padding included: enough to keep the cores busy, few enough to stay in their caches."""
+BATCH_TOKENS = 2_048
+"""Tokens of a batch, padding included: enough to keep the cores busy, few enough for their caches."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ NORM_EPSILON = 1e-3
 """Keras's default for LayerNormalization, added to the variance."""
 
 MASKED = np.float32(-1e9)
-"""Score of a padded key: its exponential is exactly 0."""
+"""Added to the score of a padded key: its exponential is exactly 0."""
 
 QUERY_BLOCK = 512
 """Queries whose attention weights are held at a time."""
@@ -135,11 +135,14 @@ def multi_head_attention(
     q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
     k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
     v_BHMV = _project(x_BLD, weights["value_kernel"], weights.get("value_bias"))
+    unseen_BM = np.where(mask_BM, np.float32(0.0), MASKED)
     mixed, kept = [], []
     for start in range(0, x_BLD.shape[1], QUERY_BLOCK):
         scores_BHLM = attention_scores(q_BHLK[:, :, start : start + QUERY_BLOCK], k_BHMK, weights, model)
-        attention_BHLM = softmax(np.where(mask_BM[:, None, None, :], scores_BHLM, MASKED))
-        attention_BHLM *= np.any(mask_BM, axis=1, keepdims=True)[:, :, None, None]
+        scores_BHLM += unseen_BM[:, None, None, :]
+        attention_BHLM = softmax(scores_BHLM)
+        if not mask_BM[:, 0].all():  # a review without words looks nowhere
+            attention_BHLM *= mask_BM[:, 0, None, None, None]
         mixed.append(attention_BHLM @ v_BHMV)
         kept += [attention_BHLM] if keep_attention else []
     mixed_BLHV = np.concatenate(mixed, axis=2).swapaxes(1, 2)
@@ -181,10 +184,11 @@ def global_max_pool(x_BLD: Array, mask_BL: Array) -> Array:
 
 
 def softmax(scores: Array) -> Array:
-    """exp(x) / Σ exp(x) over the last axis."""
-    exponentials: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    exponentials /= exponentials.sum(axis=-1, keepdims=True)
-    return exponentials
+    """exp(x) / Σ exp(x) over the last axis, computed in the place of x: the arrays are large, and memory is what takes the time."""
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    return scores
 
 
 def sigmoid(x: Array) -> Array:
