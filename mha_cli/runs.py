@@ -38,7 +38,7 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
         return given, ""
     if environment.get(CHECKPOINT_VARIABLE):
         return Path(environment[CHECKPOINT_VARIABLE]), f"${CHECKPOINT_VARIABLE}"
-    found = sorted(RUNS.glob(f"**/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
+    found = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if found:
         return found[-1], "the last trained run"
     raise MhaError(

@@ -63,7 +63,8 @@ def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
     make_file("runs/both/with-positions/checkpoint.keras", seconds=3)
     make_file("runs/a/checkpoint.keras", seconds=2)
     make_file("runs/b/other.keras", seconds=9)
-    assert choose_checkpoint(None, environment) == (Path("runs/both/with-positions/checkpoint.keras"), "the last trained run")
+    # The two models of a shuffle-test lie one folder deeper: one of them cannot read order, and nobody trained it to be used.
+    assert choose_checkpoint(None, environment) == (Path("runs/a/checkpoint.keras"), "the last trained run")
 
 
 def test_there_is_none() -> None:

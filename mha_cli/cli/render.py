@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -79,16 +80,17 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
         print(json.dumps([dataclasses.asdict(result) for result in results], indent=1))
         return
     first = results[0]
-    table = Table("model", "positions", title=Text(f"{printable(first.data)}, split {printable(first.split)}: word order"))
-    for heading in ("reviews", "in order", "shuffled", "flipped", "largest change"):
-        table.add_column(heading, justify="right")
+    num_shuffles = len(first.shuffled_accuracies)
+    title = f"{printable(first.data)}, split {printable(first.split)}, {first.num_reviews:,} reviews, {num_shuffles} shuffles"
+    table = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
+    for heading in ("in order", "shuffled", "flipped", "largest\nchange"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         table.add_row(
             Text(printable(result.name, 200), overflow="fold"),
             result.positions,
-            f"{result.num_reviews:,}",
             f"{result.accuracy:.2%}",
-            f"{result.shuffled_mean:.2%} ± {100 * result.shuffled_spread:.2f} (n={len(result.shuffled_accuracies)})",
+            f"{100 * result.shuffled_mean:.2f} ± {100 * result.shuffled_spread:.2f} %",
             f"{result.flip_share:.2%}",
             f"{result.largest_change:.1e}",
         )

@@ -117,7 +117,7 @@ def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[P
     result = shuffle_test(*both, "-n", "2", "--max-reviews", "60", "--plot", "order.SVG")
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
-    assert "sample, split twins: word order" in result.stdout
+    assert "sample, split twins, " in result.stdout
     assert "(n=2)" in result.stdout
     assert "\nwithout-positions: cannot read word order: " in result.stdout
     assert "\nwith-positions: " in result.stdout
