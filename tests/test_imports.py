@@ -68,6 +68,23 @@ def test_predict_needs_scipy_for_gelu(tmp_path: Path) -> None:
     assert not modules & LEARNING
 
 
+@pytest.mark.parametrize("command", ["attention", "explain"])
+def test_looking_inside_needs_numpy_only(command: str, tmp_path: Path) -> None:
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    code, modules = imported_by(tmp_path, command, "-c", checkpoint, "the film was superb", "--html", "page.html")
+    assert code == 0
+    assert (tmp_path / "page.html").exists()
+    assert not modules & (LEARNING | {"scipy", "matplotlib", "pandas"})
+
+
+def test_a_picture_of_attention_needs_matplotlib_but_no_tensorflow(tmp_path: Path) -> None:
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    code, modules = imported_by(tmp_path, "attention", "-c", checkpoint, "the film was superb", "--png", "heads.png")
+    assert code == 0
+    assert "matplotlib" in modules
+    assert not modules & LEARNING
+
+
 SAMPLE = str(CONFIGS / "sample.yaml")
 
 
@@ -90,10 +107,22 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["evaluate", "nowhere.keras"],
         ["predict", "-c", "bad.yaml", "the film"],
         ["predict", "the film"],
+        ["attention", "the film"],
+        ["attention", "-c", "good.keras", ""],
+        ["attention", "-c", "good.keras", "the film", "--block", "1"],
+        ["attention", "-c", "good.keras", "the film", "--png", "heads.gif"],
+        ["explain", "-c", "bad.yaml", "the film"],
+        ["explain", "-c", "good.keras", "--gradients", ""],
+        ["heads", "nowhere.keras"],
+        ["heads", "good.keras", "--prune", "1"],
+        ["heads", "good.keras", "--prune", "2", "--output", "pruned.keras"],
+        ["heads", "good.keras", "--prune", "1", "--output", "used"],
+        ["heads", "good.keras", "--plot", "heads.gif"],
     ],
 )
 def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("seed: -1\n")
+    small_checkpoint_file(tmp_path / "good.keras")
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "mine.txt").touch()
     code, modules = imported_by(tmp_path, *arguments)

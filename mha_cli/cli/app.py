@@ -49,7 +49,7 @@ def main() -> None:
     # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
     _fill_closed_streams()
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="mha", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:
         _fail(str(error), error.exit_code)

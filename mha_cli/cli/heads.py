@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.evaluate import data_section
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha heads runs/imdb/checkpoint.keras --split validation --plot heads.png
+mha heads runs/imdb/checkpoint.keras --plot heads.png
 
 mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1"""
 
@@ -21,7 +21,10 @@ mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1
 def heads(
     checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that `mha train` wrote.", show_default=False)],
     data: DataOption = None,
-    split: SplitOption = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="validation; of --data its test split"),
+    ] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     max_reviews: Annotated[
@@ -45,6 +48,8 @@ def heads(
         raise MhaError("--retrain goes with --prune", "leave it out")
     if output is not None and output.exists():
         raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
+    if output is not None and not output.parent.is_dir():
+        raise MhaError(f"--output {printable(str(output), 200)}: its folder does not exist", "make it first")
     if plot is not None:
         from mha_cli.cli.plots import refuse_unknown_format
 
@@ -60,6 +65,8 @@ def heads(
             f"at most {most} can be removed, since every block keeps one",
         )
     section = data_section(data, model.config, text_column, label_column)
+    if data is None and split is None:
+        split = "validation"  # heads are chosen by it, which the test split is not there for
 
     from mha_cli.cli import look
     from mha_cli.cli.progress import training_progress

@@ -7,6 +7,7 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -36,13 +37,13 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
     console = _console()
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
-    _print_line(
-        f"{printable(view.prediction.label)} {view.prediction.probability:.4f}; block {block}, {which}: rows look, columns are looked at"
-    )
-    width = max(len(_short(word)) for word in view.words)
+    heading = f"{printable(view.prediction.label)} {view.prediction.probability:.4f}; block {block}, {which}"
+    width = max(cell_len(_short(word)) for word in view.words)
     if width + 3 * len(view.words) + 4 <= console.width:
+        _print_line(f"{heading}: rows look, columns are looked at")
         _print_heat_map(console, view.words, weights_LL, width)
     else:
+        _print_line(heading)
         _print_links(console, view.words, weights_LL)
 
 
@@ -61,7 +62,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     for word, fall in zip(result.words, result.occlusion, strict=True):
         line.append(printable(word), style=_colour(fall / largest)).append(" ")
     console.print(line)
-    table = Table("word", title=f"What decides for {label}")
+    table = Table("word", title=Text(f"What decides for {label}"))
     table.add_column("probability falls\nwithout it", justify="right")
     if result.gradients is not None:
         table.add_column("integrated\ngradient", justify="right")
@@ -129,10 +130,11 @@ def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
 def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[Any], width: int) -> None:
     """A row a word, a column a word; the darker, the larger the weight. Columns carry the numbers of their words."""
     console.print(Text(" " * (width + 4) + "".join(f"{column:>3}" for column in range(len(words)))))
+    largest = max(float(weights_LL.max()), 1e-9)
     for row, (word, weights_L) in enumerate(zip(words, weights_LL, strict=True)):
-        line = Text(f"{row:>3} {_short(word):<{width}}")
+        line = Text(f"{row:>3} {set_cell_size(_short(word), width)}")
         for weight in weights_L:
-            shade = SHADES[min(int(float(weight) / max(float(weights_LL.max()), 1e-9) * len(SHADES)), len(SHADES) - 1)]
+            shade = SHADES[min(int(float(weight) / largest * len(SHADES)), len(SHADES) - 1)]
             line.append(" " + shade * 2)
         console.print(line, no_wrap=True)
 

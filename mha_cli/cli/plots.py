@@ -101,6 +101,7 @@ def plot_heads(report: HeadReport, path: Path) -> None:
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")
     for axes in (above, below):
+        axes.margins(x=0.02)
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_xticks(range(0, len(names), _every(len(names), width / 0.45)))
     _save(figure, path)
@@ -118,9 +119,9 @@ def _every(count: int, room: float) -> int:
 
 def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in grid:
         axes.spines[["top", "right"]].set_visible(False)

@@ -18,6 +18,9 @@ from mha_cli.training.evaluation import to_model
 STEPS = 64
 """Points of the path at which the gradient is taken."""
 
+BATCH_TOKENS = 4_096
+"""Tokens of the points whose gradients are taken at once; long reviews take one point at a time."""
+
 
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
     """How much each word adds to the probability of a class, on the straight path from no words to the review.
@@ -46,7 +49,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     start_1LD = review_1LD - words_1LD  # the positions alone
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
-    for some_S11 in np.array_split(shares_S11, max(1, steps * len(token_ids) // 4096)):
+    for some_S11 in np.array_split(shares_S11, min(steps, max(1, steps * len(token_ids) // BATCH_TOKENS))):
         path_SLD = start_1LD + some_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.errors import MhaError
 from mha_cli.model import build_classifier
-from mha_cli.progress import SILENT, Watcher
+from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
 from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
 from mha_cli.training.preparation import prepare
@@ -170,7 +171,9 @@ def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[A
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
-    """The ``count`` heads of least gradient importance, one at least left in every block.
+    """The ``count`` heads without which the model loses least accuracy, then of least gradient importance; every block keeps one at least.
+
+    The gradient alone misleads where the model is sure of its answers: its loss then hardly moves with any head, though the answers may.
 
     Raises:
         MhaError: there are not that many to remove.
@@ -183,7 +186,7 @@ def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
             f"at most {most} can be removed, since every block keeps one",
         )
     chosen: list[tuple[int, int]] = []
-    for score in sorted(report.heads, key=lambda score: score.importance):
+    for score in sorted(report.heads, key=lambda score: (score.accuracy_fall, score.importance)):
         if len(chosen) < count and left[score.block] > 1:
             chosen.append((score.block, score.head))
             left[score.block] -= 1
@@ -215,7 +218,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
                     weights[path] = np.delete(weights[path], own, axis=axis)
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     return dataclasses.replace(
-        checkpoint, config=config, weights=weights, keras_config=json.dumps(keras.saving.serialize_keras_object(model))
+        checkpoint, config=config, weights=weights, metrics={}, keras_config=json.dumps(keras.saving.serialize_keras_object(model))
     )
 
 
@@ -277,15 +280,28 @@ def prune(
 
 
 def retrain(checkpoint: Checkpoint, epochs: int, watcher: Watcher = SILENT) -> Checkpoint:
-    """Train a checkpoint's weights further on its own training data, at a tenth of the learning rate; the best epoch is kept."""
+    """Train a checkpoint's weights further on its own training data, at a tenth of the learning rate.
+
+    The best epoch on the validation part is kept; the weights stay as they are if every epoch makes them worse.
+
+    Raises:
+        MhaError: the training data are no longer those that the checkpoint was trained on.
+    """
     training = checkpoint.config.training
     config: Config = checkpoint.config.model_copy(
         update={"training": training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})}
     )
-    trainer = Trainer(config, prepare(config, watcher.tell))
+    data = prepare(config, watcher.tell)
+    if data.vocabulary.tokens != checkpoint.vocabulary.tokens or data.class_names != checkpoint.class_names:
+        raise MhaError(
+            "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"
+        )
+    trainer = Trainer(config, data)
     trainer.set_weights(checkpoint.weights)
+    loss, accuracy = trainer.score(data.validation)
     best = checkpoint
-    for record in fit(trainer, watcher.on_step):
+    start = EpochRecord(0, math.nan, math.nan, loss, accuracy, 0.0, 0.0, best=True)
+    for record in fit(trainer, watcher.on_step, best=start):
         watcher.on_epoch(record)
         if record.best:
             metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}

@@ -1,0 +1,57 @@
+"""What is asked of every page that a command writes for a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEADS_OUT = {"src", "href", "action", "data", "srcset", "poster"}
+HOSTILE = "</script><b>& the <!-- film \u2028 'was' \"not\" \x1b[31m ${superb} `a` \u202e"
+"""Might end the script that it stands in, or start something of its own."""
+
+
+class _Page(HTMLParser):
+    """The elements of a page, and the text of its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.scripts: list[str] = []
+        self.policies: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [f"{tag} {name}" for name, _ in attrs if name in LEADS_OUT]
+        if dict(attrs).get("http-equiv") == "Content-Security-Policy":
+            self.policies.append(dict(attrs)["content"] or "")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] == "script" and data.strip():
+            self.scripts.append(data)
+
+
+def data_of(path: Path) -> dict[str, Any]:
+    """What a page shows, once it is certain that it needs nothing but itself and that its data are nothing but data."""
+    source = path.read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(source)
+    assert page.links == []
+    assert "http:" not in source and "https:" not in source and "url(" not in source and "@import" not in source
+    assert page.policies == ["default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"]
+    assert page.tags.count("script") == 1
+    assert source.count("</script") == 1
+    assert not {"link", "img", "iframe", "object"} & set(page.tags)
+    (script,) = page.scripts
+    assert "innerHTML" not in script and "document.write" not in script and "eval(" not in script
+    found = re.search(r"^const data = (.*);$", script, re.MULTILINE)
+    assert found is not None
+    assert found[1].isascii()
+    assert not set("<>&") & set(found[1])
+    data: dict[str, Any] = json.loads(found[1])
+    return data

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.runtime.inspection import explain as explain_text
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.pages import HOSTILE, data_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Explain = Callable[..., Result]
+
+TEXT = "The film was not DREADFUL, it’s superb"
+WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
+HONEST = "how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)"
+
+
+@pytest.fixture
+def explain(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Explain:
+    """``mha explain ARGS -c SMALL``."""
+    return lambda *args: run_here("explain", *args, "-c", small, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> None:
+    result = explain(TEXT)
+    assert (result.code, result.stderr) == (0, "")
+    expected = explain_text(read_checkpoint(small), TEXT)
+    heading, review, *table = result.lines
+    label = expected.prediction.label
+    assert heading == f"{label} {expected.prediction.probability:.4f}; green words speak for it, red ones against it"
+    assert review.split() == WORDS
+    assert f"What decides for {label}" in result.stdout
+    assert "integrated" not in result.stdout
+    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in table if line.startswith("│")]
+    order = sorted(range(len(WORDS)), key=lambda place: -abs(expected.occlusion[place]))
+    assert rows == [[WORDS[place], f"{expected.occlusion[place]:+.4f}", f"{expected.attention[place]:.1%}"] for place in order]
+    assert result.lines[-1] == HONEST
+
+
+def test_words_are_coloured_by_what_they_decide(small: Path, tmp_path: Path) -> None:
+    """Where there are colours, in a process of its own."""
+    result = run_mha("explain", TEXT, "-c", small, cwd=tmp_path, env={"FORCE_COLOR": "1"})
+    assert (result.code, result.stderr) == (0, "")
+    expected = explain_text(read_checkpoint(small), TEXT)
+    largest = max(map(abs, expected.occlusion))
+    review = result.stdout[result.stdout.index("\n") : result.stdout.index("What decides")]
+    for word, fall in zip(WORDS, expected.occlusion, strict=True):
+        found = re.search(rf"(\x1b\[([\d;]*)m)?{re.escape(word)}(?=\x1b| )", review)
+        assert found is not None
+        codes = set((found[2] or "").split(";"))
+        assert ("32" in codes) == (fall / largest >= 0.1), (word, found[0])
+        assert ("31" in codes) == (fall / largest <= -0.1), (word, found[0])
+        assert ("7" in codes) == (abs(fall) / largest > 0.66)
+
+
+def test_json(explain: Explain, small: Path) -> None:
+    result = explain(TEXT, "--json")
+    assert (result.code, result.stderr) == (0, "")
+    said, expected = json.loads(result.stdout), explain_text(read_checkpoint(small), TEXT)
+    assert said.keys() == {"label", "probability", "words", "occlusion", "attention", "gradients"}
+    assert said["words"] == WORDS
+    assert (said["label"], said["probability"]) == (expected.prediction.label, pytest.approx(expected.prediction.probability))
+    assert said["occlusion"] == pytest.approx(expected.occlusion)
+    assert said["attention"] == pytest.approx(expected.attention)
+    assert said["gradients"] is None
+
+
+def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> None:
+    from mha_cli.training.attribution import integrated_gradients
+
+    said = json.loads(explain(TEXT, "--gradients", "--json").stdout)
+    expected, _ = integrated_gradients(read_checkpoint(small), TEXT, said["label"])
+    assert said["gradients"] == pytest.approx(expected, abs=1e-6)
+    assert said["occlusion"] == json.loads(explain(TEXT, "--json").stdout)["occlusion"]
+
+    result = explain(TEXT, "--gradients", "--html", "why.html")
+    assert result.code == 0
+    assert "integrated" in result.stdout
+    for value in expected:
+        assert f"{value:+.4f}" in result.stdout
+    assert data_of(tmp_path / "why.html")["gradients"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_page_is_complete_in_itself_and_honest(explain: Explain, small: Path, tmp_path: Path) -> None:
+    assert explain(TEXT, "--html", "why.html").code == 0
+    data, expected = data_of(tmp_path / "why.html"), explain_text(read_checkpoint(small), TEXT)
+    assert data == {
+        "words": WORDS,
+        "prediction": f"{expected.prediction.label} {expected.prediction.probability:.4f}",
+        "occlusion": pytest.approx(expected.occlusion),
+        "attention": pytest.approx(expected.attention),
+        "gradients": None,
+    }
+    page = " ".join((tmp_path / "why.html").read_text().split())
+    assert "How much a word is looked at is not by itself an explanation" in page
+    assert 'Jain and Wallace 2019, "Attention is not Explanation"' in page
+
+
+def test_a_hostile_review_is_only_data(explain: Explain, tmp_path: Path) -> None:
+    result = explain(HOSTILE, "--html", "why.html")
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    assert data_of(tmp_path / "why.html")["words"] == ["<", "/", "script", ">", "<", "b", ">", "&", "the", "<", "!", "-", "-"]
+
+
+@pytest.mark.parametrize("text", ["[bold]the[/bold] film [/red]", "\x1b[31mthe\x1b[0m \x1b]0;title\x07", "映画 🙂 ﷽", "a" * 500, "superb"])
+def test_odd_texts_are_shown_harmlessly(text: str, explain: Explain) -> None:
+    result = explain(text)
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    if text.startswith("["):
+        assert result.lines[1].split() == ["[", "bold", "]", "the", "[", "/", "bold", "]", "film", "[", "/", "red", "]"]
+
+
+def test_hostile_class_names_are_shown_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("[red]bad[/red]", "[/nonsense]\x1b[31m", "</script>")
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras", class_names=names)
+    result = run_here("explain", TEXT, "-c", checkpoint, "--html", "why.html", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    label = explain_text(read_checkpoint(checkpoint), TEXT).prediction.label.replace("\x1b", r"\x1b")
+    assert result.lines[0].startswith(f"{label} 0.")
+    assert f"What decides for {label}" in result.stdout
+    assert data_of(tmp_path / "why.html")["prediction"].startswith(names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["", "--html", "why.html"], "the text has no words; give a text with at least one word"),
+        ([" _ <br>", "--gradients"], "the text has no words; give a text with at least one word"),
+        (
+            [TEXT, "--html", "nowhere/why.html"],
+            "nowhere/why.html: cannot be written: No such file or directory; choose a folder that exists and can be written to",
+        ),
+    ],
+)
+def test_refused_with_nothing_written(arguments: list[str], message: str, explain: Explain, tmp_path: Path) -> None:
+    assert refusal(explain(*arguments)) == message
+    assert list(tree(tmp_path)) == []

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Run
+
+    Heads = Callable[..., Result]
+
+REVIEWS = ("the film was superb\tpositive", "dreadful, not superb\tnegative", "it's a film\tpositive", "not the film\tnegative")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Heads:
+    """``mha heads ARGS`` in this process, which has TensorFlow already, beside a small file of reviews."""
+    (tmp_path / "mine.tsv").write_text("text\tlabel\n" + "".join(f"{line}\n" for line in REVIEWS * 5))
+    return lambda *args: run_here("heads", *args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two blocks with three heads and two, of random weights."""
+    return small_checkpoint_file(tmp_path_factory.mktemp("blocks") / "blocks.keras", num_blocks=2, num_heads=[3, 2], key_dim=5)
+
+
+def test_json_has_a_score_a_head(heads: Heads, blocks: Path) -> None:
+    result = heads(blocks, "--data", "mine.tsv", "--json")
+    assert result.code == 0, result.stderr
+    said: dict[str, Any] = json.loads(result.stdout)
+    assert said.keys() == {"data", "split", "num_reviews", "accuracy", "heads", "pruning"}
+    assert (said["data"], said["split"], said["num_reviews"]) == ("mine.tsv", "test", 20)
+    assert said["pruning"] is None
+    assert [(score["block"], score["head"]) for score in said["heads"]] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    for score in said["heads"]:
+        assert score.keys() == {"block", "head", "accuracy_without", "accuracy_fall", "importance"}
+        assert 0 <= score["accuracy_without"] <= 1
+        assert score["accuracy_fall"] == pytest.approx(said["accuracy"] - score["accuracy_without"])
+        assert score["importance"] > 0
+    assert "silencing head 1 of block 1" in result.stderr
+
+
+def test_a_table_and_a_plot(heads: Heads, blocks: Path, tmp_path: Path) -> None:
+    result = heads(blocks, "--data", "mine.tsv", "--max-reviews", "7", "--plot", "heads.svg")
+    assert result.code == 0, result.stderr
+    assert not has_control_characters(result.stdout)
+    heading = re.search(r"mine\.tsv, split test, 7 reviews: accuracy (\d+\.\d\d)%", result.stdout)
+    assert heading is not None
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.lines if line.startswith("│")]
+    assert [row[:2] for row in rows] == [["0", "0"], ["0", "1"], ["0", "2"], ["1", "0"], ["1", "1"]]
+    for _, _, without, lost, importance in rows:
+        assert float(lost) == pytest.approx(float(heading[1]) - float(without.rstrip("%")), abs=0.011)
+        assert float(importance) > 0
+    drawn = (tmp_path / "heads.svg").read_text()
+    assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
+    for label in ("0.2", "1.1", "mine.tsv, split test, 7 reviews"):
+        assert f"<!-- {label} -->" in drawn
+
+
+def test_pruned_without_retraining(heads: Heads, blocks: Path, tmp_path: Path) -> None:
+    result = heads(blocks, "--data", "mine.tsv", "--prune", "3", "--output", "pruned.keras", "--plot", "heads.PNG", "--json")
+    assert result.code == 0, result.stderr
+    said = json.loads(result.stdout)
+    pruning = said["pruning"]
+    assert pruning.keys() == {
+        "removed",
+        "checkpoint",
+        "accuracy_before",
+        "accuracy_after",
+        "reviews_per_second_before",
+        "reviews_per_second_after",
+        "num_weights_before",
+        "num_weights_after",
+        "retrained_epochs",
+    }
+    assert pruning["checkpoint"] == "pruned.keras"
+    assert pruning["accuracy_before"] == said["accuracy"]
+    assert len(pruning["removed"]) == 3
+    pruned = read_checkpoint(tmp_path / "pruned.keras")
+    left = [3 - sum(block == 0 for block, _ in pruning["removed"]), 2 - sum(block == 1 for block, _ in pruning["removed"])]
+    assert pruned.config.model.num_heads == left
+    assert min(left) == 1
+    assert pruned.weights["encoder_0/attention/query_kernel"].shape == (14, left[0], 5)
+    assert pruning["num_weights_after"] == sum(weight.size for weight in pruned.weights.values()) < pruning["num_weights_before"]
+    assert (tmp_path / "heads.PNG").read_bytes().startswith(PNG)
+    assert set(tree(tmp_path)) == {"mine.tsv", "pruned.keras", "heads.PNG"}
+
+
+def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("--split", "validation", "--prune", "2", "-o", "pruned.keras", "--retrain", "2")
+    result = heads(trained.checkpoint, *arguments)
+    assert result.code == 0, result.stderr
+    assert not has_control_characters(result.stdout)
+    assert "Without the heads 0." in result.stdout
+    rows = {cells[0].strip(): cells[1:-1] for line in result.lines if len(cells := line.split("│")[1:]) == 4}
+    assert rows.keys() == {"accuracy", "weights", "reviews/s"}
+    assert float(rows["accuracy"][1].strip().rstrip("%")) > 60
+    assert result.lines[-1] == "written: pruned.keras"
+    assert "epoch 2" in result.stderr
+    assert read_checkpoint(tmp_path / "pruned.keras").config.model.heads == (2,)
+    used = run_mha("predict", "-c", "pruned.keras", "the acting was superb, not dreadful", cwd=tmp_path)
+    assert (used.code, used.stderr) == (0, "")
+    seen = run_here("attention", "the acting was superb", "-c", "pruned.keras", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert len(json.loads(seen.stdout)["weights"][0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prune", "1"], "--prune and --output go together; give the number of heads to remove and the file to write"),
+        (["--output", "a.keras"], "--prune and --output go together; give the number of heads to remove and the file to write"),
+        (["--retrain", "1"], "--retrain goes with --prune; leave it out"),
+        (["--prune", "1", "-o", "mine.tsv"], "--output mine.tsv: exists; choose another name, or remove it"),
+        (["--prune", "1", "-o", "nowhere/a.keras"], "--output nowhere/a.keras: its folder does not exist; make it first"),
+        (
+            ["--prune", "4", "-o", "a.keras"],
+            "--prune 4: the model has 5 heads in 2 blocks; at most 3 can be removed, since every block keeps one",
+        ),
+        (["--plot", "heads.gif"], "--plot heads.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
+        (["--plot", "nowhere/heads.png"], "--plot nowhere/heads.png: its folder does not exist; make it first"),
+    ],
+)
+def test_refused_before_any_work(arguments: list[str], message: str, heads: Heads, blocks: Path, tmp_path: Path) -> None:
+    assert refusal(heads(blocks, "--data", "mine.tsv", *arguments)) == message
+    assert list(tree(tmp_path)) == ["mine.tsv"]
+
+
+@pytest.mark.parametrize(("arguments", "named"), [(["--prune", "0"], "'--prune'"), (["--retrain", "-1"], "'--retrain'")])
+def test_refused_by_the_parser(arguments: list[str], named: str, heads: Heads, blocks: Path) -> None:
+    assert named in refusal(heads(blocks, *arguments))
+
+
+def test_a_checkpoint_that_is_none(heads: Heads) -> None:
+    assert (
+        refusal(heads("mine.tsv"))
+        == "mine.tsv: damaged, or no checkpoint (File is not a zip file); give a checkpoint that `mha train` wrote"
+    )
+
+
+def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.tsv").write_text("text\tlabel\nthe film\tmixed\n")
+    message = refusal(
+        heads(blocks, "--data", "other.tsv", "--prune", "1", "-o", "a.keras"),
+        told_before=["starting TensorFlow", "reading other.tsv, split test: 1 reviews"],
+    )
+    assert message == "other.tsv, split test: review 1 has the class 'mixed'; the model knows negative, positive"
+    assert sorted(tree(tmp_path)) == ["mine.tsv", "other.tsv"]

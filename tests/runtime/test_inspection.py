@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.runtime import classifier
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.inspection import Explanation, explain, strongest_links, view_attention
+from tests.checkpoints import small_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT = "The film was not DREADFUL, it’s superb"
+WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
+MODELS: dict[str, dict[str, Any]] = {
+    "one-block": {},
+    "three-blocks-pre": {"num_blocks": 3, "normalization": "pre"},
+    "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 7},
+    "additive": {"num_blocks": 2, "scoring": "additive"},
+    "not-scaled": {"use_scale": False, "use_bias": False},
+    "bigrams": {"max_ngram": 2, "ngram_buckets": 19},
+}
+
+
+def with_text(checkpoint: Checkpoint, **text: Any) -> Checkpoint:
+    """The same model with other text settings."""
+    config = checkpoint.config
+    return dataclasses.replace(checkpoint, config=config.model_copy(update={"text": config.text.model_copy(update=text)}))
+
+
+def error_of(run: Callable[[], object]) -> str:
+    with pytest.raises(MhaError) as raised:
+        run()
+    assert raised.value.exit_code == EXIT_USAGE
+    return str(raised.value)
+
+
+# Attention
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_weights_of_every_block_equal_the_layers(model: dict[str, Any]) -> None:
+    """The Keras layers, one after another, each asked for its own weights."""
+    from mha_cli.training.evaluation import to_model
+
+    checkpoint = small_checkpoint(**model)
+    view = view_attention(checkpoint, TEXT)
+    assert [len(weights) for weights in view.weights] == list(checkpoint.config.model.heads)
+    keras_model = to_model(checkpoint)
+    x = keras_model.get_layer("embedding")(np.array([Classifier(checkpoint).encoder.encode(TEXT).token_ids]))
+    for block, weights in enumerate(view.weights):
+        layer = keras_model.get_layer(f"encoder_{block}")
+        inputs = layer.attention_norm(x) if layer.normalization == "pre" else x
+        _, expected = layer.attention(inputs, return_attention_scores=True)
+        assert weights.shape == (checkpoint.config.model.heads[block], len(WORDS), len(WORDS))
+        np.testing.assert_allclose(weights, expected[0], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
+        assert (weights >= 0).all()
+        x = layer(x)
+
+
+def test_one_head_or_the_mean_of_all() -> None:
+    view = view_attention(small_checkpoint(num_blocks=2, num_heads=[3, 2], key_dim=5), TEXT)
+    np.testing.assert_array_equal(view.of(1, 1), view.weights[1][1])
+    np.testing.assert_allclose(view.of(0, None), sum(view.weights[0]) / 3, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(view.of(0, None).sum(axis=-1), 1.0, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("block", "head", "message"),
+    [
+        (2, None, "there is no block 2; the model has blocks 0 to 1"),
+        (-1, 0, "there is no block -1; the model has blocks 0 to 1"),
+        (0, 3, "there is no head 3 in block 0; it has heads 0 to 2"),
+        (1, 2, "there is no head 2 in block 1; it has heads 0 to 1"),
+        (1, -1, "there is no head -1 in block 1; it has heads 0 to 1"),
+    ],
+)
+def test_blocks_and_heads_that_do_not_exist(block: int, head: int | None, message: str) -> None:
+    view = view_attention(small_checkpoint(num_blocks=2, num_heads=[3, 2], key_dim=5), "the film")
+    assert error_of(lambda: view.of(block, head)) == message
+
+
+def test_the_prediction_is_that_of_the_classifier() -> None:
+    checkpoint = small_checkpoint(("bad", "mixed", "good"))
+    (prediction,) = Classifier(checkpoint).predict([TEXT])
+    assert view_attention(checkpoint, TEXT).prediction == prediction
+    assert explain(checkpoint, TEXT).prediction == prediction
+
+
+def test_strongest_links_leave_a_words_look_at_itself_out() -> None:
+    weights = np.array([[0.9, 0.08, 0.02], [0.3, 0.1, 0.6], [0.2, 0.5, 0.3]], dtype=np.float32)
+    before = weights.copy()
+    links = strongest_links(weights, 3)
+    assert [(row, column) for row, column, _ in links] == [(1, 2), (2, 1), (1, 0)]
+    assert [weight for _, _, weight in links] == pytest.approx([0.6, 0.5, 0.3])
+    np.testing.assert_array_equal(weights, before)
+    assert strongest_links(weights, 0) == []
+    assert len(strongest_links(weights, 5)) == 5
+
+
+# Words
+
+
+def test_words_are_the_writers_own() -> None:
+    assert view_attention(small_checkpoint(), TEXT).words == WORDS
+    assert explain(small_checkpoint(), TEXT).words == WORDS
+
+
+def test_words_without_marks() -> None:
+    checkpoint = with_text(small_checkpoint(), punctuation=False, lowercase=False)
+    assert view_attention(checkpoint, "The film,<br />IT’S_superb.").words == ["The", "film", "IT’S", "superb"]
+
+
+LONG = "One two THREE four five Six seven eight nine ten eleven"
+
+
+@pytest.mark.parametrize(
+    ("truncation", "words"),
+    [
+        ("head", ["One", "two", "THREE", "four", "five"]),
+        ("tail", ["seven", "eight", "nine", "ten", "eleven"]),
+        ("head_and_tail", ["One", "two", "THREE", "ten", "eleven"]),
+    ],
+)
+def test_words_of_a_review_that_was_cut(truncation: str, words: list[str]) -> None:
+    checkpoint = with_text(small_checkpoint(), sequence_length=5, truncation=truncation)
+    checkpoint = dataclasses.replace(
+        checkpoint, weights={**checkpoint.weights, "embedding/position_embeddings": checkpoint.weights["embedding/position_embeddings"][:5]}
+    )
+    view = view_attention(checkpoint, LONG)
+    assert view.words == words
+    assert view.prediction.truncated
+    assert view.weights[0].shape[1:] == (5, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [TEXT, "é e\u0301 E\u0301", "İstanbul ǅ ß", "the\u202efilm\x1b[31m", "…", "a" * 300, "don't can’t 'quoted' o''clock", "😀👍🏽 ok"],
+)
+@pytest.mark.parametrize("punctuation", [True, False])
+def test_as_many_words_as_ids(text: str, punctuation: bool) -> None:
+    encoder = Classifier(with_text(small_checkpoint(), punctuation=punctuation)).encoder
+    assert len(encoder.read_words(text)) == len(encoder.encode(text).token_ids)
+
+
+@pytest.mark.parametrize("text", ["", " \t\n", "<br />", "___"])
+@pytest.mark.parametrize("look", [view_attention, explain])
+def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], object]) -> None:
+    assert error_of(lambda: look(small_checkpoint(), text)) == "the text has no words; give a text with at least one word"
+
+
+# Explanations
+
+
+@pytest.mark.parametrize("class_names", [("negative", "positive"), ("bad", "mixed", "good")])
+@pytest.mark.parametrize("model", [{}, {"max_ngram": 3, "ngram_buckets": 19}], ids=["words", "trigrams"])
+def test_occlusion_is_the_prediction_without_the_word(class_names: tuple[str, ...], model: dict[str, Any]) -> None:
+    """One by one, by the text itself."""
+    checkpoint = small_checkpoint(class_names, **model)
+    result = explain(checkpoint, TEXT)
+    whole = result.prediction
+    expected = []
+    for place in range(len(WORDS)):
+        (without,) = Classifier(checkpoint).predict([" ".join(WORDS[:place] + WORDS[place + 1 :])])
+        expected.append(whole.probability - without.probabilities[whole.label])
+    assert result.occlusion == pytest.approx(expected, abs=1e-5)
+    assert len({round(fall, 5) for fall in result.occlusion}) > 4
+    assert result.gradients is None
+
+
+def test_without_its_only_word_a_review_gets_the_prior_of_the_classifier() -> None:
+    checkpoint = small_checkpoint()
+    result = explain(checkpoint, "superb")
+    (empty,) = Classifier(checkpoint).predict([""])
+    assert result.occlusion == pytest.approx([result.prediction.probability - empty.probabilities[result.prediction.label]], abs=1e-6)
+    assert result.attention == pytest.approx([1.0])
+
+
+def test_looked_at_is_the_mean_over_words_heads_and_blocks() -> None:
+    checkpoint = small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5)
+    view, result = view_attention(checkpoint, TEXT), explain(checkpoint, TEXT)
+    columns = [sum(float(weights[:, row, column].mean()) for row in range(8)) / 8 for weights in view.weights for column in range(8)]
+    assert result.attention == pytest.approx([(columns[word] + columns[8 + word]) / 2 for word in range(8)], abs=1e-6)
+    assert sum(result.attention) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_occlusion_of_a_long_review_is_computed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes time is a call; 200 words must not be 200 of them."""
+    shapes: list[tuple[int, ...]] = []
+    compute = classifier.class_probabilities
+
+    def recorded(token_ids: np.ndarray, *rest: Any, **more: Any) -> np.ndarray:
+        shapes.append(token_ids.shape)
+        return compute(token_ids, *rest, **more)
+
+    monkeypatch.setattr(classifier, "class_probabilities", recorded)
+    monkeypatch.setattr(classifier, "BATCH_TOKENS", 10 * 199)
+    checkpoint = with_text(small_checkpoint(positions="sinusoidal"), sequence_length=200)
+    result: Explanation = explain(checkpoint, "the film was not superb " * 40)
+    assert len(result.words) == 200
+    assert sum(rows for rows, _ in shapes) == 201
+    assert len(shapes) == 1 + math.ceil(200 / 10)
