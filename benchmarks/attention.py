@@ -41,6 +41,7 @@ def candidates(x: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]
 
     from mha_cli.layers import MultiHeadAttention
 
+    tf.get_logger().setLevel("ERROR")  # it warns where many functions are traced, which is meant here
     width = EMBED_DIM // NUM_HEADS
     layers = {f"mha {form}": MultiHeadAttention(NUM_HEADS, width, form=form) for form in FORMS}
     layers["Keras"] = keras.layers.MultiHeadAttention(NUM_HEADS, width)
