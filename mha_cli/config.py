@@ -319,7 +319,8 @@ def _validated(value: object, document: YamlDocument, override_keys: set[tuple[s
 
 def _config_error(error: ValidationError, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> MhaError:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
-    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+    # Then the deepest: of the forms that a setting may take, it is that of the form which was meant.
+    first = min(error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
     keys = _without_union_tags(first["loc"])
     dotted = printable(".".join(map(str, keys)), 200)
     place = "--set" if keys in override_keys else f"{document.place(keys)}:"
@@ -346,7 +347,7 @@ def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
     parts = [str(part) for part in location]
     if len(parts) > 1 and parts[0] == "data" and parts[1] in {"sample", "tfds", "files"}:
         del parts[1]
-    return tuple(parts)
+    return tuple(parts[:2])  # what follows names the form of a setting that may take several
 
 
 def _known_keys(section: tuple[str, ...], value: object) -> list[str]:

@@ -119,7 +119,7 @@ def test_configs(config: str, message: str, folder: Path) -> None:
     ("override", "message"),
     [
         ("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
-        ("model.num_heads=[4]", "--set model.num_heads is [4]; it should be a valid integer"),
+        ("model.embed_dim=[4]", "--set model.embed_dim is [4]; it should be a valid integer"),
         ("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
         ("model.num_heads", "--set model.num_heads: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("training.learning_rate=inf", "--set training.learning_rate is 'inf'; it should be a valid number"),

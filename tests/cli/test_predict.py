@@ -238,8 +238,8 @@ def test_a_closed_stdin_does_not_matter_to_texts(small: Path, tmp_path: Path) ->
 
 
 def test_what_goes_to_a_closed_stderr_does_not_end_among_the_labels(small: Path, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "checkpoint.keras").write_bytes(small.read_bytes())
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "runs" / "one" / "checkpoint.keras").write_bytes(small.read_bytes())
     result = run_with_closed("2>&-", "the film", cwd=tmp_path)
     assert result.code == 0
     assert len(result.lines) == 1

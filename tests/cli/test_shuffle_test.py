@@ -118,7 +118,7 @@ def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[P
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     assert "sample, split twins, " in result.stdout
-    assert "(n=2)" in result.stdout
+    assert "2 shuffles" in result.stdout
     assert "\nwithout-positions: cannot read word order: " in result.stdout
     assert "\nwith-positions: " in result.stdout
     assert xml.etree.ElementTree.parse(tmp_path / "order.SVG").getroot().tag.endswith("svg")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tensorflow as tf
 from sklearn.metrics import log_loss
 
 from mha_cli.config import Config, TextConfig, TrainingConfig
@@ -17,7 +19,6 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
 from mha_cli.training.loop import (
     Trainer,
-    build_optimizer,
     compile_forward,
     cross_entropy,
     fit,
@@ -25,6 +26,7 @@ from mha_cli.training.loop import (
     predict_probabilities,
     predicted_classes,
 )
+from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
 from mha_cli.training.preparation import PreparedData
 
 if TYPE_CHECKING:
@@ -118,7 +120,8 @@ def test_predicted_classes() -> None:
 
 def rates(steps: list[int], **settings: object) -> list[float]:
     """Learning rates at the given steps of 2 epochs of 10."""
-    optimizer = build_optimizer(TrainingConfig.model_validate({"epochs": 2, "learning_rate": 0.5} | settings), steps_per_epoch=10)
+    config = TrainingConfig.model_validate({"epochs": 2, "learning_rate": 0.5} | settings)
+    optimizer = build_optimizer(config, learning_rate_schedule(config, num_steps=20))
     found = []
     for step in steps:
         optimizer.iterations.assign(step)
@@ -151,10 +154,34 @@ def test_a_warm_up_that_rounds_to_nothing_or_to_everything() -> None:
 
 @pytest.mark.parametrize(("name", "keras_name"), [("adamw", "AdamW"), ("adam", "Adam"), ("rmsprop", "RMSprop")])
 def test_the_named_optimizer_with_its_limits(name: str, keras_name: str) -> None:
-    optimizer = build_optimizer(TrainingConfig.model_validate({"optimizer": name, "clip_norm": 0.25}), steps_per_epoch=3)
+    optimizer = build_optimizer(TrainingConfig.model_validate({"optimizer": name, "clip_norm": 0.25}), 0.1)
     assert type(optimizer).__name__ == keras_name
     assert optimizer.global_clipnorm == 0.25
-    assert build_optimizer(TrainingConfig.model_validate({"optimizer": name}), steps_per_epoch=3).global_clipnorm is None
+    assert build_optimizer(TrainingConfig.model_validate({"optimizer": name}), 0.1).global_clipnorm is None
+
+
+def test_lazy_adam_on_all_rows_is_adam() -> None:
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(4, 5, 3)).astype(np.float32)
+    ours, theirs = tf.Variable(start), keras.Variable(start)
+    lazy, adam = LazyAdam([ours], lambda step: 0.1 / (1.0 + tf.cast(step, tf.float32))), keras.optimizers.Adam(0.1)
+    adam.build([theirs])
+    for step, gradient in enumerate(gradients):
+        adam.learning_rate = 0.1 / (1.0 + step)
+        adam.apply([gradient], [theirs])
+        lazy.apply([tf.IndexedSlices(gradient[::-1], np.arange(5)[::-1])])
+    np.testing.assert_allclose(ours.numpy(), np.array(theirs), rtol=1e-5, atol=1e-6)
+
+
+def test_lazy_adam_adds_up_a_row_that_occurs_twice_and_leaves_the_others_alone() -> None:
+    start = np.ones((4, 2), np.float32)
+    twice, once = tf.Variable(start), tf.Variable(start)
+    for table, values, rows in ((twice, [[1.0, 2.0], [3.0, -1.0]], [2, 2]), (once, [[4.0, 1.0]], [2])):
+        lazy = LazyAdam([table], lambda _: 0.1)
+        lazy.apply([tf.IndexedSlices(tf.constant(values), tf.constant(rows))])
+    np.testing.assert_array_equal(twice.numpy(), once.numpy())
+    np.testing.assert_array_equal(twice.numpy()[[0, 1, 3]], start[[0, 1, 3]])
+    assert not np.allclose(twice.numpy()[2], start[2])
 
 
 def test_weight_decay_leaves_biases_and_norms_alone(tiny_config: Config) -> None:
@@ -165,7 +192,7 @@ def test_weight_decay_leaves_biases_and_norms_alone(tiny_config: Config) -> None
         weight.assign(rng.normal(size=weight.shape))
     before = [weight.numpy() for weight in weights]
 
-    optimizer = build_optimizer(TrainingConfig(learning_rate=0.1, weight_decay=0.5), steps_per_epoch=3)
+    optimizer = build_optimizer(TrainingConfig(learning_rate=0.1, weight_decay=0.5), 0.1)
     optimizer.apply([np.zeros(weight.shape, np.float32) for weight in weights], weights)
 
     decayed = set()

@@ -22,7 +22,6 @@ from mha_cli.training.shuffle import (
     compare,
     shuffle_words,
     standard_error,
-    subset,
     train_and_compare,
     verdict,
 )
@@ -71,11 +70,11 @@ def test_every_order_is_equally_likely() -> None:
 
 def test_a_subset_holds_the_given_reviews() -> None:
     reviews = encoded([[2, 3], [], [4], [5, 6, 7]], [0, 1, 0, 1])
-    chosen = subset(reviews, np.array([1, 3]))
+    chosen = reviews.subset(np.array([1, 3]))
     assert decoded(chosen) == [[], [5, 6, 7]]
     assert chosen.labels.tolist() == [1, 1]
     assert chosen.padded(np.array([0, 1])).tolist() == [[0, 0, 0], [5, 6, 7]]
-    assert decoded(subset(reviews, np.arange(4))) == decoded(reviews)
+    assert decoded(reviews.subset(np.arange(4))) == decoded(reviews)
 
 
 # The verdict
