@@ -52,6 +52,12 @@ MODEL_CASES = {
     "key-and-value-dim": _case(key_dim=3, value_dim=5, normalization="pre", use_bias=False, positions="sinusoidal", num_classes=5),
     "bigrams": _case(max_ngram=2, ngram_buckets=19),
     "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=37, positions="sinusoidal", num_classes=3),
+    "additive": _case(scoring="additive", value_dim=5),
+    "additive-no-bias": _case(scoring="additive", use_bias=False, key_dim=3, num_classes=3),
+    "no-scale": _case(use_scale=False, normalization="pre"),
+    "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3, value_dim=5),
+    "per-head": _case(attention_form="per_head"),
+    "blockwise": _case(attention_form="blockwise", num_classes=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
 }
 

@@ -12,7 +12,15 @@ from keras import ops
 
 from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 from mha_cli.layers.blockwise import blockwise_attention
-from mha_cli.layers.masks import broadcast_mask, combine_masks, look_ahead_mask, masked_softmax, padding_mask, valid_lengths_mask
+from mha_cli.layers.masks import (
+    broadcast_mask,
+    check_fits,
+    combine_masks,
+    look_ahead_mask,
+    masked_softmax,
+    padding_mask,
+    valid_lengths_mask,
+)
 
 SCORINGS = ("dot_product", "additive")
 FORMS = ("auto", "fused", "per_head", "blockwise")
@@ -210,16 +218,21 @@ class MultiHeadAttention(keras.layers.Layer):
         if value is None:
             value, value_mask = query, query_mask if value_mask is None else value_mask
         key = value if key is None else key
+        self._check_inputs(query, value, key)
         query_length, key_length = ops.shape(query)[1], ops.shape(key)[1]
-        mask_BHLM = combine_masks(
-            None if value_mask is None else padding_mask(value_mask),
-            None if key_mask is None else padding_mask(key_mask),
-            None if attention_mask is None else broadcast_mask(attention_mask),
-            None if valid_lengths is None else valid_lengths_mask(valid_lengths, key_length),
-            look_ahead_mask(query_length, key_length) if use_causal_mask else None,
-        )
-        looks_B1L1 = None if query_mask is None else ops.cast(query_mask, self.compute_dtype)[:, None, :, None]
-        gate_BH11 = None if head_mask is None else ops.reshape(ops.cast(head_mask, self.compute_dtype), (-1, self.num_heads, 1, 1))
+        masks = {
+            "value_mask": None if value_mask is None else padding_mask(value_mask),
+            "key_mask": None if key_mask is None else padding_mask(key_mask),
+            "attention_mask": None if attention_mask is None else broadcast_mask(attention_mask),
+            "valid_lengths": None if valid_lengths is None else valid_lengths_mask(valid_lengths, key_length),
+            "use_causal_mask": look_ahead_mask(query_length, key_length) if use_causal_mask else None,
+        }
+        looks_B1L1 = None if query_mask is None else ops.cast(ops.swapaxes(padding_mask(query_mask), 2, 3), self.compute_dtype)
+        gate_BH11 = None if head_mask is None else head_gate(ops.cast(head_mask, self.compute_dtype), self.num_heads)
+        for name, mask in {**masks, "query_mask": looks_B1L1, "head_mask": gate_BH11}.items():
+            if mask is not None:
+                check_fits(name, mask, (query.shape[0], self.num_heads, query.shape[1], key.shape[1]))
+        mask_BHLM = combine_masks(*masks.values())
 
         def attend(heads: slice) -> tuple[Any, Any]:
             """What some of the heads give, times their rows of W^O, and their attention weights."""
@@ -245,6 +258,16 @@ class MultiHeadAttention(keras.layers.Layer):
         if self.use_bias:
             output_BLO = output_BLO + self.output_bias
         return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
+
+    def _check_inputs(self, query: Any, value: Any, key: Any) -> None:
+        given = {"query": (query, self.query_kernel), "value": (value, self.value_kernel), "key": (key, self.key_kernel)}
+        for name, (x, kernel) in given.items():
+            if len(x.shape) != 3 or x.shape[-1] not in (None, kernel.shape[0]):
+                raise ValueError(f"{name} has shape {tuple(x.shape)}; it takes (batch, length, {kernel.shape[0]})")
+        for one, other, axis, what in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "places")):
+            sizes = given[one][0].shape[axis], given[other][0].shape[axis]
+            if sizes[0] != sizes[1] and None not in sizes:
+                raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")
 
     def _mix(
         self, heads: slice, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, return_weights: bool
@@ -290,6 +313,18 @@ class MultiHeadAttention(keras.layers.Layer):
         """Every constructor argument."""
         names = ("num_heads", "key_dim", "value_dim", "output_dim", "use_bias", "dropout", "scoring", "use_scale", "form")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def head_gate(head_mask: Any, num_heads: int) -> Any:
+    """(1, H, 1, 1) or (B, H, 1, 1) from a number a head, (H,) or (B, H).
+
+    Raises:
+        ValueError: naming the shape found and the shapes that fit.
+    """
+    shape = tuple(head_mask.shape)
+    if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
+        raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
+    return ops.reshape(head_mask, (-1, num_heads, 1, 1))
 
 
 def of_heads(x_BHLM: Any, heads: slice) -> Any:

@@ -18,6 +18,9 @@ from mha_cli.layers.masks import masked_softmax
 BLOCK_LENGTH = 128
 """Queries of a block: enough for an efficient matrix product, few enough to keep the block's weights small."""
 
+BLOCK_SEED_STEP = 1_000_003
+"""Between the seeds of one block and the next, so that no block draws the dropout of another call's block."""
+
 
 def blockwise_attention(
     q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None, block_length: int = BLOCK_LENGTH
@@ -43,24 +46,32 @@ def blockwise_attention(
     Source: Rabe and Staats 2021, "Self-attention Does Not Need O(n²) Memory"; backward pass: Dao et al. 2022, "FlashAttention",
     appendix B.2.
     """
-    length = ops.shape(q_BHLK)[2]
-    num_blocks = (length + block_length - 1) // block_length
-    numbers_N = ops.arange(num_blocks, dtype="int32")
     scale = q_BHLK.shape[-1] ** -0.5
+    while mask_BHLM is not None and len(mask_BHLM.shape) < 4:
+        mask_BHLM = mask_BHLM[None]
+    # A mask that is the same for every query is used whole; another is cut into blocks like the queries.
+    one_mask_for_all = mask_BHLM is None or mask_BHLM.shape[2] == 1
+
+    # Sizes are worked out where they are used: inside a condition XLA gives the backward pass no size that the forward pass has found.
+    def count_blocks() -> Any:
+        return (ops.shape(q_BHLK)[2] + block_length - 1) // block_length
 
     def to_blocks(x_BHLX: Any) -> Any:
-        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, num_blocks * block_length - length], [0, 0]])
-        batch, heads, _, width = ops.shape(x_BHLX)
-        return ops.transpose(ops.reshape(padded, (batch, heads, num_blocks, block_length, width)), (2, 0, 1, 3, 4))
+        batch, heads, length, width = ops.shape(x_BHLX)
+        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, count_blocks() * block_length - length], [0, 0]])
+        return ops.transpose(ops.reshape(padded, (batch, heads, count_blocks(), block_length, width)), (2, 0, 1, 3, 4))
 
     def from_blocks(x_NBHQX: Any) -> Any:
         _, batch, heads, _, width = ops.shape(x_NBHQX)
-        joined = ops.reshape(ops.transpose(x_NBHQX, (1, 2, 0, 3, 4)), (batch, heads, num_blocks * block_length, width))
-        return joined[:, :, :length]
+        joined = ops.reshape(ops.transpose(x_NBHQX, (1, 2, 0, 3, 4)), (batch, heads, count_blocks() * block_length, width))
+        return joined[:, :, : ops.shape(q_BHLK)[2]]
 
-    # A mask that is the same for every query is used whole; another is cut into blocks like the queries.
-    one_mask_for_all = mask_BHLM is None or mask_BHLM.shape[2] == 1
-    masks_N = numbers_N if one_mask_for_all else to_blocks(mask_BHLM)
+    def masks_and_numbers() -> tuple[Any, Any]:
+        numbers_N = ops.arange(count_blocks(), dtype="int32")
+        if one_mask_for_all:
+            return numbers_N, numbers_N
+        batch, heads, _, keys = ops.shape(mask_BHLM)
+        return to_blocks(ops.broadcast_to(mask_BHLM, (batch, heads, ops.shape(q_BHLK)[2], keys))), numbers_N
 
     def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
         scores_BHQM = ops.matmul(q_BHQK * scale, ops.swapaxes(k_BHMK, -1, -2))
@@ -69,15 +80,16 @@ def blockwise_attention(
 
     @ops.custom_gradient
     def attend(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
+        # TensorFlow's tape would keep the weights of every block, although the backward pass is given; what has no gradient it lets go.
         def forward(block: Any) -> Any:
             q_BHQK, mask, number = block
-            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, mask, number)
-            return ops.matmul(weights_BHQM * kept_BHQM, v_BHMV)
+            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, ops.stop_gradient(k_BHMK), mask, number)
+            return ops.matmul(weights_BHQM * kept_BHQM, ops.stop_gradient(v_BHMV))
 
         def gradients(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             d_output_BHLV = arguments[-1] if upstream is None else upstream
-
             q_NBHQK, d_output_NBHQV = to_blocks(q_BHLK), to_blocks(d_output_BHLV)
+            masks_N, _ = masks_and_numbers()
 
             def backward(number: Any, sums: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
                 d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
@@ -94,10 +106,10 @@ def blockwise_attention(
                 )
 
             start = (ops.zeros_like(q_NBHQK), ops.zeros_like(k_BHMK), ops.zeros_like(v_BHMV))
-            d_q_NBHQK, d_k_BHMK, d_v_BHMV = ops.fori_loop(0, num_blocks, backward, start)
+            d_q_NBHQK, d_k_BHMK, d_v_BHMV = ops.fori_loop(0, count_blocks(), backward, start)
             return from_blocks(d_q_NBHQK), d_k_BHMK, d_v_BHMV
 
-        return from_blocks(ops.map(forward, (to_blocks(q_BHLK), masks_N, numbers_N))), gradients
+        return from_blocks(ops.map(forward, (to_blocks(ops.stop_gradient(q_BHLK)), *masks_and_numbers()))), gradients
 
     return attend(q_BHLK, k_BHMK, v_BHMV)
 
@@ -115,7 +127,8 @@ class _BlockSeed(keras.random.SeedGenerator):
 
     def __init__(self, seed: Any, number: Any) -> None:
         # The base class would make a variable; this one is only a value, which Keras's random functions take from ``next``.
-        self._value = seed + ops.stack([ops.cast(number, seed.dtype), ops.zeros((), seed.dtype)])
+        # Times a large number: PyTorch's seed is the sum of the two, of which the second counts the calls.
+        self._value = seed + ops.stack([ops.cast(number, seed.dtype) * BLOCK_SEED_STEP, ops.zeros((), seed.dtype)])
 
     def next(self, ordered: bool = True) -> Any:
         return self._value

@@ -7,6 +7,7 @@ Axes: B batch, H heads, L query length, M key length.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
@@ -17,7 +18,10 @@ MASKED = -1e9
 
 def padding_mask(real_BM: Any) -> Any:
     """(B, 1, 1, M) from the padding mask of the keys, bool (B, M), True at real positions."""
-    return ops.cast(real_BM, "bool")[:, None, None, :]
+    real_BM = ops.cast(real_BM, "bool")
+    if len(real_BM.shape) != 2:
+        raise ValueError(f"a padding mask has {len(real_BM.shape)} axes; it takes 2, (batch, length)")
+    return real_BM[:, None, None, :]
 
 
 def look_ahead_mask(query_length: Any, key_length: Any) -> Any:
@@ -52,6 +56,22 @@ def broadcast_mask(mask: Any) -> Any:
     if axes == 4:
         return mask
     return mask[:, None] if axes == 3 else mask[None, None]
+
+
+def check_fits(name: str, mask_BHLM: Any, sizes: Sequence[int | None]) -> None:
+    """Refuse a mask that does not broadcast to the scores.
+
+    Args:
+        name: what the error calls the mask.
+        mask_BHLM: any four axes.
+        sizes: B, H, L and M; None for one not known yet.
+
+    Raises:
+        ValueError: naming the mask, its size and the size that fits.
+    """
+    for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask_BHLM.shape, sizes, strict=True):
+        if found != size and None not in (found, size) and found != 1:
+            raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
 
 
 def combine_masks(*masks: Any) -> Any:

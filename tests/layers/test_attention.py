@@ -7,49 +7,33 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from layer_contract import check_layer, randomize
+from attention_cases import (
+    BATCH,
+    EXACT,
+    HEADS,
+    KEY_DIM,
+    KEY_WIDTH,
+    KEYS,
+    OUTPUT_DIM,
+    QUERIES,
+    QUERY_WIDTH,
+    VALUE_DIM,
+    VALUE_WIDTH,
+    built,
+    keras_twin,
+    prefix_mask,
+    random,
+    random_mask,
+    reference_attention,
+)
+from layer_contract import check_layer
 
 from mha_cli.layers.attention import MultiHeadAttention, masked_softmax, scaled_dot_product_attention
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Distinct primes, so that no two axes can be mistaken for each other.
-BATCH, QUERIES, KEYS, HEADS, KEY_DIM, VALUE_DIM = 3, 5, 7, 2, 11, 13
-QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH, OUTPUT_DIM = 17, 19, 23, 29
 TORCH_WIDTH = HEADS * KEY_DIM  # PyTorch wants the heads to share the width out
-EXACT = {"atol": 1e-5, "rtol": 1e-5}
-
-
-def random(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
-
-
-def random_mask(*shape: int, seed: int = 0) -> np.ndarray:
-    """Bool; every row of the last axis allows at least its first key."""
-    mask = np.random.default_rng((seed, *shape)).random(shape) < 0.5
-    mask[..., 0] = True
-    return mask
-
-
-def prefix_mask(lengths: list[int], size: int) -> np.ndarray:
-    return np.arange(size) < np.array(lengths)[:, None]
-
-
-def built(layer: MultiHeadAttention, *inputs: np.ndarray) -> MultiHeadAttention:
-    layer(*inputs)
-    randomize(layer)
-    return layer
-
-
-def keras_twin(layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray | None = None) -> Any:
-    """Keras's layer with the same weights, which stand in the same order."""
-    theirs = keras.layers.MultiHeadAttention(
-        layer.num_heads, layer.key_dim, value_dim=layer.value_dim, output_shape=layer.output_dim, use_bias=layer.use_bias
-    )
-    theirs.build(query.shape, value.shape, None if key is None else key.shape)
-    theirs.set_weights(layer.get_weights())
-    return theirs
 
 
 def torch_twin(layer: MultiHeadAttention) -> torch.nn.MultiheadAttention:
@@ -70,23 +54,6 @@ def torch_twin(layer: MultiHeadAttention) -> torch.nn.MultiheadAttention:
         state["out_proj.bias"] = np.array(layer.output_bias)
     theirs.load_state_dict({name: torch.tensor(weight) for name, weight in state.items()})
     return theirs
-
-
-def reference_attention(
-    layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray, allowed_BHLM: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The paper's equations in float64, one einsum each."""
-    w = {weight.name: np.array(weight, dtype=np.float64) for weight in layer.trainable_variables}
-    b = {name: w.get(f"{name}_bias", 0.0) for name in ("query", "key", "value", "output")}
-    q = np.einsum("bld,dhk->blhk", query, w["query_kernel"]) + b["query"]
-    k = np.einsum("bmd,dhk->bmhk", key, w["key_kernel"]) + b["key"]
-    v = np.einsum("bmd,dhv->bmhv", value, w["value_kernel"]) + b["value"]
-    scores = np.einsum("blhk,bmhk->bhlm", q, k) / np.sqrt(layer.key_dim)
-    exponentials = np.exp(scores) * allowed_BHLM
-    sums = exponentials.sum(axis=-1, keepdims=True)
-    weights = np.divide(exponentials, sums, out=np.zeros_like(exponentials), where=sums > 0)
-    mixed = np.einsum("bhlm,bmhv->blhv", weights, v)
-    return np.einsum("blhv,hvo->blo", mixed, w["output_kernel"]) + b["output"], weights
 
 
 @pytest.mark.parametrize(("use_bias", "scoring", "form"), [(True, "additive", "per_head"), (False, "dot_product", "blockwise")])

@@ -165,6 +165,15 @@ def test_free_head_widths_equal_a_block_of_keras_layers(normalization: str, use_
     np.testing.assert_allclose(np.array(layer(INPUTS, mask=REAL))[REAL], np.array(expected)[REAL], **EXACT)
 
 
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_a_head_mask_reaches_the_attention(normalization: str) -> None:
+    layer, edited = built(normalization=normalization), built(normalization=normalization)
+    edited.attention.output_kernel.assign(np.array(layer.attention.output_kernel) * np.array([0.0, 2.0])[:, None, None])
+    np.testing.assert_allclose(layer(INPUTS, mask=REAL, head_mask=np.array([0.0, 2.0])), edited(INPUTS, mask=REAL), **EXACT)
+    with pytest.raises(ValueError, match=r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), a number a head"):
+        layer(INPUTS, head_mask=np.ones(3))
+
+
 @pytest.mark.parametrize("which", ["attention_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str) -> None:
     layer, plain = built(**{which: 0.5}), built()

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 import pytest
 
-from mha_cli.config import ModelConfig
+from mha_cli.config import ModelConfig, config_from_dict
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.positions import ngram_buckets_of
 from mha_cli.model import build_classifier
@@ -60,6 +60,50 @@ def test_equals_the_keras_model(
     assert all((weights[path] == weight).all() for path, weight in random_weights(*model_case).items())
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"max_ngram": 2, "ngram_buckets": 19},
+        {"scoring": "additive"},
+        {"use_scale": False, "positions": "sinusoidal"},
+        {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3, "value_dim": 5},
+    ],
+    ids=["dot-product", "additive", "no-scale", "heads-by-block"],
+)
+def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
+    model: dict[str, Any], random_weights: Callable[..., dict[str, np.ndarray]]
+) -> None:
+    length = 2 * forward.QUERY_BLOCK + 7
+    sizes = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 7}
+    config = config_from_dict({"text": {"vocabulary_size": 23, "sequence_length": length}, "model": {**sizes, **model}}, "test")
+    weights = random_weights(config, 23, 3)
+    keras_model = build_classifier(config, 23, 3)
+    for variable in keras_model.trainable_variables:
+        variable.assign(weights[variable.path])
+    reviews = [np.random.default_rng(size).integers(1, 23, size).tolist() for size in (length, forward.QUERY_BLOCK + 1, 5)]
+    token_ids = padded(reviews, length)
+    probabilities = forward.class_probabilities(token_ids, weights, config.model)
+    np.testing.assert_allclose(probabilities, keras_model(token_ids), **EXACT)
+    for block, attention in enumerate(forward.attention_weights(token_ids[:, :549], weights, config.model)):
+        assert attention.shape == (3, config.model.heads[block], 549, 549)
+        np.testing.assert_allclose(attention.sum(axis=-1), 1.0, **EXACT)
+        assert (attention[2, :, :, 5:] == 0).all()
+
+
+@pytest.mark.parametrize("block", [1, 3, 13])
+def test_the_length_of_a_block_changes_nothing(
+    block: int, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token_ids, weights, model = padded(RAGGED, 13), random_weights(*model_case), model_case.config.model
+    probabilities, attention = (
+        function(token_ids, weights, model) for function in (forward.class_probabilities, forward.attention_weights)
+    )
+    monkeypatch.setattr(forward, "QUERY_BLOCK", block)
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, weights, model), probabilities, **EXACT)
+    for ours, expected in zip(forward.attention_weights(token_ids, weights, model), attention, strict=True):
+        np.testing.assert_allclose(ours, expected, **EXACT)
+
+
 def test_hidden_states_equal_the_keras_model(
     keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
@@ -76,15 +120,16 @@ def test_hidden_states_equal_the_keras_model(
         np.testing.assert_allclose(x[real], np.array(expected[block + 1])[real], **EXACT)
 
 
+@pytest.mark.parametrize("arguments", [{}, {"scoring": "additive"}, {"use_scale": False}], ids=["dot-product", "additive", "no-scale"])
 @pytest.mark.parametrize("use_bias", [True, False])
-def test_attention_and_its_weights_equal_the_layer(use_bias: bool) -> None:
+def test_attention_and_its_weights_equal_the_layer(use_bias: bool, arguments: dict[str, Any]) -> None:
     x, real = random(3, 7, 11), np.arange(7) < np.array([7, 3, 0])[:, None]
-    layer = MultiHeadAttention(2, 5, value_dim=13, use_bias=use_bias)
+    layer = MultiHeadAttention(2, 5, value_dim=13, use_bias=use_bias, **arguments)
     layer(x)
     for variable in layer.trainable_variables:
         variable.assign(random(*variable.shape))
     weights = {variable.name: np.array(variable) for variable in layer.trainable_variables}
-    output, attention_weights = forward.multi_head_attention(x, real, weights, ModelConfig(), keep_attention=True)
+    output, attention_weights = forward.multi_head_attention(x, real, weights, ModelConfig(**arguments), keep_attention=True)
     expected, expected_weights = layer(x, value_mask=real, return_attention_scores=True)
     np.testing.assert_allclose(output, expected, **EXACT)
     np.testing.assert_allclose(attention_weights, expected_weights, **EXACT)

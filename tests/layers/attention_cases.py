@@ -1,0 +1,121 @@
+"""What the tests of attention share: random numbers and masks, the paper in float64, the same layer by others, finite differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import torch
+from layer_contract import randomize
+
+from mha_cli.layers import MultiHeadAttention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Distinct primes, so that no two axes can be mistaken for each other.
+BATCH, QUERIES, KEYS, HEADS, KEY_DIM, VALUE_DIM = 3, 5, 7, 2, 11, 13
+QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH, OUTPUT_DIM = 17, 19, 23, 29
+EXACT = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(np.float32)
+
+
+def random_mask(*shape: int, seed: int = 0) -> np.ndarray:
+    """Bool; every row of the last axis allows at least its first key."""
+    mask = np.random.default_rng((seed, *shape)).random(shape) < 0.5
+    mask[..., 0] = True
+    return mask
+
+
+def prefix_mask(lengths: list[int], size: int) -> np.ndarray:
+    return np.arange(size) < np.array(lengths)[:, None]
+
+
+def built(layer: MultiHeadAttention, *inputs: np.ndarray) -> MultiHeadAttention:
+    layer(*inputs)
+    randomize(layer)
+    return layer
+
+
+def keras_twin(layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray | None = None) -> Any:
+    """Keras's layer with the same weights, which stand in the same order."""
+    theirs = keras.layers.MultiHeadAttention(
+        layer.num_heads, layer.key_dim, value_dim=layer.value_dim, output_shape=layer.output_dim, use_bias=layer.use_bias
+    )
+    theirs.build(query.shape, value.shape, None if key is None else key.shape)
+    theirs.set_weights(layer.get_weights())
+    return theirs
+
+
+def weights_of(layer: MultiHeadAttention) -> dict[str, np.ndarray]:
+    """Every weight of a layer by name, in float64."""
+    return {weight.name: np.array(weight, dtype=np.float64) for weight in layer.trainable_variables}
+
+
+def reference_attention(
+    layer: MultiHeadAttention, query: np.ndarray, value: np.ndarray, key: np.ndarray, allowed_BHLM: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a layer should give: the output, and its attention weights."""
+    return paper_attention({**weights_of(layer), "query": query, "value": value, "key": key}, allowed_BHLM, use_scale=layer.use_scale)
+
+
+def paper_attention(
+    x: Mapping[str, np.ndarray], allowed_BHLM: np.ndarray, gate_BH: np.ndarray | None = None, use_scale: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's equations in float64, one einsum each.
+
+    Args:
+        x: the inputs ``query``, ``value`` and ``key``, and the weights by name; with a ``score_kernel`` the scoring is additive.
+        allowed_BHLM: where a query may look at a key, broadcastable.
+        gate_BH: number that multiplies what a head gives.
+        use_scale: whether dot products are divided by √K.
+    """
+    q = np.einsum("bld,dhk->blhk", x["query"].astype(float), x["query_kernel"]) + x.get("query_bias", 0.0)
+    k = np.einsum("bmd,dhk->bmhk", x["key"].astype(float), x["key_kernel"]) + x.get("key_bias", 0.0)
+    v = np.einsum("bmd,dhv->bmhv", x["value"].astype(float), x["value_kernel"]) + x.get("value_bias", 0.0)
+    if "score_kernel" in x:
+        scores = np.einsum("hk,blmhk->bhlm", x["score_kernel"], np.tanh(q[:, :, None] + k[:, None]))
+    else:
+        scores = np.einsum("blhk,bmhk->bhlm", q, k) / (np.sqrt(q.shape[-1]) if use_scale else 1.0)
+    weights = paper_softmax(scores, allowed_BHLM)
+    mixed = np.einsum("bhlm,bmhv->blhv", weights, v)
+    if gate_BH is not None:
+        mixed = mixed * gate_BH[:, None, :, None]
+    return np.einsum("blhv,hvo->blo", mixed, x["output_kernel"]) + x.get("output_bias", 0.0), weights
+
+
+def paper_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """Softmax over the allowed places of the last axis, in float64; zeros where there is none."""
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True)) * allowed
+    sums = exponentials.sum(axis=-1, keepdims=True)
+    return np.divide(exponentials, sums, out=np.zeros_like(exponentials), where=sums > 0)
+
+
+def torch_attention(x: Mapping[str, torch.Tensor], attend: Callable[..., torch.Tensor]) -> torch.Tensor:
+    """The layer by hand in PyTorch, around a function from queries, keys and values (B, H, L, K) to mixed values."""
+    heads = (torch.einsum("bld,dhk->bhlk", x[name], x[f"{name}_kernel"]) + x[f"{name}_bias"][:, None] for name in ("query", "key", "value"))
+    return torch.einsum("bhlv,hvo->blo", attend(*heads), x["output_kernel"]) + x["output_bias"]
+
+
+def finite_differences(function: Callable[[], float], x: np.ndarray, step: float = 1e-5) -> np.ndarray:
+    """Gradient of ``function``, which reads ``x`` (float64), by central differences."""
+    gradient = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        middle = x[place]
+        x[place] = middle + step
+        above = function()
+        x[place] = middle - step
+        gradient[place] = (above - function()) / (2 * step)
+        x[place] = middle
+    return gradient
+
+
+def assert_same_gradient(gradient: Any, expected: Any, name: str = "", tolerance: float = 1e-5) -> None:
+    """Equal but for float32's rounding, which goes with the largest entry."""
+    expected = np.array(expected)
+    largest = max(float(np.abs(expected).max()), 1e-3)
+    np.testing.assert_allclose(np.array(gradient), expected, atol=tolerance * largest, rtol=10 * tolerance, err_msg=name)

@@ -1,0 +1,445 @@
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from attention_cases import (
+    BATCH,
+    EXACT,
+    HEADS,
+    KEY_DIM,
+    KEY_WIDTH,
+    KEYS,
+    OUTPUT_DIM,
+    QUERIES,
+    QUERY_WIDTH,
+    VALUE_DIM,
+    VALUE_WIDTH,
+    assert_same_gradient,
+    built,
+    finite_differences,
+    keras_twin,
+    paper_attention,
+    prefix_mask,
+    random,
+    random_mask,
+    torch_attention,
+    weights_of,
+)
+from layer_contract import randomize
+
+from mha_cli.layers import MultiHeadAttention, additive_attention, scaled_dot_product_attention
+from mha_cli.layers import masks as masks_module
+
+SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
+LONGER = 131  # more than a block of queries
+SCORINGS: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"scoring": "additive"}}
+FORMS = {"dot": ("fused", "per_head", "blockwise"), "unscaled": ("fused", "per_head"), "additive": ("fused", "per_head")}
+FORMS_AND_SCORINGS = [(form, scoring) for scoring, forms in FORMS.items() for form in forms]
+
+
+def cross(queries: int = QUERIES, keys: int = KEYS) -> dict[str, np.ndarray]:
+    """Query, value and key of three widths."""
+    return {
+        "query": random(BATCH, queries, QUERY_WIDTH),
+        "value": random(BATCH, keys, VALUE_WIDTH),
+        "key": random(BATCH, keys, KEY_WIDTH),
+    }
+
+
+def cross_layer(form: str = "fused", **arguments: Any) -> MultiHeadAttention:
+    return built(MultiHeadAttention(**SIZES, form=form, **arguments), *cross().values())
+
+
+def paper(layer: MultiHeadAttention, x: dict[str, np.ndarray], allowed: Any = True, gate: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    return paper_attention({**weights_of(layer), **x}, np.array(allowed), gate, layer.use_scale)
+
+
+# The forms agree
+
+
+def masks_of(queries: int, keys: int) -> dict[str, dict[str, Any]]:
+    per_query = np.random.default_rng(0).integers(0, keys + 1, (BATCH, queries))
+    whole = random_mask(BATCH, HEADS, queries, keys)
+    whole[0, 1, 2] = False  # a head's query that may look nowhere
+    return {
+        "none": {},
+        "padding": {"value_mask": prefix_mask([keys, 3, 0], keys), "query_mask": prefix_mask([queries, 2, 1], queries)},
+        "causal": {"use_causal_mask": True},
+        "for-all": {"attention_mask": random_mask(queries, keys)},
+        "for-all-heads": {"attention_mask": random_mask(BATCH, queries, keys)},
+        "per-head": {"attention_mask": whole},
+        "valid-lengths": {"valid_lengths": np.array([keys, 3, 0])},
+        "valid-lengths-per-query": {"valid_lengths": per_query},
+        "head-mask": {"head_mask": random(HEADS)},
+        "head-mask-per-entry": {"head_mask": random(BATCH, HEADS)},
+        "all-together": {
+            "value_mask": prefix_mask([keys, 4, 2], keys),
+            "key_mask": prefix_mask([keys, 5, 2], keys),
+            "query_mask": prefix_mask([queries, 2, 1], queries),
+            "use_causal_mask": True,
+            "attention_mask": whole,
+            "valid_lengths": per_query,
+            "head_mask": random(BATCH, HEADS),
+        },
+    }
+
+
+def output_and_gradients(layer: MultiHeadAttention, x: dict[str, np.ndarray], **masks: Any) -> tuple[np.ndarray, dict[str, Any]]:
+    inputs = {name: tf.constant(value) for name, value in x.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        output = layer(**inputs, **masks)
+        loss = tf.reduce_sum(output * random(*output.shape, seed=9))
+    weights = {weight.name: weight.value for weight in layer.trainable_variables}
+    return np.array(output), tape.gradient(loss, {**inputs, **weights})
+
+
+def assert_same_gradients(gradients: dict[str, Any], expected: dict[str, Any], scoring: str = "dot_product") -> None:
+    assert gradients.keys() == expected.keys()
+    for name, gradient in gradients.items():
+        if name == "key_bias" and scoring == "dot_product":  # the same for all keys: softmax does not see it
+            assert np.abs(gradient).max() < 1e-4
+        else:
+            assert_same_gradient(gradient, expected[name], name)
+
+
+@pytest.mark.parametrize("masks", masks_of(QUERIES, KEYS))
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_all_forms_equal_the_paper_and_one_another(scoring: str, masks: str) -> None:
+    x, given = cross(), masks_of(QUERIES, KEYS)[masks]
+    fused = cross_layer(**SCORINGS[scoring])
+    allowed, gate = np.ones((BATCH, HEADS, QUERIES, KEYS), bool), None
+    for name, mask in given.items():
+        if name == "head_mask":
+            gate = np.broadcast_to(mask, (BATCH, HEADS))
+        elif name == "use_causal_mask":
+            allowed = allowed & np.tri(QUERIES, KEYS, dtype=bool)
+        elif name == "valid_lengths":
+            allowed = allowed & (np.arange(KEYS) < mask.reshape(BATCH, 1, -1, 1))
+        elif name == "attention_mask":
+            allowed = allowed & (mask[:, None] if mask.ndim == 3 else mask)
+        else:
+            allowed = allowed & (mask[:, None, :, None] if name == "query_mask" else mask[:, None, None, :])
+    expected, expected_weights = paper(fused, x, allowed, gate)
+    output, gradients = output_and_gradients(fused, x, **given)
+    np.testing.assert_allclose(output, expected, **EXACT)
+
+    for form in (*FORMS[scoring], "auto"):
+        layer = cross_layer(form, **SCORINGS[scoring])
+        assert [(weight.name, weight.shape) for weight in layer.weights] == [(weight.name, weight.shape) for weight in fused.weights]
+        ours, our_gradients = output_and_gradients(layer, x, **given)
+        np.testing.assert_allclose(ours, output, **EXACT)
+        assert_same_gradients(our_gradients, gradients, layer.scoring)
+        with_weights, weights = layer(**x, **given, return_attention_scores=True)
+        np.testing.assert_allclose(with_weights, output, **EXACT)
+        np.testing.assert_allclose(weights, expected_weights, **EXACT)
+        assert (np.array(weights)[~allowed] == 0).all()
+
+
+@pytest.mark.parametrize("masks", masks_of(LONGER, LONGER))
+def test_all_forms_agree_over_several_blocks(masks: str) -> None:
+    x, given = cross(LONGER, LONGER), masks_of(LONGER, LONGER)[masks]
+    output, gradients = output_and_gradients(cross_layer(), x, **given)
+    for form in ("per_head", "blockwise"):
+        ours, our_gradients = output_and_gradients(cross_layer(form), x, **given)
+        np.testing.assert_allclose(ours, output, **EXACT)
+        assert_same_gradients(our_gradients, gradients)
+
+
+def test_one_form_loads_the_weights_of_another(tmp_path: Any) -> None:
+    query = random(BATCH, LONGER, QUERY_WIDTH)
+    models = [keras.Sequential([MultiHeadAttention(**SIZES, form=form, name="attention")]) for form in ("per_head", "fused", "blockwise")]
+    for model in models:
+        model.build(query.shape)
+    randomize(models[0])
+    models[0].save_weights(tmp_path / "all.weights.h5")
+    for model in models[1:]:
+        model.load_weights(tmp_path / "all.weights.h5")
+        np.testing.assert_allclose(model(query), models[0](query), **EXACT)
+
+
+# Scoring
+
+
+def test_additive_scoring_equals_numpy_and_torch() -> None:
+    q, k, v = (random(BATCH, HEADS, *shape) for shape in ((QUERIES, KEY_DIM), (KEYS, KEY_DIM), (KEYS, VALUE_DIM)))
+    w, mask = random(HEADS, KEY_DIM), random_mask(BATCH, 1, QUERIES, KEYS)
+    mask[2, :, 3] = False
+    mixed, weights = additive_attention(*map(tf.constant, (q, k, v, w)), mask)
+
+    expected = np.zeros((BATCH, HEADS, QUERIES, KEYS))
+    for b, h, i in np.ndindex(BATCH, HEADS, QUERIES):  # one score at a time, as in the paper
+        exponentials = {
+            j: np.exp(w[h].astype(float) @ np.tanh(q[b, h, i].astype(float) + k[b, h, j])) for j in np.flatnonzero(mask[b, 0, i])
+        }
+        for j, exponential in exponentials.items():
+            expected[b, h, i, j] = exponential / sum(exponentials.values())
+    np.testing.assert_allclose(weights, expected, **EXACT)
+    np.testing.assert_allclose(mixed, expected @ v, **EXACT)
+
+    theirs = torch.tensor(q)[:, :, :, None] + torch.tensor(k)[:, :, None]
+    scores = torch.einsum("bhlmk,hk->bhlm", torch.tanh(theirs), torch.tensor(w)).masked_fill(~torch.tensor(mask), -torch.inf)
+    their_weights = torch.nan_to_num(torch.softmax(scores, dim=-1))
+    np.testing.assert_allclose(weights, their_weights, **EXACT)
+    np.testing.assert_allclose(mixed, their_weights @ torch.tensor(v), **EXACT)
+
+
+def torch_inputs(layer: MultiHeadAttention, x: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    weights = {weight.name: np.array(weight) for weight in layer.trainable_variables}
+    return {name: torch.tensor(value, requires_grad=True) for name, value in {**x, **weights}.items()}
+
+
+def torch_gradients(output: torch.Tensor, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
+    (output * torch.tensor(random(*output.shape, seed=9))).sum().backward()
+    return {name: tensor.grad for name, tensor in inputs.items()}
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head"])
+def test_additive_layer_equals_torch_gradients_included(form: str) -> None:
+    x, layer = cross(), cross_layer(form, scoring="additive")
+    allowed = prefix_mask([7, 4, 1], KEYS)
+    output, gradients = output_and_gradients(layer, x, value_mask=allowed)
+    theirs = torch_inputs(layer, x)
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        scores = (torch.tanh(q[:, :, :, None] + k[:, :, None]) * theirs["score_kernel"][:, None, None]).sum(-1)
+        return torch.softmax(scores.masked_fill(~torch.tensor(allowed)[:, None, None], -torch.inf), dim=-1) @ v
+
+    expected = torch_attention(theirs, attend)
+    np.testing.assert_allclose(output, expected.detach(), **EXACT)
+    assert_same_gradients(gradients, torch_gradients(expected, theirs), "additive")
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head"])
+def test_without_the_scale_dot_products_are_taken_as_they_are(form: str) -> None:
+    x, layer = cross(), cross_layer(form, use_scale=False)
+    output, gradients = output_and_gradients(layer, x)
+    theirs = torch_inputs(layer, x)
+    expected = torch_attention(theirs, lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*qkv, scale=1.0))
+    np.testing.assert_allclose(output, expected.detach(), **EXACT)
+    assert_same_gradients(gradients, torch_gradients(expected, theirs))
+    assert np.abs(output - np.array(cross_layer(form)(**x))).max() > 0.1
+
+
+# Masks
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+@pytest.mark.parametrize(("queries", "keys"), [(QUERIES, QUERIES), (QUERIES, KEYS), (KEYS, QUERIES), (LONGER, LONGER)])
+def test_causal_mask_equals_keras_and_torch(queries: int, keys: int, form: str) -> None:
+    x, layer = cross(queries, keys), cross_layer(form)
+    output, gradients = output_and_gradients(layer, x, use_causal_mask=True)
+    np.testing.assert_allclose(output, keras_twin(layer, *x.values())(**x, use_causal_mask=True), **EXACT)
+    theirs = torch_inputs(layer, x)
+    expected = torch_attention(theirs, lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*qkv, is_causal=True))
+    np.testing.assert_allclose(output, expected.detach(), **EXACT)
+    assert_same_gradients(gradients, torch_gradients(expected, theirs))
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+def test_what_lies_ahead_is_not_seen(form: str) -> None:
+    query = random(BATCH, LONGER, QUERY_WIDTH)
+    later = np.where(np.arange(LONGER)[:, None] < 53, query, np.float32(100.0))
+    layer = built(MultiHeadAttention(**SIZES, form=form), query)
+    before, after = (np.array(layer(x, use_causal_mask=True)) for x in (query, later))
+    np.testing.assert_allclose(after[:, :53], before[:, :53], **EXACT)
+    assert np.abs(after[:, 53:] - before[:, 53:]).max() > 1
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+def test_valid_lengths_are_a_padding_mask(form: str) -> None:
+    x, layer = cross(), cross_layer(form)
+    by_lengths = layer(**x, valid_lengths=np.array([7, 3, 0]))
+    np.testing.assert_array_equal(by_lengths, layer(**x, value_mask=prefix_mask([7, 3, 0], KEYS)))
+    np.testing.assert_array_equal(by_lengths, layer(**x, valid_lengths=[7, 3, 0]))
+    np.testing.assert_array_equal(by_lengths, layer(**x, valid_lengths=np.repeat([[7], [3], [0]], QUERIES, axis=1)))
+    shorter = {name: value[:, :3] if name != "query" else value for name, value in x.items()}
+    np.testing.assert_allclose(by_lengths[1], layer(**shorter)[1], **EXACT)
+    np.testing.assert_array_equal(by_lengths[2], np.broadcast_to(layer.output_bias, (QUERIES, OUTPUT_DIM)))
+
+
+# Head masks
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+def test_a_zero_silences_a_head_and_a_number_multiplies_it(form: str) -> None:
+    x, layer, edited = cross(), cross_layer(form), cross_layer(form)
+    kernel = np.array(layer.output_kernel)
+    for head_mask in ([1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [-0.5, 3.0]):
+        edited.output_kernel.assign(kernel * np.array(head_mask)[:, None, None])
+        for given in (head_mask, np.array(head_mask, np.float32), tf.constant(head_mask), np.tile(head_mask, (BATCH, 1))):
+            np.testing.assert_allclose(layer(**x, head_mask=given), edited(**x), **EXACT)
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+def test_a_head_mask_may_differ_from_entry_to_entry(form: str) -> None:
+    x, layer = cross(), cross_layer(form)
+    head_mask = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.5]], np.float32)
+    output, weights = layer(**x, head_mask=head_mask, return_attention_scores=True)
+    for entry, row in enumerate(head_mask):
+        np.testing.assert_allclose(output[entry], layer(**x, head_mask=row)[entry], **EXACT)
+    np.testing.assert_array_equal(weights, layer(**x, return_attention_scores=True)[1])  # which it leaves as they are
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+def test_gradient_of_the_head_mask_is_what_each_head_gives(form: str) -> None:
+    x, layer = cross(), cross_layer(form)
+    head_mask = tf.ones((BATCH, HEADS))
+    with tf.GradientTape() as tape:
+        tape.watch(head_mask)
+        output = layer(**x, head_mask=head_mask)
+        loss = tf.reduce_sum(output * random(*output.shape, seed=9))
+    gates = np.ones((BATCH, HEADS))
+    upstream = random(*output.shape, seed=9)
+    expected = finite_differences(lambda: float((paper(layer, x, gate=gates)[0] * upstream).sum()), gates)
+    assert_same_gradient(tape.gradient(loss, head_mask), expected)
+
+
+# Shapes of the literature
+
+
+@pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise"])
+def test_shapes_of_the_paper(form: str) -> None:
+    """The base model: h = 8, d_k = d_v = 64, d_model = 512."""
+    x = random(64, 5, 512)
+    layer = MultiHeadAttention(num_heads=8, key_dim=64, value_dim=64, output_dim=512, form=form)
+    output, weights = layer(x, x, x, return_attention_scores=True)
+    assert output.shape == layer(x).shape == (64, 5, 512)
+    assert weights.shape == (64, 8, 5, 5)
+    assert layer.query_kernel.shape == layer.key_kernel.shape == layer.value_kernel.shape == (512, 8, 64)
+    assert layer.output_kernel.shape == (8, 64, 512)
+    assert layer.count_params() == 4 * 512 * 512 + 4 * 512
+
+
+@pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise"])
+@pytest.mark.parametrize("per_query", [False, True])
+def test_shapes_of_the_book(per_query: bool, form: str) -> None:
+    """num_hiddens = 100, 5 heads, batch 2, 4 queries, 6 keys, valid lengths (3, 2)."""
+    layer = MultiHeadAttention(num_heads=5, key_dim=20, output_dim=100, form=form)
+    lengths = np.array([[3, 3, 3, 3], [2, 2, 2, 2]] if per_query else [3, 2])
+    queries, keys = np.ones((2, 4, 100), np.float32), np.ones((2, 6, 100), np.float32)
+    output, weights = layer(queries, keys, keys, valid_lengths=lengths, return_attention_scores=True)
+    assert output.shape == layer(queries, keys, keys, valid_lengths=lengths).shape == (2, 4, 100)
+    assert weights.shape == (2, 5, 4, 6)
+    for entry, length in enumerate((3, 2)):
+        np.testing.assert_allclose(weights[entry, :, :, :length], 1 / length, **EXACT)  # all keys are alike
+        assert (np.array(weights)[entry, :, :, length:] == 0).all()
+
+
+# Gradients
+
+
+@pytest.mark.parametrize(("form", "scoring"), FORMS_AND_SCORINGS)
+def test_gradients_equal_finite_differences(form: str, scoring: str) -> None:
+    x = {"query": random(2, 2, 3), "value": random(2, 5, 2), "key": random(2, 5, 3)}
+    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, form=form, **SCORINGS[scoring]), *x.values())
+    allowed = random_mask(2, 2, 2, 5)
+    allowed[1, :, 1] = False
+    gate, upstream = np.array([[1.0, -0.5], [2.0, 0.3]]), random(2, 2, 5, seed=9)
+    _, gradients = output_and_gradients(layer, x, attention_mask=allowed, head_mask=gate.astype(np.float32))
+
+    exact = {**weights_of(layer), **{name: value.astype(float) for name, value in x.items()}}
+
+    def loss() -> float:
+        return float((paper_attention(exact, allowed, gate, layer.use_scale)[0] * upstream).sum())
+
+    assert_same_gradients(gradients, {name: finite_differences(loss, exact[name]) for name in gradients}, layer.scoring)
+
+
+# Mixed precision
+
+
+@pytest.mark.parametrize(("form", "scoring"), FORMS_AND_SCORINGS)
+def test_mixed_precision_is_close_to_float32(form: str, scoring: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, Any]] = []
+
+    def softmax(scores: Any, mask: Any = None) -> Any:
+        seen.append((scores.dtype, masks_module.masked_softmax(scores, mask).dtype))
+        return masks_module.masked_softmax(scores, mask)
+
+    for module in ("attention", "blockwise"):
+        monkeypatch.setattr(f"mha_cli.layers.{module}.masked_softmax", softmax)
+    x = cross()
+    layers = [MultiHeadAttention(**SIZES, form=form, dtype=dtype, **SCORINGS[scoring]) for dtype in ("float32", "mixed_bfloat16")]
+    for layer in layers:
+        layer(*x.values())
+        randomize(layer, scale=0.2)
+    seen.clear()
+    exact, mixed = (layer(**x, valid_lengths=[7, 3, 0]) for layer in layers)
+    assert mixed.dtype == tf.bfloat16
+    assert {in_and_out for in_and_out in seen if in_and_out[0] == tf.bfloat16} == {(tf.bfloat16, tf.float32)}
+    np.testing.assert_allclose(tf.cast(mixed, "float32"), exact, atol=1e-2 * np.abs(exact).max())
+    (_, weights), (_, mixed_weights) = (layer(**x, valid_lengths=[7, 3, 0], return_attention_scores=True) for layer in layers)
+    assert mixed_weights.dtype == tf.bfloat16
+    np.testing.assert_allclose(tf.cast(mixed_weights, "float32"), weights, atol=1e-2)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"form": "flash"}, r"form is 'flash'; choose from auto, fused, per_head, blockwise"),
+        ({"scoring": "cosine"}, r"scoring is 'cosine'; choose from dot_product, additive"),
+        ({"form": "blockwise", "scoring": "additive"}, r"form 'blockwise' computes scaled dot products only; take form 'fused'"),
+        ({"form": "blockwise", "use_scale": False}, r"form 'blockwise' computes scaled dot products only; take form 'fused'"),
+        ({"dropout": 1.0}, r"dropout is 1\.0; it must be at least 0 and below 1"),
+        ({"dropout": -0.1}, r"dropout is -0\.1; it must be at least 0 and below 1"),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        MultiHeadAttention(HEADS, KEY_DIM, **arguments)
+
+
+HEAD_MASK = r"it takes \(2,\) or \(batch, 2\), a number a head"
+
+
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"head_mask": np.ones(3)}, rf"head_mask has shape \(3,\); {HEAD_MASK}"),
+        ({"head_mask": np.ones(BATCH * HEADS)}, rf"head_mask has shape \(6,\); {HEAD_MASK}"),
+        ({"head_mask": np.ones((HEADS, BATCH))}, rf"head_mask has shape \(2, 3\); {HEAD_MASK}"),
+        ({"head_mask": np.ones((BATCH, HEADS, 1, 1))}, rf"head_mask has shape \(3, 2, 1, 1\); {HEAD_MASK}"),
+        ({"head_mask": 1.0}, rf"head_mask has shape \(\); {HEAD_MASK}"),
+        ({"head_mask": np.ones((BATCH + 1, HEADS))}, "head_mask is for 4 entries; it takes 3, or 1 for all alike"),
+        ({"query": random(BATCH, QUERIES, 16)}, r"query has shape \(3, 5, 16\); it takes \(batch, length, 17\)"),
+        ({"value": random(BATCH, KEYS, 17)}, r"value has shape \(3, 7, 17\); it takes \(batch, length, 19\)"),
+        ({"key": random(BATCH, KEYS, 19)}, r"key has shape \(3, 7, 19\); it takes \(batch, length, 23\)"),
+        ({"query": random(QUERIES, QUERY_WIDTH)}, r"query has shape \(5, 17\); it takes \(batch, length, 17\)"),
+        ({"query": random(2, QUERIES, QUERY_WIDTH)}, "query has 2 entries and value has 3; both need the same number"),
+        ({"key": random(2, KEYS, KEY_WIDTH)}, "value has 3 entries and key has 2; both need the same number"),
+        ({"key": random(BATCH, 6, KEY_WIDTH)}, "value has 7 places and key has 6; both need the same number"),
+        ({"value_mask": np.ones((BATCH, 6), bool)}, "value_mask is for 6 keys; it takes 7, or 1 for all alike"),
+        ({"key_mask": np.ones((2, KEYS), bool)}, "key_mask is for 2 entries; it takes 3, or 1 for all alike"),
+        ({"query_mask": np.ones((BATCH, 4), bool)}, "query_mask is for 4 queries; it takes 5, or 1 for all alike"),
+        ({"value_mask": np.ones((BATCH, 1, KEYS), bool)}, r"a padding mask has 3 axes; it takes 2, \(batch, length\)"),
+        ({"attention_mask": np.ones((KEYS, QUERIES), bool)}, "attention_mask is for 7 queries; it takes 5, or 1 for all alike"),
+        ({"attention_mask": np.ones((BATCH, 4, QUERIES, KEYS), bool)}, "attention_mask is for 4 heads; it takes 2, or 1 for all alike"),
+        ({"attention_mask": np.ones(KEYS, bool)}, r"attention_mask has 1 axes; it takes \(L, M\), \(B, L, M\) or \(B, H, L, M\)"),
+        ({"valid_lengths": [1, 2]}, "valid_lengths is for 2 entries; it takes 3, or 1 for all alike"),
+        ({"valid_lengths": np.ones((BATCH, 4))}, "valid_lengths is for 4 queries; it takes 5, or 1 for all alike"),
+        ({"valid_lengths": 3}, r"valid_lengths has 0 axes; it takes 1 \(a number an entry\) or 2 \(a number a query\)"),
+    ],
+)
+def test_inputs_of_the_wrong_shape_are_refused(arguments: dict[str, Any], message: str, form: str) -> None:
+    layer = cross_layer(form)
+    with pytest.raises(ValueError, match=message):
+        layer(**{**cross(), **arguments})
+
+
+def test_the_pure_function_takes_any_mask_that_broadcasts() -> None:
+    q, k, v = (random(BATCH, HEADS, *shape) for shape in ((QUERIES, KEY_DIM), (KEYS, KEY_DIM), (KEYS, VALUE_DIM)))
+    for shape in ((KEYS,), (QUERIES, KEYS), (HEADS, 1, KEYS), (BATCH, 1, 1, KEYS), (1, HEADS, QUERIES, 1)):
+        mask = random_mask(*shape)
+        _, weights = scaled_dot_product_attention(*map(tf.constant, (q, k, v)), mask)
+        assert (np.array(weights)[~np.broadcast_to(mask, weights.shape)] == 0).all()
+        np.testing.assert_allclose(np.sum(weights, axis=-1), 1.0, **EXACT)

@@ -1,0 +1,156 @@
+"""The layers and the classifier give the same numbers under PyTorch and JAX as under TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import backend_run
+import keras
+import numpy as np
+import pytest
+from attention_cases import (
+    BATCH,
+    HEADS,
+    KEY_DIM,
+    KEY_WIDTH,
+    KEYS,
+    OUTPUT_DIM,
+    QUERIES,
+    QUERY_WIDTH,
+    VALUE_DIM,
+    VALUE_WIDTH,
+    prefix_mask,
+    random,
+    random_mask,
+)
+from layer_contract import randomize
+
+from mha_cli.config import config_from_dict, config_to_dict
+from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, PositionalEmbedding, TransformerEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
+LONGER = 131  # more than a block of queries
+FORMS = ("auto", "fused", "per_head", "blockwise")
+Case = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def layer_case(layer: keras.Layer, inputs: dict[str, np.ndarray], **call: Any) -> Case:
+    return {"layer": keras.saving.serialize_keras_object(layer), "call": call}, inputs
+
+
+def model_case(num_classes: int = 2, train: bool = False, length: int = 13, **model: Any) -> Case:
+    text = {"vocabulary_size": 29, "sequence_length": length}
+    sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "dropout": 0.0}
+    config = config_to_dict(config_from_dict({"text": text, "model": {**sizes, **model}}, "test"))
+    token_ids = np.where(prefix_mask([length, 5, 2], length), np.random.default_rng(0).integers(1, 23, (BATCH, length)), 0)
+    case = {"config": config, "vocabulary_size": 23, "num_classes": num_classes, "train": train}
+    return case, {"token_ids": token_ids.astype(np.int32)}
+
+
+def attention_cases() -> Iterator[tuple[str, Case]]:
+    cross = {
+        "query": random(BATCH, QUERIES, QUERY_WIDTH),
+        "value": random(BATCH, KEYS, VALUE_WIDTH),
+        "key": random(BATCH, KEYS, KEY_WIDTH),
+    }
+    nowhere = random_mask(BATCH, HEADS, QUERIES, KEYS)
+    nowhere[0, 1, 2] = False
+    masks = {
+        "padding": {"value_mask": prefix_mask([7, 3, 0], KEYS), "query_mask": prefix_mask([5, 2, 1], QUERIES)},
+        "attention": {"attention_mask": nowhere},
+        "two-axes": {"attention_mask": random_mask(QUERIES, KEYS)},
+        "lengths": {"valid_lengths": np.array([7, 3, 0], np.int32)},
+        "lengths-per-query": {"valid_lengths": np.random.default_rng(0).integers(0, 8, (BATCH, QUERIES)).astype(np.int32)},
+        "heads": {"head_mask": random(HEADS)},
+        "heads-per-entry": {"head_mask": random(BATCH, HEADS)},
+    }
+    for form in FORMS:
+        layer = MultiHeadAttention(**SIZES, form=form)
+        yield f"{form}-plain", layer_case(layer, cross)
+        yield f"{form}-weights", layer_case(layer, cross, return_attention_scores=True)
+        yield f"{form}-causal", layer_case(layer, cross, use_causal_mask=True)
+        for name, mask in masks.items():
+            yield f"{form}-{name}", layer_case(layer, {**cross, **mask})
+        longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 129, 5], LONGER)}
+        yield f"{form}-longer", layer_case(layer, longer, use_causal_mask=True)
+    for form in ("fused", "per_head"):
+        yield f"{form}-additive", layer_case(MultiHeadAttention(**SIZES, form=form, scoring="additive"), {**cross, **masks["attention"]})
+        yield f"{form}-unscaled", layer_case(MultiHeadAttention(**SIZES, form=form, use_scale=False, use_bias=False), cross)
+    yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
+
+
+def all_cases() -> dict[str, Case]:
+    x, real = random(BATCH, QUERIES, 14), prefix_mask([5, 2, 0], QUERIES)
+    ngrams = {"max_ngram": 3, "ngram_buckets": 19}
+    return {
+        **dict(attention_cases()),
+        "encoder-post": layer_case(TransformerEncoder(14, 17, 2, activation="gelu"), {"inputs": x, "mask": real}),
+        "encoder-pre": layer_case(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "head_mask": random(2)}),
+        "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
+        "embedding": layer_case(
+            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=37),
+            {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
+        ),
+        "model": model_case(train=True),
+        "model-ngrams": model_case(train=True, **ngrams),
+        "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
+        "model-additive": model_case(train=True, scoring="additive", use_bias=False),
+        "model-unscaled": model_case(use_scale=False, positions="none"),
+        "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),
+        "model-per-head": model_case(train=True, attention_form="per_head"),
+        "model-blockwise": model_case(train=True, attention_form="blockwise", length=LONGER, **ngrams),
+    }
+
+
+@pytest.fixture(scope="module")
+def given_and_expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, np.ndarray]]:
+    """A file of cases, inputs and random weights, and what they give under TensorFlow."""
+    cases = all_cases()
+    given: dict[str, np.ndarray] = {"cases": np.array(json.dumps({name: case for name, (case, _) in cases.items()}))}
+    expected = {}
+    for name, (case, inputs) in cases.items():
+        layer = backend_run.make(case)
+        layer(**inputs) if "layer" in case else layer(*inputs.values())
+        randomize(layer)
+        weights = layer.get_weights()
+        given |= {f"{name}/input/{key}": array for key, array in inputs.items()}
+        given |= {f"{name}/weight/{number}": weight for number, weight in enumerate(weights)}
+        expected |= {f"{name}/{key}": array for key, array in backend_run.results_of(case, inputs, weights).items()}
+    path = tmp_path_factory.mktemp("backends") / "given.npz"
+    np.savez(path, **given)
+    return path, expected
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_gives_the_same_numbers_as_tensorflow(backend: str, given_and_expected: tuple[Path, dict[str, np.ndarray]], tmp_path: Path) -> None:
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    given, expected = given_and_expected
+    run = subprocess.run(
+        [sys.executable, Path(backend_run.__file__), given, tmp_path / "results.npz"],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    with np.load(tmp_path / "results.npz") as file:
+        results = dict(file)
+    assert results.pop("backend") == backend
+    dropped = results.pop("dropout").reshape(4, -1)
+    assert 0.2 < dropped.mean() < 0.8
+    assert len({calls_and_blocks.tobytes() for calls_and_blocks in dropped}) == 4  # every block of every call draws its own
+    assert results.keys() == expected.keys()
+    assert sum("/trained_" in name for name in results) > 50
+    for name, result in results.items():
+        assert np.isfinite(result).all(), name
+        np.testing.assert_allclose(result, expected[name], atol=1e-5, rtol=1e-5, err_msg=name)

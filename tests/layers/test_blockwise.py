@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from attention_cases import EXACT, assert_same_gradient, built, finite_differences, paper_softmax, random, random_mask
+
+from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
+from mha_cli.layers import attention as attention_module
+from mha_cli.layers.blockwise import BLOCK_LENGTH
+from mha_cli.layers.masks import look_ahead_mask, masked_softmax
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
+LENGTHS = [(3, 11), (5, 5), (10, 7), (13, 2), (1, 1)]  # below the block length, at it, twice it, above it; queries and keys
+LONG = 1024
+
+
+def inputs_of(queries: int, keys: int) -> list[Any]:
+    shapes = [(BATCH, HEADS, queries, KEY_DIM), (BATCH, HEADS, keys, KEY_DIM), (BATCH, HEADS, keys, VALUE_DIM)]
+    return [tf.constant(random(*shape, seed=seed)) for seed, shape in enumerate(shapes)]
+
+
+def value_and_gradients(function: Callable[..., Any], inputs: list[Any]) -> tuple[Any, list[Any]]:
+    """What a function gives, and the gradients of its product with fixed random numbers."""
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        value = function(*inputs)
+        loss = tf.reduce_sum(value * tf.cast(random(*value.shape, seed=9), value.dtype))
+    return value, tape.gradient(loss, inputs)
+
+
+def plain(mask: Any = None) -> Callable[..., Any]:
+    return lambda q, k, v: scaled_dot_product_attention(q, k, v, mask)[0]
+
+
+def by_blocks(mask: Any = None, block_length: int = BLOCK) -> Callable[..., Any]:
+    return lambda q, k, v: blockwise_attention(q, k, v, mask, block_length=block_length)
+
+
+def by_torch(inputs: list[Any], mask: np.ndarray | None = None, **arguments: Any) -> tuple[np.ndarray, list[torch.Tensor]]:
+    """PyTorch's own function and autograd on the same numbers."""
+    tensors = [torch.tensor(x.numpy(), requires_grad=True) for x in inputs]
+    mask = None if mask is None else torch.tensor(np.atleast_2d(mask))
+    value = torch.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=mask, **arguments)
+    (value * torch.tensor(random(*value.shape, seed=9))).sum().backward()
+    return value.detach().numpy(), [x.grad for x in tensors]
+
+
+MASKS = {
+    "none": None,
+    "padding": (BATCH, 1, 1, "keys"),
+    "padding-for-all": (1, 1, 1, "keys"),
+    "for-all": (1, 1, "queries", "keys"),
+    "for-all-heads": (BATCH, 1, "queries", "keys"),
+    "per-head": (BATCH, HEADS, "queries", "keys"),
+    "per-head-for-all-entries": (1, HEADS, "queries", "keys"),
+    "keys-per-head": (BATCH, HEADS, 1, "keys"),
+    "queries": (BATCH, 1, "queries", 1),
+    "three-axes": (HEADS, "queries", "keys"),
+    "two-axes": ("queries", "keys"),
+    "one-axis": ("keys",),
+}
+
+
+def mask_of(form: tuple[Any, ...] | None, queries: int, keys: int) -> np.ndarray | None:
+    sizes = {"queries": queries, "keys": keys}
+    return None if form is None else random_mask(*(sizes.get(size, size) for size in form))
+
+
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a single key
+@pytest.mark.parametrize("form", MASKS.values(), ids=MASKS.keys())
+@pytest.mark.parametrize(("queries", "keys"), LENGTHS)
+def test_equals_the_plain_function_and_torch(queries: int, keys: int, form: tuple[Any, ...] | None) -> None:
+    inputs, mask = inputs_of(queries, keys), mask_of(form, queries, keys)
+    mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
+    assert tuple(mixed.shape) == (BATCH, HEADS, queries, VALUE_DIM)
+    expected, expected_gradients = value_and_gradients(plain(mask), inputs)
+    theirs, their_gradients = by_torch(inputs, mask)
+    np.testing.assert_allclose(mixed, expected, **EXACT)
+    np.testing.assert_allclose(mixed, theirs, **EXACT)
+    for name, gradient, one, other in zip("qkv", gradients, expected_gradients, their_gradients, strict=True):
+        assert_same_gradient(gradient, one, name)
+        assert_same_gradient(gradient, other, name)
+
+
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
+@pytest.mark.parametrize(("queries", "keys"), LENGTHS)
+def test_causal_equals_torch(queries: int, keys: int) -> None:
+    inputs, mask = inputs_of(queries, keys), look_ahead_mask(queries, keys)
+    mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
+    theirs, their_gradients = by_torch(inputs, is_causal=True)
+    np.testing.assert_allclose(mixed, theirs, **EXACT)
+    for name, gradient, expected in zip("qkv", gradients, their_gradients, strict=True):
+        assert_same_gradient(gradient, expected, name)
+
+
+@pytest.mark.parametrize("queries", [BLOCK_LENGTH - 1, BLOCK_LENGTH, BLOCK_LENGTH + 1, 2 * BLOCK_LENGTH, 2 * BLOCK_LENGTH + 1])
+def test_blocks_of_the_usual_length_equal_torch(queries: int) -> None:
+    inputs, mask = inputs_of(queries, 137), random_mask(BATCH, 1, queries, 137)
+    mixed, gradients = value_and_gradients(by_blocks(mask, BLOCK_LENGTH), inputs)
+    theirs, their_gradients = by_torch(inputs, mask)
+    np.testing.assert_allclose(mixed, theirs, **EXACT)
+    for name, gradient, expected in zip("qkv", gradients, their_gradients, strict=True):
+        assert_same_gradient(gradient, expected, name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("queries", [3, 5, 13])
+def test_rows_that_look_nowhere_are_zero_with_finite_gradients(queries: int, dtype: str) -> None:
+    inputs = [tf.cast(x * 3, dtype) for x in inputs_of(queries, 11)]
+    mask = random_mask(BATCH, HEADS, queries, 11)
+    mask[0, :, queries // 2], mask[1, 2] = False, False
+    mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
+    expected, expected_gradients = value_and_gradients(plain(mask), inputs)
+    assert mixed.dtype == inputs[0].dtype
+    assert [gradient.dtype for gradient in gradients] == [x.dtype for x in inputs]
+    mixed, expected, *rest = (tf.cast(x, "float32").numpy() for x in (mixed, expected, *gradients, *expected_gradients))
+    assert (mixed[~mask.any(axis=-1)] == 0).all()
+    assert (mixed[mask.any(axis=-1)] != 0).any(axis=-1).all()
+    gradients, expected_gradients = rest[:3], rest[3:]
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    assert (gradients[0][~mask.any(axis=-1)] == 0).all()
+    assert all((gradient[1, 2] == 0).all() for gradient in gradients)
+    tolerance = 1e-5 if dtype == "float32" else 4e-2
+    for ours, theirs in zip([mixed, *gradients], [expected, *expected_gradients], strict=True):
+        assert_same_gradient(ours, theirs, tolerance=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
+@pytest.mark.parametrize("masked", [False, True])
+def test_lengths_may_be_unknown(masked: bool) -> None:
+    floats = [tf.TensorSpec([None, HEADS, None, width]) for width in (KEY_DIM, KEY_DIM, VALUE_DIM)]
+    masks = [tf.TensorSpec([None] * 4, tf.bool)] if masked else []
+
+    @tf.function(input_signature=[*floats, *masks])
+    def run(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([q, k, v])
+            loss = tf.reduce_sum(blockwise_attention(q, k, v, mask, block_length=BLOCK) ** 2)
+        return [loss, *tape.gradient(loss, [q, k, v])]
+
+    for queries, keys in LENGTHS:
+        inputs = inputs_of(queries, keys)
+        # The mask may turn out to be the same for every query.
+        for mask in (random_mask(BATCH, HEADS, queries, keys), random_mask(BATCH, 1, 1, keys)) if masked else (None,):
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                loss = tf.reduce_sum(plain(mask)(*inputs) ** 2)
+            for result, expected in zip(run(*inputs, *([mask] if masked else [])), [loss, *tape.gradient(loss, inputs)], strict=True):
+                assert_same_gradient(result, expected)
+    assert run.experimental_get_tracing_count() == 1
+
+
+def seed_of(number: int) -> Any:
+    return keras.random.SeedGenerator(number).next()
+
+
+def dropped_weights(q: Any, k: Any, mask: Any, dropout: float, seed: Any, block_length: int = BLOCK) -> np.ndarray:
+    """P ∘ Z, the attention weights after dropout: what mixing gives where the values are unit vectors."""
+    batch, heads, keys, _ = k.shape
+    units = tf.broadcast_to(tf.eye(keys), (batch, heads, keys, keys))
+    return np.array(blockwise_attention(q, k, units, mask, dropout, seed, block_length))
+
+
+def test_dropout_zeroes_its_share_and_scales_the_rest_up() -> None:
+    q, k, _ = inputs_of(53, 59)
+    _, weights = scaled_dot_product_attention(q, k, k)
+    for dropout in (0.1, 0.5):
+        left = dropped_weights(q, k, None, dropout, seed_of(3)) / np.array(weights)
+        dropped = left == 0
+        assert abs(dropped.mean() - dropout) < 0.02  # 18,762 weights: five standard deviations
+        np.testing.assert_allclose(left[~dropped], 1 / (1 - dropout), rtol=1e-4)
+
+
+def test_same_seed_same_numbers_and_every_block_head_and_call_its_own() -> None:
+    q, k, v = inputs_of(10, 11)
+    seeds = keras.random.SeedGenerator(3)
+    first, second = seeds.next(), seeds.next()
+    same = [np.array(blockwise_attention(q, k, v, None, 0.5, seed_of(3), BLOCK)) for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+    np.testing.assert_array_equal(blockwise_attention(q, k, v, None, 0.5, first, BLOCK), same[0])
+    dropped = [dropped_weights(q, k, None, 0.5, seed) == 0 for seed in (first, second, seed_of(4))]
+    parts = [mask[entry, head, start : start + BLOCK] for mask in dropped for entry in (0, 1) for head in (0, 1, 2) for start in (0, BLOCK)]
+    assert len({part.tobytes() for part in parts}) == len(parts)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(3, 5), (13, 7)])
+def test_gradient_with_dropout_equals_finite_differences(queries: int, keys: int) -> None:
+    inputs, mask = inputs_of(queries, keys), random_mask(1, HEADS, queries, keys)
+    mask[..., 1, :] = False
+    seed, upstream = seed_of(3), random(BATCH, HEADS, queries, VALUE_DIM, seed=9)
+    mixed, gradients = value_and_gradients(lambda q, k, v: blockwise_attention(q, k, v, mask, 0.3, seed, BLOCK), inputs)
+    kept = np.where(dropped_weights(*inputs[:2], mask, 0.3, seed) == 0, 0.0, 1 / 0.7)  # the seed draws them alike
+    q, k, v = exact = [x.numpy().astype(float) for x in inputs]
+
+    def reference() -> np.ndarray:
+        return np.asarray((paper_softmax(q @ k.swapaxes(-1, -2) / np.sqrt(KEY_DIM), mask) * kept) @ v)
+
+    np.testing.assert_allclose(mixed, reference(), **EXACT)
+    for name, gradient, x in zip("qkv", gradients, exact, strict=True):
+        assert_same_gradient(gradient, finite_differences(lambda: float((reference() * upstream).sum()), x), name)
+
+
+def test_dropout_of_the_layer_is_active_only_in_training() -> None:
+    x = random(BATCH, 131, 13)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5, form="blockwise"), x)
+    fused = built(MultiHeadAttention(HEADS, KEY_DIM, form="fused"), x)
+    np.testing.assert_allclose(layer(x), fused(x), **EXACT)
+    np.testing.assert_allclose(layer(x, training=False), fused(x), **EXACT)
+    first, second = (np.array(layer(x, training=True)) for _ in range(2))
+    assert np.abs(first - second).max() > 0.1
+
+
+# Which form ``auto`` takes
+
+
+@pytest.fixture
+def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
+    monkeypatch.setattr(attention_module, "blockwise_attention", lambda *arguments: blockwise_attention(*arguments) + 1.0)
+
+
+def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
+    """A layer in either form, whose output is the mixed values themselves."""
+    layers = [MultiHeadAttention(1, 2, use_bias=False, form=form, **arguments) for form in ("auto", "fused")]
+    for layer in layers:
+        built(layer, random(1, 3, 2))
+        layer.output_kernel.assign(np.eye(2)[None])
+    return layers
+
+
+@pytest.mark.parametrize(("keys", "blockwise"), [(3, False), (LONG - 1, False), (LONG, True), (LONG + 7, True)])
+@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
+@pytest.mark.usefixtures("blocks_add_one")
+def test_auto_takes_blocks_from_1024_keys_on(known: bool, keys: int, blockwise: bool) -> None:
+    query, value = random(1, 3, 2), random(1, keys, 2)
+    auto, fused = auto_and_fused()
+    specs = [tf.TensorSpec(x.shape if known else [None, None, 2]) for x in (query, value)]
+    output = tf.function(auto, input_signature=specs)(query, value)
+    np.testing.assert_allclose(output, np.array(fused(query, value)) + blockwise, **EXACT)
+    if known:
+        np.testing.assert_allclose(auto(query, value), output, **EXACT)
+
+
+@pytest.mark.usefixtures("blocks_add_one")
+def test_auto_goes_by_keys_not_by_queries() -> None:
+    auto, fused = auto_and_fused()
+    query, value = random(1, LONG, 2), random(1, 3, 2)
+    np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
+
+
+@pytest.mark.parametrize("arguments", [{"scoring": "additive"}, {"use_scale": False}], ids=["additive", "unscaled"])
+@pytest.mark.usefixtures("blocks_add_one")
+def test_auto_leaves_what_blocks_cannot_do_to_the_plain_functions(arguments: dict[str, Any]) -> None:
+    query, value = random(1, 3, 2), random(1, LONG, 2)
+    auto, fused = auto_and_fused(**arguments)
+    np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
+
+
+@pytest.mark.parametrize("form", ["auto", "blockwise"])
+@pytest.mark.usefixtures("blocks_add_one")
+def test_returned_weights_are_computed_at_once(form: str) -> None:
+    query, value = random(1, 3, 2), random(1, LONG, 2)
+    layer, fused = built(MultiHeadAttention(1, 2, form=form), query, value), built(MultiHeadAttention(1, 2, form="fused"), query, value)
+    for ours, expected in zip(*(one(query, value, return_attention_scores=True) for one in (layer, fused)), strict=True):
+        np.testing.assert_allclose(ours, expected, **EXACT)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool) -> None:
+    layers = [built(MultiHeadAttention(2, 3, form=form), random(1, 3, 7)) for form in ("auto", "fused")]
+
+    def gradients_of(layer: MultiHeadAttention) -> Any:
+        @tf.function(
+            input_signature=[tf.TensorSpec([None, None, 7]), tf.TensorSpec([None, None], tf.bool)],
+            jit_compile=compiled and layer.form == "auto",
+        )
+        def run(x: Any, real: Any) -> Any:
+            with tf.GradientTape() as tape:
+                output = layer(x, query_mask=real, use_causal_mask=True)
+                loss = tf.reduce_sum(output**2)
+            return [output, *tape.gradient(loss, [weight.value for weight in layer.trainable_variables])]
+
+        return run
+
+    run, reference = map(gradients_of, layers)
+    for length in (7, LONG + 7):
+        x, real = random(2, length, 7), np.arange(length) < np.array([[length], [5]])
+        for weight, ours, expected in zip(["", *layers[0].trainable_variables], run(x, real), reference(x, real), strict=True):
+            if getattr(weight, "name", "") != "key_bias":  # softmax does not see it: nothing but rounding
+                assert_same_gradient(ours, expected, str(weight), tolerance=1e-4)
+
+
+# Memory
+
+MEMORY = """
+import resource, sys
+import numpy as np
+import tensorflow as tf
+from mha_cli.layers import MultiHeadAttention
+
+layer = MultiHeadAttention(num_heads=4, key_dim=64, form=sys.argv[1])
+
+layer.build((1, None, 256))
+
+def forward_and_backward(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = tf.reduce_sum(layer(x) ** 2)
+    return tape.gradient(loss, [x, *(weight.value for weight in layer.trainable_variables)])
+
+if sys.argv[2] == "graph":
+    forward_and_backward = tf.function(forward_and_backward, input_signature=[tf.TensorSpec([1, None, 256])])
+
+def run(length):
+    x = np.random.default_rng(0).normal(size=(1, length, 256)).astype(np.float32)
+    assert all(np.isfinite(gradient).all() for gradient in forward_and_backward(tf.constant(x)))
+
+run(1031)  # long enough that auto takes blocks
+with open("/proc/self/statm") as file:
+    idle = int(file.read().split()[1]) * resource.getpagesize()
+run(8192)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - idle)
+"""
+GIB = 2**30
+
+
+def free_memory() -> int:
+    """Bytes, or 0 where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), 0)
+
+
+def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def softmax(scores: Any, mask: Any = None) -> Any:
+        weights = masked_softmax(scores, mask)
+        made.append(weakref.ref(weights))
+        return weights
+
+    monkeypatch.setattr("mha_cli.layers.blockwise.masked_softmax", softmax)
+    inputs = inputs_of(13, 11)
+    with tf.GradientTape() as tape:  # which keeps what it thinks the backward pass will need
+        tape.watch(inputs)
+        mixed = by_blocks()(*inputs)
+        assert len(made) >= 3
+        assert all(weights() is None for weights in made)
+    assert all(gradient is not None for gradient in tape.gradient(mixed, inputs))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize(("form", "least", "most"), [("auto", 0, 1), ("fused", 2, 12)])
+def test_peak_memory_at_length_8192(form: str, least: int, most: int, mode: str) -> None:
+    if free_memory() < most * GIB:
+        pytest.skip(f"may need {most} GiB of memory")
+    run = subprocess.run([sys.executable, "-c", MEMORY, form, mode], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    peak = int(run.stdout) / GIB
+    print(f"{form}, {mode}: {peak:.2f} GiB above idle")
+    assert least < peak < most
