@@ -53,7 +53,15 @@ def start(
     args: Sequence[str | Path], cwd: Path, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*COMMAND, "predict", *args], stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, cwd=cwd, env=environment(env), bufsize=0
+        [*COMMAND, "predict", *args],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env=environment(env),
+        bufsize=0,
+        # Where the tests run in the background of a script they inherit a Ctrl-C that is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
