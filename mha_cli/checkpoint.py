@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
 MAX_FILE_BYTES = 8_000_000_000
 MAX_JSON_BYTES = 4_000_000

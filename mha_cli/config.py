@@ -102,6 +102,13 @@ class ModelConfig(Settings):
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
     ngram_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table that all n-grams share.")
     ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the n-gram embeddings' units zeroed in training.")
+    score_ngrams: int = Field(
+        0,
+        ge=0,
+        le=5,
+        description="Longest n-gram that counts in a review's naive-Bayes score, a feature beside the encoder's; 0 for none.",
+    )
+    score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of naive-Bayes scores.")
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
@@ -157,6 +164,13 @@ class ModelConfig(Settings):
     def _ngrams_carry_order(self) -> Self:
         if self.max_ngram > 1 and self.positions == "none":
             raise ValueError(f"max_ngram={self.max_ngram} carries word order and positions=none must not; take max_ngram=1")
+        if self.score_ngrams > 1 and self.positions == "none":
+            raise ValueError(f"score_ngrams={self.score_ngrams} carries word order and positions=none must not; take score_ngrams=1")
+        if (self.score_ngrams > 0) != (self.score_buckets > 0):
+            raise ValueError(
+                f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "
+                "take 0 for both, or more of both"
+            )
         if (self.max_ngram > 1) != (self.ngram_buckets > 0):
             raise ValueError(
                 f"max_ngram={self.max_ngram} and ngram_buckets={self.ngram_buckets} do not go together; "
@@ -166,7 +180,8 @@ class ModelConfig(Settings):
 
     def without_positions(self) -> ModelConfig:
         """The same model with everything taken out that tells in which order the words stand."""
-        return self.model_copy(update={"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0})
+        without: dict[str, Any] = {"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0}
+        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1)})
 
     @property
     def head_key_dim(self) -> int:
@@ -184,8 +199,23 @@ class TrainingConfig(Settings):
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
     batch_size: int = Field(32, ge=1, le=65_536, description="Reviews in a step.")
+    batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="Tokens in a step, padding included: many short reviews or few long ones; null takes batch_size reviews.",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Of the products in training: auto is bfloat16 where the processor has it and the model is wide enough to gain. "
+        "Softmax, normalization, loss and weights are float32 in any case.",
+    )
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Per step, at its highest.")
+    embedding_rate: float = Field(1.0, ge=0, le=1, description="Share of the learning rate for embedding tables; adamw and adam.")
+    token_vectors: Literal["random", "cooccurrence"] = Field(
+        "random", description="Where token embeddings start: at random, or from which words stand near each other in the texts."
+    )
     schedule: Literal["constant", "cosine"] = Field(
         "constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine."
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 
-from mha_cli.layers import GlobalMaxPooling1D, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding, TransformerEncoder
 from mha_cli.parameters import num_outputs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mha_cli.config import Config
 
 
@@ -58,6 +60,37 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     x = GlobalMaxPooling1D(name="pooling")(x)
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes)
+    if model.score_ngrams:
+        scores = NgramScores(model.score_ngrams, model.score_buckets, units, name="scores")(token_ids)
+        x = keras.layers.Concatenate(name="features")([x, scores])
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(units, activation=activation, dtype="float32", name="classifier")(x)
     return keras.Model(token_ids, probabilities, name="mha")
+
+
+def after_embedding(
+    model: keras.Model, embedded: Any, mask: Any, scores: Any, training: bool = False, head_masks: Sequence[Any] | None = None
+) -> Any:
+    """The model's output from the embeddings on, given what a call of the whole model has no place for.
+
+    Args:
+        model: from ``build_classifier``.
+        embedded: (B, L, D).
+        mask: bool (B, L), True at real positions.
+        scores: n-gram scores of the reviews, (B, U), zeros to silence them; not looked at by a model without.
+        training: whether dropout is active.
+        head_masks: for every block (H,) or (B, H), a number a head that multiplies what the head gives.
+    """
+    layers = {layer.name: layer for layer in model.layers}
+    blocks = [layer for layer in model.layers if isinstance(layer, TransformerEncoder)]
+    x = embedded
+    for block, head_mask in zip(blocks, head_masks or [None] * len(blocks), strict=True):
+        x = block(x, mask=mask, head_mask=head_mask, training=training)
+    x = layers["dropout"](layers["pooling"](x, mask=mask), training=training)
+    return layers["classifier"](layers["features"]([x, scores]) if "features" in layers else x)
+
+
+def scores_of(model: keras.Model, token_ids: Any) -> Any:
+    """N-gram scores of reviews (B, L), (B, U); U is 0 for a model without."""
+    tables = [layer for layer in model.layers if isinstance(layer, NgramScores)]
+    return tables[0](token_ids) if tables else keras.ops.zeros((keras.ops.shape(token_ids)[0], 0))

@@ -26,14 +26,12 @@ class Parameter(NamedTuple):
 
 def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:
     """Every weight of the classifier, in the order in which Keras creates them."""
+    units, scores = num_outputs(num_classes), num_outputs(num_classes) if config.model.score_ngrams else 0
     return [
         *_embedding(config, vocabulary_size),
         *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
-        *_group(
-            "classifier",
-            "layers/dense",
-            {"kernel": (config.model.embed_dim, num_outputs(num_classes)), "bias": (num_outputs(num_classes),)},
-        ),
+        *_group("scores", "layers/ngram_scores", {"table": (config.model.score_buckets, scores)} if scores else {}),
+        *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim + scores, units), "bias": (units,)}),
     ]
 
 

@@ -16,30 +16,42 @@ SCORING_TOKENS = 16_384
 """Tokens of a batch, padding included, when only scoring."""
 
 
-def training_batches(lengths: npt.NDArray[np.int64], batch_size: int, rng: np.random.Generator) -> list[Rows]:
+def training_batches(
+    lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int, batch_tokens: int | None = None
+) -> list[Rows]:
     """Every review once, in batches of similar length, in random order.
 
     Args:
         lengths: tokens of each review, (N,).
-        batch_size: reviews in a batch; the last ones of a pool may make a smaller one.
         rng: source of chance; same state, same batches.
+        batch_size: reviews in a batch; the last ones of a pool may make a smaller one.
+        batch_tokens: if given, tokens of a batch instead, padding included.
     """
+    if batch_tokens:
+        batch_size = max(1, round(batch_tokens / max(1.0, float(lengths.mean()))))
     order = rng.permutation(len(lengths))
     batches: list[Rows] = []
     for start in range(0, len(order), batch_size * POOL_BATCHES):
         pool = order[start : start + batch_size * POOL_BATCHES]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
-        batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
+        if batch_tokens:
+            batches += _filled(pool, lengths, batch_tokens)
+        else:
+            batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
 def scoring_batches(lengths: npt.NDArray[np.int64]) -> Iterator[Rows]:
     """Every review once, the shortest first, about ``SCORING_TOKENS`` tokens a batch."""
-    order = np.argsort(lengths, kind="stable")
+    return _filled(np.argsort(lengths, kind="stable"), lengths, SCORING_TOKENS)
+
+
+def _filled(order: Rows, lengths: npt.NDArray[np.int64], tokens: int) -> Iterator[Rows]:
+    """Rows in the given order, from short to long, cut where a batch would have more tokens; a batch has one review at least."""
     start = 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * max(1, int(lengths[order[stop]])) <= SCORING_TOKENS:
+        while stop < len(order) and (stop + 1 - start) * max(1, int(lengths[order[stop]])) <= tokens:
             stop += 1
         yield order[start:stop]
         start = stop

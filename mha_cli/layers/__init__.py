@@ -5,10 +5,12 @@ from mha_cli.layers.blockwise import blockwise_attention
 from mha_cli.layers.encoder import TransformerEncoder
 from mha_cli.layers.pooling import GlobalMaxPooling1D
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
+from mha_cli.layers.scores import NgramScores
 
 __all__ = [
     "GlobalMaxPooling1D",
     "MultiHeadAttention",
+    "NgramScores",
     "PositionalEmbedding",
     "TransformerEncoder",
     "additive_attention",

@@ -14,7 +14,9 @@ from keras import ops
 from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 
 POSITIONS = ("learned", "sinusoidal", "none")
-HASH_FACTOR = 1_000_003
+HASH_FACTOR = -1_640_531_535
+"""2³² / golden ratio, as a 32-bit integer: odd and far from round, so that neighbouring ids scatter over any number of buckets (Knuth,
+"The Art of Computer Programming", volume 3, section 6.4)."""
 
 
 def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -49,6 +51,15 @@ def ngram_buckets_of(token_ids_BL: Any, n: int, buckets: int) -> tuple[Any, Any]
         hash_BL = hash_BL * HASH_FACTOR + earlier_BL
     whole_BL = ops.logical_and(token_ids_BL != 0, ops.arange(length)[None, :] >= n - 1)
     return ops.mod(hash_BL, buckets), whole_BL
+
+
+def rows_of(table: Any, row_numbers: Any) -> Any:
+    """The given rows of a weight (R, D), as (…, D).
+
+    TensorFlow copies a weight of which single rows have been changed whenever the whole of it is read; its own look-up of rows does not.
+    """
+    look_up = getattr(table.value, "sparse_read", None)
+    return ops.take(table, row_numbers, axis=0) if look_up is None else look_up(row_numbers)
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -105,7 +116,7 @@ class PositionalEmbedding(keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         """Create the token table and, for learned positions, the position table."""
         self.token_embeddings = self.add_weight(
-            name="token_embeddings", shape=(self.vocabulary_size, self.embed_dim), initializer="uniform"
+            name="token_embeddings", shape=(self.vocabulary_size, self.embed_dim), initializer="uniform", autocast=False
         )
         self.position_embeddings: Any = None
         if self.positions == "learned":
@@ -116,7 +127,7 @@ class PositionalEmbedding(keras.layers.Layer):
             self.position_embeddings = sinusoidal_positions(self.sequence_length, self.embed_dim)
         if self.max_ngram > 1:
             self.ngram_embeddings = self.add_weight(
-                name="ngram_embeddings", shape=(self.ngram_buckets, self.embed_dim), initializer="uniform"
+                name="ngram_embeddings", shape=(self.ngram_buckets, self.embed_dim), initializer="uniform", autocast=False
             )
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
@@ -139,10 +150,10 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def embed_words(self, token_ids: Any, training: bool | None = None) -> Any:
         """The token embeddings and those of the n-grams, without positions, (B, L, D)."""
-        embedded_BLD = ops.cast(ops.take(self.token_embeddings, token_ids, axis=0), self.compute_dtype)
+        embedded_BLD = ops.cast(rows_of(self.token_embeddings, token_ids), self.compute_dtype)
         for n in range(2, self.max_ngram + 1):
             buckets_BL, whole_BL = ngram_buckets_of(token_ids, n, self.ngram_buckets)
-            ngrams_BLD = ops.cast(ops.take(self.ngram_embeddings, buckets_BL, axis=0), self.compute_dtype)
+            ngrams_BLD = ops.cast(rows_of(self.ngram_embeddings, buckets_BL), self.compute_dtype)
             ngrams_BLD = ngrams_BLD * ops.cast(whole_BL, self.compute_dtype)[:, :, None]
             embedded_BLD = embedded_BLD + self.unit_dropout(ngrams_BLD, training=training)
         return embedded_BLD

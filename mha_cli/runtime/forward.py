@@ -16,7 +16,7 @@ from mha_cli.config import ModelConfig
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
-HASH_FACTOR = np.int32(1_000_003)
+HASH_FACTOR = np.int32(-1_640_531_535)
 
 NORM_EPSILON = 1e-3
 """Keras's default for LayerNormalization, added to the variance."""
@@ -34,7 +34,10 @@ def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfi
     x_BLD = embed(token_ids_BL, weights, model)
     for block in range(model.num_blocks):
         x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
-    return classify(global_max_pool(x_BLD, mask_BL), weights)
+    features_BD = global_max_pool(x_BLD, mask_BL)
+    if model.score_ngrams:
+        features_BD = np.concatenate([features_BD, review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams)], axis=1)
+    return classify(features_BD, weights)
 
 
 def attention_weights(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> list[Array]:
@@ -48,9 +51,9 @@ def attention_weights(token_ids_BL: Array, weights: Weights, model: ModelConfig)
     return attention
 
 
-def classify(pooled_BD: Array, weights: Weights) -> Array:
-    """The last layer: probabilities of all classes, (B, C), from the pooled features (B, D)."""
-    logits = pooled_BD @ weights["classifier/kernel"] + weights["classifier/bias"]
+def classify(features_BD: Array, weights: Weights) -> Array:
+    """The last layer: probabilities of all classes, (B, C), from the features (B, D)."""
+    logits = features_BD @ weights["classifier/kernel"] + weights["classifier/bias"]
     if logits.shape[1] == 1:
         second_B1 = sigmoid(logits)
         return np.concatenate([1.0 - second_B1, second_B1], axis=1)
@@ -68,6 +71,18 @@ def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     elif model.positions == "sinusoidal":
         x_BLD = x_BLD + sinusoid(length, model.embed_dim)
     return x_BLD
+
+
+def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int) -> Array:
+    """The sum of the scores of a review's distinct n-grams, (B, U)."""
+    found = []
+    for n in range(1, max_ngram + 1):
+        whole_BL = ngrams_end(token_ids_BL, n)[:, :, 0] > 0
+        found.append(np.where(whole_BL, ngram_buckets(token_ids_BL, n, len(table_RU)), len(table_RU)))
+    sorted_BN = np.sort(np.concatenate(found, axis=1), axis=1)
+    counts_BN = (np.diff(sorted_BN, axis=1, prepend=-1) > 0) & (sorted_BN < len(table_RU))
+    scores_BU: Array = (table_RU[np.minimum(sorted_BN, len(table_RU) - 1)] * counts_BN[:, :, None]).sum(axis=1)
+    return scores_BU
 
 
 def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:

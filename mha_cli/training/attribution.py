@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from mha_cli.checkpoint import Checkpoint
+from mha_cli.model import after_embedding, scores_of
 from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.evaluation import to_model
 
@@ -25,9 +26,9 @@ BATCH_TOKENS = 4_096
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
     """How much each word adds to the probability of a class, on the straight path from no words to the review.
 
-    The path starts where every word's embedding is zero (the positions stay) and ends at the review's embeddings. The attribution of a
-    word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability at the end
-    minus that at the start, up to the error of the sum that stands for the integral.
+    The path starts where every word's embedding is zero (positions and n-gram scores stay) and ends at the review's embeddings. The
+    attribution of a word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability
+    at the end minus that at the start, up to the error of the sum that stands for the integral.
 
     Args:
         checkpoint: the model.
@@ -47,24 +48,25 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
     words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(ids_1L, training=False))
     start_1LD = review_1LD - words_1LD  # the positions alone
+    scores_1U = scores_of(model, ids_1L)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     for some_S11 in np.array_split(shares_S11, min(steps, max(1, steps * len(token_ids) // BATCH_TOKENS))):
         path_SLD = start_1LD + some_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)
-            total = tf.reduce_sum(class_probability(model, path_SLD, class_id))
+            total = tf.reduce_sum(class_probability(model, path_SLD, scores_1U, class_id))
         mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
     attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
-    ends = class_probability(model, tf.concat([start_1LD, review_1LD], axis=0), class_id)
+    ends = class_probability(model, tf.concat([start_1LD, review_1LD], axis=0), scores_1U, class_id)
     return [float(value) for value in attributions], float(ends[1] - ends[0])
 
 
-def class_probability(model: keras.Model, embedded_SLD: Any, class_id: int) -> Any:
-    """Probability of a class, (S,), from embeddings on: every layer of the model after the first."""
-    x = embedded_SLD
-    for layer in model.layers[2:]:  # after the input and the embedding
-        x = layer(x, training=False)
-    if x.shape[-1] == 1:
-        return x[:, 0] if class_id == 1 else 1.0 - x[:, 0]
-    return x[:, class_id]
+def class_probability(model: keras.Model, embedded_SLD: Any, scores_1U: Any, class_id: int) -> Any:
+    """Probability of a class, (S,), from embeddings on."""
+    mask_SL = tf.ones(tf.shape(embedded_SLD)[:2], dtype=tf.bool)
+    scores_SU = tf.repeat(scores_1U, tf.shape(embedded_SLD)[0], axis=0)
+    probabilities = after_embedding(model, embedded_SLD, mask_SL, scores_SU)
+    if probabilities.shape[-1] == 1:
+        return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
+    return probabilities[:, class_id]

@@ -130,7 +130,7 @@ def default_split(data: DataSection) -> str:
 def to_model(checkpoint: Checkpoint) -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
     model = build_classifier(checkpoint.config, len(checkpoint.vocabulary), len(checkpoint.class_names))
-    for weight in model.trainable_variables:
+    for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])
     return model
 

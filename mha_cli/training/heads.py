@@ -24,7 +24,7 @@ from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.errors import MhaError
-from mha_cli.model import build_classifier
+from mha_cli.model import after_embedding, build_classifier, scores_of
 from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
 from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
@@ -147,7 +147,8 @@ def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedRe
         own = [tf.tile(mask[None], (tf.shape(token_ids)[0], 1)) for mask in masks]
         with tf.GradientTape() as tape:
             tape.watch(own)
-            loss = tf.reduce_sum(cross_entropy(masked_forward(model, token_ids, own), labels))
+            probabilities = masked_forward(model, token_ids, own)
+            loss = tf.reduce_sum(cross_entropy(probabilities, tf.one_hot(labels, max(2, probabilities.shape[-1]))))
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
@@ -159,15 +160,15 @@ def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedRe
 
 def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) -> Any:
     """The model's output with a head mask for every block, each (H,) or (B, H)."""
-    padding_mask = tf.not_equal(token_ids, 0)
-    x = model.get_layer("embedding")(token_ids, training=False)
-    for block, head_mask in enumerate(head_masks):
-        x = model.get_layer(f"encoder_{block}")(x, mask=padding_mask, head_mask=head_mask, training=False)
-    return model.get_layer("classifier")(model.get_layer("pooling")(x, mask=padding_mask))
+    embedded = model.get_layer("embedding")(token_ids, training=False)
+    return after_embedding(model, embedded, tf.not_equal(token_ids, 0), scores_of(model, token_ids), head_masks=head_masks)
 
 
 def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[Any], Any]:
-    return tf.function(lambda token_ids: masked_forward(model, token_ids, masks), input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    return tf.function(
+        lambda token_ids: masked_forward(model, token_ids, masks),
+        input_signature=[tf.TensorSpec([None, None], tf.int32)],
+    )
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
@@ -298,7 +299,7 @@ def retrain(checkpoint: Checkpoint, epochs: int, watcher: Watcher = SILENT) -> C
         )
     trainer = Trainer(config, data)
     trainer.set_weights(checkpoint.weights)
-    loss, accuracy = trainer.score(data.validation)
+    loss, accuracy = trainer.validate()
     best = checkpoint
     start = EpochRecord(0, math.nan, math.nan, loss, accuracy, 0.0, 0.0, best=True)
     for record in fit(trainer, watcher.on_step, best=start):

@@ -17,19 +17,24 @@ from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.model import build_classifier
+from mha_cli.model import after_embedding, build_classifier
 from mha_cli.parameters import num_outputs
 from mha_cli.progress import EpochRecord, StepProgress
+from mha_cli.training.naive_bayes import fit_scores, ngram_presence
 from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
+from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.preparation import PreparedData
+from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.training.tensorflow_setup import set_seed
+from mha_cli.training.word_vectors import word_vectors
 
 EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
 """Weights of which a step touches few rows."""
 
 DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
 
-Weights = dict[str, npt.NDArray[np.float32]]
+Floats = npt.NDArray[np.float32]
+Weights = dict[str, Floats]
 
 
 class Trainer:
@@ -38,21 +43,25 @@ class Trainer:
     Args:
         config: the run.
         data: what to learn from.
+        tell: called with a line of text on what comes before the first step.
     """
 
-    def __init__(self, config: Config, data: PreparedData) -> None:
+    def __init__(self, config: Config, data: PreparedData, tell: Callable[[str], None] = lambda _: None) -> None:
         set_seed(config.seed)
         self.config = config
         self.data = data
+        self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
-        self.steps_per_epoch = math.ceil(len(data.train) / config.training.batch_size)
-        rate = learning_rate_schedule(config.training, self.steps_per_epoch * config.training.epochs)
+        self._validation_scores = self._start_from_counts(tell)
+        self._stack: Stack | None = None
+        self._silence_scores()
+        rate = learning_rate_schedule(config.training, len(self._batches(1)) * config.training.epochs)
         tables = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._lazily = tables if config.training.optimizer in ("adam", "adamw") else []
         self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
-        self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate if callable(rate) else lambda _: rate)
+        self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate, config.training.embedding_rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self._train_step = self._compile_train_step()
         self._forward = compile_forward(self.model)
@@ -73,11 +82,11 @@ class Trainer:
         started = time.perf_counter()
         settings, reviews = self.config.training, self.data.train
         rng = np.random.default_rng((self.config.seed, epoch))
-        batches = training_batches(reviews.lengths, settings.batch_size, rng)
+        batches = self._batches(epoch)
         loss_sum, num_correct, num_reviews = 0.0, 0, 0
         for step, rows in enumerate(batches, start=1):
             token_ids = drop_words(reviews.padded(rows), settings.word_dropout, rng) if settings.word_dropout else reviews.padded(rows)
-            step_loss, step_correct = self._train_step(token_ids, reviews.labels[rows])
+            step_loss, step_correct = self._train_step(token_ids, self.data.targets[rows])
             loss_sum += float(step_loss)
             num_correct += int(step_correct)
             num_reviews += len(rows)
@@ -98,27 +107,60 @@ class Trainer:
             )
         return loss_sum / num_reviews, num_correct / num_reviews, time.perf_counter() - started
 
+    def _batches(self, epoch: int) -> list[npt.NDArray[np.int64]]:
+        rng = np.random.default_rng((self.config.seed, epoch, 1))
+        return training_batches(self.data.train.lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)
+
+    def _start_from_counts(self, tell: Callable[[str], None]) -> Floats:
+        """Put into the model what is counted from the texts before the first step; n-gram scores of the validation part, (N, U)."""
+        config, data = self.config, self.data
+        if config.training.token_vectors == "cooccurrence":
+            tell("counting word vectors")
+            texts = [data.train] if data.unlabelled is None else [data.train, data.unlabelled]
+            vectors = word_vectors(texts, len(data.vocabulary), config.model.embed_dim, config.seed)
+            self.model.get_layer("embedding").token_embeddings.assign(vectors)
+        if not config.model.score_ngrams:
+            return np.zeros((len(data.validation), 0), dtype=np.float32)
+        tell("fitting n-gram scores")
+        table = fit_scores(data.train, data.targets, config.model.score_ngrams, config.model.score_buckets, config.seed)
+        self.model.get_layer("scores").table.assign(table)
+        scores: Floats = ngram_presence(data.validation, config.model.score_ngrams, config.model.score_buckets) @ table
+        return scores
+
     @property
     def variables(self) -> list[Any]:
         """Everything that a step changes: weights, random states, optimizer, averages."""
         return [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
 
     def weights(self) -> Weights:
-        """What is scored and saved, by variable path: the averaged weights if there are any, else the current ones."""
-        values = self._averages or self.model.trainable_variables
-        return {weight.path: np.array(value) for weight, value in zip(self.model.trainable_variables, values, strict=True)}
+        """What was validated and is saved, by variable path: averaged and with n-gram scores stacked in, where there are any."""
+        weights = {weight.path: np.array(weight) for weight in self.model.weights}
+        averaged = zip(self.model.trainable_variables, self._averages, strict=True) if self._averages else ()
+        weights |= {weight.path: np.array(average) for weight, average in averaged}
+        return weights if self._stack is None else self._stack.put_into(weights)
 
-    def set_weights(self, weights: Mapping[str, npt.NDArray[np.float32]]) -> None:
+    def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """Start from given weights, by variable path."""
-        values = [weights[weight.path] for weight in self.model.trainable_variables]
-        _assign(self.model.trainable_variables, values)
-        _assign(self._averages, values if self._averages else [])
+        _assign(self.model.weights, [weights[weight.path] for weight in self.model.weights])
+        self._silence_scores()
+        _assign(self._averages, self.model.trainable_variables if self._averages else [])
 
-    def score(self, reviews: EncodedReviews) -> tuple[float, float]:
-        """Loss and accuracy of ``weights()`` on reviews not learnt from."""
+    def validate(self) -> tuple[float, float]:
+        """Loss and accuracy of ``weights()`` on the validation part, after finding how much encoder and n-gram scores each count there."""
+        reviews = self.data.validation
         with self._averaged_weights():
             probabilities = predict_probabilities(self._forward, reviews, len(self.data.class_names))
+        if self.config.model.score_ngrams:
+            encoder_logits = logits_of(probabilities)
+            self._stack = fit_stack(encoder_logits, self._validation_scores, reviews.labels)
+            probabilities = probabilities_of(self._stack.logits(encoder_logits, self._validation_scores))
         return mean_loss_and_accuracy(probabilities, reviews.labels)
+
+    def _silence_scores(self) -> None:
+        """The encoder learns alone: the classifier's weights for n-gram scores are zero until they are stacked in."""
+        kernel = self.model.get_layer("classifier").kernel
+        of_encoder = np.arange(kernel.shape[0]) < self.config.model.embed_dim
+        kernel.assign(np.array(kernel) * of_encoder[:, None])
 
     @contextmanager
     def _averaged_weights(self) -> Iterator[None]:
@@ -137,12 +179,15 @@ class Trainer:
         model, optimizer, settings = self.model, self.optimizer, self.config.training
         weights, averages = model.trainable_variables, self._averages
         densely, lazily = self._densely, self._lazily
+        num_classes = len(self.data.class_names)
 
-        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
-        def train_step(token_ids: Any, labels: Any) -> tuple[Any, Any]:
-            with tf.GradientTape() as tape:
-                probabilities = model(token_ids, training=True)
-                losses = cross_entropy(probabilities, labels, settings.label_smoothing)
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, num_classes], tf.float32)])
+        def train_step(token_ids: Any, targets: Any) -> tuple[Any, Any]:
+            with tf.GradientTape() as tape, computing_in(model, self.precision):
+                embedded = model.get_layer("embedding")(token_ids, training=True)
+                no_scores = tf.zeros([tf.shape(token_ids)[0], num_outputs(num_classes)])
+                probabilities = after_embedding(model, embedded, tf.not_equal(token_ids, 0), no_scores, training=True)
+                losses = cross_entropy(probabilities, targets, settings.label_smoothing)
                 mean_loss = tf.reduce_mean(losses)
             dense_gradients, table_gradients = tape.gradient(mean_loss, (densely, [table.value for table in lazily]))
             optimizer.apply(dense_gradients, densely)
@@ -153,7 +198,8 @@ class Trainer:
                 decay = tf.minimum(settings.average_decay, (1.0 + step) / (10.0 + step))
                 for average, weight in zip(averages, weights, strict=True):
                     average.assign_sub((1.0 - decay) * (average - weight.value))
-            return tf.reduce_sum(losses), tf.reduce_sum(tf.cast(predicted_classes(probabilities) == labels, tf.int32))
+            right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
+            return tf.reduce_sum(losses), tf.reduce_sum(tf.cast(right, tf.int32))
 
         return train_step
 
@@ -174,7 +220,7 @@ def fit(
         if settings.patience and best and epoch - 1 - best.epoch >= settings.patience:
             return
         train_loss, train_accuracy, seconds = trainer.run_epoch(epoch, on_step)
-        validation_loss, validation_accuracy = trainer.score(data.validation)
+        validation_loss, validation_accuracy = trainer.validate()
         if not math.isfinite(validation_loss):
             raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
         is_best = best is None or (
@@ -187,18 +233,16 @@ def fit(
         yield record
 
 
-def cross_entropy(probabilities: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
+def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
     """Cross-entropy of each review in nats, (B,).
 
     Args:
         probabilities: (B, 1) of the second class, or (B, C).
-        labels: class ids, (B,).
+        targets: probability of each class, (B, C).
         label_smoothing: share of the target spread evenly over the classes.
     """
     if probabilities.shape[-1] == 1:
-        targets = tf.cast(labels, tf.float32)[:, None]
-        return keras.losses.binary_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
-    targets = tf.one_hot(labels, probabilities.shape[-1])
+        return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
     return keras.losses.categorical_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from mha_cli.config import Config
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted
 from mha_cli.data.sources import open_source
@@ -16,16 +19,20 @@ class PreparedData:
     """The training split, divided and encoded.
 
     Args:
-        train: reviews to learn from.
+        train: reviews to learn from, N.
+        targets: (N, C), the probability of each class that they are to be given.
         validation: reviews that choose the best epoch, never learnt from.
         vocabulary: built from ``train`` only.
         class_names: names in the order of their ids.
+        unlabelled: reviews without a class, for what needs none; None for none.
     """
 
     train: EncodedReviews
+    targets: npt.NDArray[np.float32]
     validation: EncodedReviews
     vocabulary: Vocabulary
     class_names: tuple[str, ...]
+    unlabelled: EncodedReviews | None = None
 
 
 def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> PreparedData:
@@ -41,9 +48,16 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(train_rows)
+    train = corpus.encode(train_rows, vocabulary)
     return PreparedData(
-        train=corpus.encode(train_rows, vocabulary),
+        train=train,
+        targets=one_hot(train.labels, len(corpus.class_names)),
         validation=corpus.encode(validation_rows, vocabulary),
         vocabulary=vocabulary,
         class_names=corpus.class_names,
     )
+
+
+def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
+    """(N, C): 1 for the class of the label and 0 for the others."""
+    return np.eye(num_classes, dtype=np.float32)[labels]

@@ -76,7 +76,7 @@ def train(
 
 
 def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:
-    trainer = Trainer(config, data)
+    trainer = Trainer(config, data, watcher.tell)
     state = output / STATE
     records = restore_state(state, trainer) if state.exists() else []
     best = next((record for record in reversed(records) if record.best), None)

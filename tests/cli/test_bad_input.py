@@ -157,7 +157,7 @@ def test_an_output_directory_in_use(output: str, message: str, folder: Path) -> 
         ("extra.keras", f"extra.keras: not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
         ("cut.keras", f"cut.keras: damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         ("flipped.keras", f"flipped.keras: damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"),
-        ("newer.keras", "newer.keras: has format 2; this version of mha reads format 1; update mha, or train anew"),
+        ("newer.keras", "newer.keras: has format 2; this version of mha reads format 2; update mha, or train anew"),
         ("unknown.yaml", f"unknown.yaml: damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
     ],
 )

@@ -320,7 +320,7 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     last, found = seen[-1]
 
     # The averaged weights are scored, and training goes on with the current ones.
-    loss, accuracy = trainer.score(tiny_data.validation)
+    loss, accuracy = trainer.validate()
     for left, current in zip(current_weights(trainer), last, strict=True):
         np.testing.assert_array_equal(left, current)
     model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)

@@ -1,0 +1,92 @@
+"""Two readers of a review, one answer: how much encoder and n-gram scores each count, found on reviews that neither has learnt from.
+
+On the reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to
+trust them.
+
+On reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to trust
+shift need few reviews).
+
+Axes: N reviews, U units of the classifier, which are also the units of a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+RIDGE = 1e-4
+"""Pull of the weights towards zero: they stay finite where a reader makes no mistake."""
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """logits = encoder_weight · encoder's logits + score_weight · scores + bias.
+
+    Args:
+        encoder_weight: one number for all units.
+        score_weight: likewise.
+        bias: (U,).
+    """
+
+    encoder_weight: float
+    score_weight: float
+    bias: Floats
+
+    def logits(self, encoder_logits: Any, scores: Any) -> Any:
+        """Of both together, (N, U)."""
+        return self.encoder_weight * encoder_logits + self.score_weight * scores + self.bias
+
+    def put_into(self, weights: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The weights of a classifier in which the encoder had learnt alone, with both together."""
+        kernel, bias = weights["classifier/kernel"], weights["classifier/bias"]
+        units = len(bias)
+        kernel = np.concatenate([kernel[:-units] * self.encoder_weight, np.eye(units) * self.score_weight])
+        bias = bias * self.encoder_weight + self.bias
+        return {**weights, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32)}
+
+
+def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int32]) -> Stack:
+    """The weights of least cross-entropy.
+
+    Args:
+        encoder_logits: (N, U), of the encoder alone.
+        scores: (N, U).
+        labels: class ids, (N,).
+    """
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
+    def unpack(x: npt.NDArray[np.float64]) -> Stack:
+        return Stack(float(x[0]), float(x[1]), x[2:].astype(np.float32))
+
+    def loss(x: npt.NDArray[np.float64]) -> float:
+        log_probabilities = log_softmax(_of_classes(unpack(x).logits(encoder_logits, scores)), axis=1)
+        return RIDGE * float(np.square(x).sum()) - float(log_probabilities[np.arange(len(labels)), labels].mean())
+
+    found = minimize(loss, np.concatenate([[1.0, 1.0], np.zeros(encoder_logits.shape[1])]), method="Nelder-Mead", options={"maxiter": 2000})
+    return unpack(found.x)
+
+
+def logits_of(probabilities: Floats) -> Floats:
+    """Logits (N, U) that have these probabilities, (N, C)."""
+    logarithms = np.log(np.maximum(probabilities, np.float32(1e-7)))
+    logits: Floats = logarithms[:, 1:] - logarithms[:, :1] if probabilities.shape[1] == 2 else logarithms
+    return logits
+
+
+def probabilities_of(logits: Floats) -> Floats:
+    """Probabilities of all classes, (N, C), from logits (N, U)."""
+    from scipy.special import softmax
+
+    probabilities: Floats = softmax(_of_classes(logits), axis=1)
+    return probabilities
+
+
+def _of_classes(logits: Any) -> Any:
+    return np.concatenate([np.zeros_like(logits), logits], axis=1) if logits.shape[1] == 1 else logits
