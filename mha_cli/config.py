@@ -59,6 +59,9 @@ class TfdsData(DataSettings):
     data_dir: str | None = Field(None, description="TFDS data directory; null takes $TFDS_DATA_DIR, else TFDS's own default.")
     train_split: str = Field("train", min_length=1, description="Split to train on.")
     test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
+    unlabelled_split: str | None = Field(
+        None, min_length=1, description="Split whose texts are learnt from without their labels; null for none."
+    )
     text_key: str = Field("text", min_length=1, description="Feature that holds the text.")
     label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
 
@@ -69,6 +72,7 @@ class FilesData(DataSettings):
     source: Literal["files"] = Field(description="Files or folders of one's own.")
     train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
     test: str | None = Field(None, description="File or folder that `mha evaluate` scores by default.")
+    unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
     text_column: str = Field("text", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the text.")
     label_column: str = Field("label", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the class.")
 
@@ -225,6 +229,12 @@ class TrainingConfig(Settings):
     weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled decay per step and unit of learning rate; adamw only.")
     clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm; null does not clip.")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
+    pseudo_labels: int = Field(
+        0,
+        ge=0,
+        le=10,
+        description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
+    )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     average_decay: float | None = Field(
         None,
@@ -254,6 +264,17 @@ class Config(Settings):
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="after")
+    def _pseudo_labels_need_texts(self) -> Self:
+        if not self.training.pseudo_labels:
+            return self
+        name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
+        if name is None:
+            raise ValueError(f"training.pseudo_labels needs unlabelled texts, which source={self.data.source} has none of; take 0")
+        if getattr(self.data, name) is None:
+            raise ValueError(f"training.pseudo_labels needs unlabelled texts; set data.{name}, or take training.pseudo_labels=0")
+        return self
 
     @model_validator(mode="after")
     def _fits_in_memory(self) -> Self:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
 Rows = npt.NDArray[np.int64]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,24 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
     return encoded
 
 
-def counted(reviews: Iterable[Review], tell: Callable[[int], None], every: int = 500) -> Iterator[Review]:
+def encode_texts(texts: Iterable[str], encoder: TextEncoder) -> EncodedReviews:
+    """Texts without a class as a model reads them; their labels are zeros."""
+    ids = (np.array(encoder.vocabulary.ids(encoder.tokenize(text)), dtype=np.int32) for text in texts)
+    encoded = _join(ids, [], encoder.settings)
+    return dataclasses.replace(encoded, labels=np.zeros(len(encoded.offsets) - 1, dtype=np.int32))
+
+
+def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReviews:
+    """All reviews of the first, then all of the second."""
+    return EncodedReviews(
+        np.concatenate([first.token_ids, second.token_ids]),
+        np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
+        np.concatenate([first.labels, second.labels]),
+        first.num_truncated + second.num_truncated,
+    )
+
+
+def counted(reviews: Iterable[Item], tell: Callable[[int], None], every: int = 500) -> Iterator[Item]:
     """The same reviews, telling now and then how many have passed."""
     number = 0
     for number, review in enumerate(reviews, start=1):

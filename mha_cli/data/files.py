@@ -62,6 +62,10 @@ class FileReviews:
         """None: only reading the reviews tells."""
         return None
 
+    def unlabelled(self) -> Iterator[str] | None:
+        """The lines of ``data.unlabelled``."""
+        return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled)
+
     def read(self, split: str) -> Iterator[Review]:
         """The reviews of a split, in the order of the file, or of the sorted file names of a folder.
 
@@ -103,6 +107,18 @@ def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterat
     if extension in JSON_EXTENSIONS:
         return _json_reviews(path, text_column, label_column)
     raise MhaError(f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS)
+
+
+def read_text_lines(path: str) -> Iterator[str]:
+    """The texts of a UTF-8 file, plain or with .gz, one a line; blank lines are left out.
+
+    Raises:
+        MhaError: the file cannot be read.
+    """
+    with _opened(path) as file:
+        for line in _lines(file, _shown(path)):
+            if text := line.strip():
+                yield text
 
 
 def _shown(path: str) -> str:

@@ -30,6 +30,9 @@ class ReviewSource(Protocol):
     def class_names(self) -> tuple[str, ...] | None:
         """Class names in the order of their ids, or None where only reading the reviews tells."""
 
+    def unlabelled(self) -> Iterator[str] | None:
+        """Texts without a class, one at a time, or None where the config names none."""
+
     def read(self, split: str) -> Iterator[Review]:
         """The reviews of a split, in a fixed order, one at a time.
 

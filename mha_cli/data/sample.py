@@ -227,6 +227,9 @@ class SampleReviews:
     def __init__(self, config: SampleData) -> None:
         self._config = config
 
+    def unlabelled(self) -> None:
+        """None: the grammar labels all that it makes."""
+
     def read(self, split: str) -> Iterator[Review]:
         """The reviews of a split, shuffled, in an order that the seed fixes.
 

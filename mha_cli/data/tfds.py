@@ -67,6 +67,8 @@ class TfdsReviews:
             )
         self._check_split(settings.train_split, " (data.train_split)")
         self._check_split(settings.test_split, " (data.test_split)")
+        if settings.unlabelled_split is not None:
+            self._check_split(settings.unlabelled_split, " (data.unlabelled_split)")
 
     @property
     def name(self) -> str:
@@ -91,6 +93,11 @@ class TfdsReviews:
         """
         self._check_split(split)
         return self._labelled(split)
+
+    def unlabelled(self) -> Iterator[str] | None:
+        """The texts of ``data.unlabelled_split``."""
+        split = self._settings.unlabelled_split
+        return None if split is None else self.read_texts(split)
 
     def read_texts(self, split: str) -> Iterator[str]:
         """The texts of a split, labelled or not; otherwise as ``read``."""

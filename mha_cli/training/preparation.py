@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config import Config
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted
+from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_texts
+from mha_cli.data.reviews import ReviewSource
 from mha_cli.data.sources import open_source
+from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary
 
 
@@ -55,7 +57,16 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
         validation=corpus.encode(validation_rows, vocabulary),
         vocabulary=vocabulary,
         class_names=corpus.class_names,
+        unlabelled=_unlabelled(source, config, vocabulary, tell),
     )
+
+
+def _unlabelled(source: ReviewSource, config: Config, vocabulary: Vocabulary, tell: Callable[[str], None]) -> EncodedReviews | None:
+    texts = source.unlabelled()
+    if texts is None:
+        return None
+    texts = counted(texts, lambda number: tell(f"reading {source.name}: {number:,} texts without labels"))
+    return encode_texts(texts, TextEncoder(config.text, vocabulary))
 
 
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import keras
+import numpy as np
+import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint, write_checkpoint
 from mha_cli.config import Config, config_to_yaml
@@ -16,9 +18,11 @@ from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, make_run_directory, refuse_other_run, refuse_used
 from mha_cli.training.loop import Trainer, fit
 from mha_cli.training.preparation import PreparedData, prepare
+from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
 from mha_cli.training.state import restore_state, save_state
 
 HISTORY = "history.jsonl"
+PSEUDO_LABELS = "pseudo_labels.npy"
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,11 @@ def train(
 
 
 def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:
-    trainer = Trainer(config, data, watcher.tell)
     state = output / STATE
+    state.parent.mkdir(exist_ok=True)
+    if config.training.pseudo_labels:
+        data = with_pseudo_labels(data, _kept_pseudo_labels(state.parent / PSEUDO_LABELS, config, data, watcher))
+    trainer = Trainer(config, data, watcher.tell)
     records = restore_state(state, trainer) if state.exists() else []
     best = next((record for record in reversed(records) if record.best), None)
     for record in fit(trainer, watcher.on_step, first_epoch=len(records) + 1, best=best):
@@ -85,7 +92,6 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
         if record.best:
             write_checkpoint(output / CHECKPOINT, to_checkpoint(trainer, record))
         _write_history(output / HISTORY, records)
-        state.parent.mkdir(exist_ok=True)
         save_state(state, trainer, records)
         watcher.on_epoch(record)
     summary = TrainingSummary(
@@ -101,6 +107,17 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     with atomic_write(output / METRICS) as file:
         file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
+
+
+def _kept_pseudo_labels(path: Path, config: Config, data: PreparedData, watcher: Watcher) -> npt.NDArray[np.float32]:
+    """Pseudo-labels, made once a run: an interrupted run goes on with the same."""
+    if path.exists():
+        found: npt.NDArray[np.float32] = np.load(path, allow_pickle=False)
+        return found
+    targets = pseudo_labels(config, data, watcher)
+    with atomic_write(path) as file:
+        np.save(file, targets, allow_pickle=False)
+    return targets
 
 
 def to_checkpoint(trainer: Trainer, record: EpochRecord) -> Checkpoint:

@@ -1,10 +1,10 @@
 """Two readers of a review, one answer: how much encoder and n-gram scores each count, found on reviews that neither has learnt from.
 
-On the reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to
+On reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to
 trust them.
 
-On reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to trust
-shift need few reviews).
+Source: Wolpert 1992, "Stacked Generalization"; Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.1 (a scale
+and a shift need few reviews).
 
 Axes: N reviews, U units of the classifier, which are also the units of a score.
 """

@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
     write_archive(tmp_path / "keras.keras", {name: members[name] for name in ("metadata.json", "config.json", "model.weights.h5")})
     write_archive(tmp_path / "extra.keras", members | {"extra.py": b"import os"})
     (tmp_path / "newer.keras").write_bytes(whole)
-    rewrite(tmp_path / "newer.keras", format=2)
+    rewrite(tmp_path / "newer.keras", format=3)
     return tmp_path
 
 
@@ -157,7 +157,7 @@ def test_an_output_directory_in_use(output: str, message: str, folder: Path) -> 
         ("extra.keras", f"extra.keras: not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
         ("cut.keras", f"cut.keras: damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         ("flipped.keras", f"flipped.keras: damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"),
-        ("newer.keras", "newer.keras: has format 2; this version of mha reads format 2; update mha, or train anew"),
+        ("newer.keras", "newer.keras: has format 3; this version of mha reads format 2; update mha, or train anew"),
         ("unknown.yaml", f"unknown.yaml: damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
     ],
 )
