@@ -12,7 +12,7 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoder import TextEncoder
 
-BATCH_TOKENS = 2_048
+BATCH_TOKENS = 4_096
 """Tokens of a batch, padding included: enough to keep the cores busy, few enough for their caches."""
 
 
