@@ -16,6 +16,7 @@ from mha_cli.config import Config, config_to_yaml
 from mha_cli.files import atomic_write, locked
 from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, make_run_directory, refuse_other_run, refuse_used
+from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import Trainer, fit
 from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
@@ -64,13 +65,14 @@ def train(
             had not been interrupted.
 
     Raises:
-        MhaError: the directory is in use, the data does not fit, or the loss is no longer a number.
+        MhaError: the directory is in use, the data does not fit the config or the run not into memory, or the loss is no longer a number.
     """
     if resume:
         refuse_other_run(output, config)
     else:
         refuse_used(output)
     data = data or prepare(config, watcher.tell)
+    refuse_what_does_not_fit(config, data)
     make_run_directory(output)
     with locked(output):
         if not resume:
