@@ -52,7 +52,7 @@ class Trainer:
         self.data = data
         self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
-        self._validation_scores = self._start_from_counts(tell)
+        self.validation_scores = self._start_from_counts(tell)
         self._stack: Stack | None = None
         self._silence_scores()
         rate = learning_rate_schedule(config.training, len(self._batches(1)) * config.training.epochs)
@@ -64,7 +64,7 @@ class Trainer:
         self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate, config.training.embedding_rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self._train_step = self._compile_train_step()
-        self._forward = compile_forward(self.model)
+        self.forward = compile_forward(self.model)
 
     def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> tuple[float, float, float]:
         """Train on every review once.
@@ -149,11 +149,11 @@ class Trainer:
         """Loss and accuracy of ``weights()`` on the validation part, after finding how much encoder and n-gram scores each count there."""
         reviews = self.data.validation
         with self._averaged_weights():
-            probabilities = predict_probabilities(self._forward, reviews, len(self.data.class_names))
+            probabilities = predict_probabilities(self.forward, reviews, len(self.data.class_names))
         if self.config.model.score_ngrams:
             encoder_logits = logits_of(probabilities)
-            self._stack = fit_stack(encoder_logits, self._validation_scores, reviews.labels)
-            probabilities = probabilities_of(self._stack.logits(encoder_logits, self._validation_scores))
+            self._stack = fit_stack(encoder_logits, self.validation_scores, reviews.labels)
+            probabilities = probabilities_of(self._stack.logits(encoder_logits, self.validation_scores))
         return mean_loss_and_accuracy(probabilities, reviews.labels)
 
     def _silence_scores(self) -> None:
