@@ -4,9 +4,8 @@
     python benchmarks/films.py configs/imdb.yaml --set training.epochs=5
 
 IMDB's training and test split have no film in common, but two training reviews often speak of one film. A validation part drawn at
-random therefore flatters: names tell the film, and the film the verdict. Here reviews that share rare capitalised words are taken to speak of
-one film,
-and whole groups are held out. No review of the test split is read.
+random therefore flatters: names tell the film, and the film the verdict. Here reviews that share rare capitalised words are taken to
+speak of one film, and whole groups are held out. No review of the test split is read.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
                 )
 
 
-def has_whole_epoch(output: Path) -> bool:
+def has_state(output: Path) -> bool:
     """Whether a run directory holds a state to resume from."""
     return (output / STATE).is_file()
 

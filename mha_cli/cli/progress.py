@@ -58,7 +58,7 @@ def _plain_watcher(console: Console) -> Watcher:
             line(text)
 
     return Watcher(
-        tell=lambda text: now_and_then(text) if text.startswith("reading") else line(text),
+        tell=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
         on_step=lambda progress: now_and_then(step_text(progress)),
         on_epoch=lambda record: line(epoch_text(record)),
     )
