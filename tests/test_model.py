@@ -43,7 +43,7 @@ def make_model(random_weights: Callable[..., dict[str, np.ndarray]]) -> Callable
     def make(config: Config, num_classes: int = 2) -> keras.Model:
         model = build_classifier(config, VOCABULARY_SIZE, num_classes)
         weights = random_weights(config, VOCABULARY_SIZE, num_classes)
-        for variable in model.trainable_variables:
+        for variable in model.weights:
             variable.assign(weights[variable.path])
         return model
 
@@ -169,7 +169,7 @@ def test_a_saved_model_opens_with_plain_keras(
 ) -> None:
     model = build_classifier(*model_case)
     weights = random_weights(*model_case)
-    for variable in model.trainable_variables:
+    for variable in model.weights:
         variable.assign(weights[variable.path])
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
