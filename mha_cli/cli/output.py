@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
@@ -14,6 +13,7 @@ from mha_cli.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     Write = Callable[[bytes], object]
 
@@ -34,7 +34,7 @@ def opened_output(path: Path | None) -> Iterator[Write]:
             with _opened(path) as descriptor:
                 yield lambda data: _write_all(descriptor, data, printable(str(path), 200))
         else:
-            with _ended_in_order(), atomic_write(Path(os.path.realpath(path))) as file:
+            with _ended_in_order(), atomic_write(path.resolve() if path.is_symlink() else path) as file:
                 yield file.write
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

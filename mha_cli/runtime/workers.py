@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Self
@@ -41,22 +42,28 @@ class Workers:
     def __init__(self, classifier: Classifier, number: int) -> None:
         self._classifier = classifier
         self._number = number
-        self._processes: list[multiprocessing.process.BaseProcess] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._idle: list[Connection] = []
         self._busy: dict[Connection, Job] = {}
         self._jobs: deque[Job] = deque()
 
     def __enter__(self) -> Self:
         """Start the processes."""
-        context = multiprocessing.get_context("spawn")  # a fork would copy the locks of BLAS's threads as they happen to be
-        with _one_thread_each(), _interrupts_held_back():
-            for _ in range(self._number):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs,), daemon=True)
-                process.start()
-                theirs.close()
-                self._processes.append(process)
-                self._idle.append(ours)
+        for _ in range(self._number):
+            ours, theirs = multiprocessing.Pipe()
+            with theirs:
+                command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({theirs.fileno()})"]
+                # In a process group of their own they are not interrupted by Ctrl-C: this process ends them.
+                process = subprocess.Popen(
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    env=_environment(),
+                    process_group=0,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                )
+            self._processes.append(process)
+            self._idle.append(ours)
         for connection in self._idle:
             _send(connection, self._classifier.checkpoint)
         return self
@@ -64,9 +71,11 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         """End the processes, whatever they are doing."""
         for process in self._processes:
-            process.terminate()
+            process.kill()
         for process in self._processes:
-            process.join()
+            process.wait()
+        for connection in [*self._idle, *self._busy]:
+            connection.close()
 
     @property
     def busy(self) -> bool:
@@ -105,8 +114,9 @@ class Workers:
             yield job.records, job.scores
 
 
-def _serve(connection: Connection) -> None:
+def serve(descriptor: int) -> None:
     """What a worker does: scores for texts, until nobody asks any more."""
+    connection = Connection(descriptor)
     with suppress(EOFError, OSError, MemoryError):
         classifier = Classifier(connection.recv())
         while True:
@@ -132,23 +142,6 @@ def _ended() -> MhaError:
     return MhaError("a worker process has ended", "lower --workers if memory is short: each needs its own", EXIT_FAILURE)
 
 
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """What is started meanwhile leaves the other cores to the other workers, unless the user has said otherwise."""
-    unset = [name for name in THREAD_VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(unset, "1"))
-    try:
-        yield
-    finally:
-        for name in unset:
-            del os.environ[name]
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C reaches every process of a pipeline; what is started meanwhile never sees it, and is ended by this process."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _environment() -> dict[str, str]:
+    """That of this process, with our modules where they are here and one thread a worker, unless the user wants more."""
+    return dict.fromkeys(THREAD_VARIABLES, "1") | os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
