@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import pty
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +104,42 @@ def run_mha(*args: str | bytes | Path, cwd: Path, stdin: str | bytes = b"", env:
         check=False,
     )
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_on_terminal(
+    *args: str | Path, cwd: Path, stream: str = "stdout", stdin: str | bytes | int = b"", env: Mapping[str, str] | None = None
+) -> Result:
+    """Run ``mha ARGS`` with one of its streams on a terminal; that stream's line ends are line feeds again in the result.
+
+    Args:
+        args: arguments.
+        cwd: the folder to run in.
+        stream: ``stdout`` or ``stderr``; the other one is captured as usual.
+        stdin: data, or a descriptor to read from.
+        env: changes of the environment.
+    """
+    ours, theirs = pty.openpty()
+    shown: list[bytes] = []
+    reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read_terminal(ours), b"")))
+    reader.start()
+    captured: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: theirs}
+    process = subprocess.Popen(
+        [*COMMAND, *args], stdin=stdin if isinstance(stdin, int) else subprocess.PIPE, cwd=cwd, env=environment(env), **captured
+    )
+    os.close(theirs)
+    data = None if isinstance(stdin, int) else stdin.encode() if isinstance(stdin, str) else stdin
+    stdout, stderr = process.communicate(data, timeout=TIMEOUT)
+    reader.join()
+    os.close(ours)
+    seen = b"".join(shown).replace(b"\r\n", b"\n").decode()
+    return Result(process.returncode, seen if stdout is None else stdout.decode(), seen if stderr is None else stderr.decode())
+
+
+def _read_terminal(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how a terminal says that nobody holds its other end
+        return b""
 
 
 def run_here(*args: str | Path, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
