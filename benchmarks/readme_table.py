@@ -20,6 +20,7 @@ NOTICE = "<!-- Written by benchmarks/readme_table.py from benchmarks/results; do
 TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "accuracy.json": tables.accuracy,
     "book.json": tables.book,
+    "predict.json": tables.predict,
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
     "memory.json": tables.training_memory,

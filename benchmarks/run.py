@@ -19,6 +19,7 @@ SCRIPTS = {
     "attention-memory": ("attention.py", "--memory", "8192"),
     "book": ("book.py",),
     "accuracy": ("accuracy.py",),
+    "predict": ("predict.py",),
     "memory": ("memory.py",),
 }
 TRY_OUTS = {
@@ -26,6 +27,7 @@ TRY_OUTS = {
     "attention-memory": ("attention.py", "--memory", "256"),
     "book": ("book.py", "--reviews", "32", "--rounds", "1"),
     "accuracy": ("accuracy.py", "--reviews", "200", "--seeds", "0"),
+    "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
     "memory": ("memory.py", "--reviews", "200", "400"),
 }
 

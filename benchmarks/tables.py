@@ -117,6 +117,19 @@ def training_memory(record: Record) -> Table:
     return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, machine_note([record]))
 
 
+def predict(record: Record) -> Table:
+    """A row a command: wall time from start to end, and what Keras takes for the same."""
+    reviews = record["settings"]["reviews"]
+    seconds = {name: median(found) for name, found in record["figures"]["seconds"].items()}
+    rows = []
+    for name, found in seconds.items():
+        keras = seconds["Keras, stream" if "stream" in name else "Keras, one text"]
+        rate = f"{reviews / found:,.0f}" if "stream" in name else NOTHING
+        rows.append((name, f"{found:.2f}", rate, NOTHING if name == "mha --help" else _ratio(keras, found)))
+    headings = ("command", "seconds", "reviews/s", "× as fast as Keras")
+    return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, machine_note([record]))
+
+
 # Cells
 
 
