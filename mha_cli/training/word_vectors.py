@@ -57,11 +57,12 @@ def cooccurrences(reviews: list[EncodedReviews], vocabulary_size: int) -> Any:
     counts = csr_matrix((vocabulary_size, vocabulary_size), dtype=np.float32)
     for part in reviews:
         for start in range(0, len(part.token_ids), CHUNK_TOKENS):
-            token_ids = part.token_ids[start : start + CHUNK_TOKENS]
+            token_ids = part.token_ids[start : start + CHUNK_TOKENS + WINDOW]  # neighbours of the last ones included
             review_of = np.searchsorted(part.offsets, np.arange(start, start + len(token_ids)), side="right")
             for distance in range(1, WINDOW + 1):
-                left, right = token_ids[:-distance], token_ids[distance:]
-                near = (review_of[:-distance] == review_of[distance:]) & (left > UNKNOWN_ID) & (right > UNKNOWN_ID)
+                left, right = token_ids[:-distance][:CHUNK_TOKENS], token_ids[distance:][:CHUNK_TOKENS]
+                together = review_of[:-distance][:CHUNK_TOKENS] == review_of[distance:][:CHUNK_TOKENS]
+                near = together & (left > UNKNOWN_ID) & (right > UNKNOWN_ID)
                 weights = np.full(np.count_nonzero(near), (WINDOW + 1 - distance) / WINDOW, dtype=np.float32)
                 counts += coo_matrix((weights, (left[near], right[near])), shape=counts.shape).tocsr()
     return counts + counts.T
