@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,12 +37,41 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        _sync(path.parent)
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror}", "the earlier file, if any, is unchanged", EXIT_FAILURE) from None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+@contextmanager
+def atomic_place(path: Path) -> Iterator[Path]:
+    """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
+
+    It lies in a temporary folder beside that place, which is removed however the block ends.
+
+    Raises:
+        MhaError: something is there already, the folder is missing or not writable, or the disk is full.
+    """
+    name = printable(str(path), 200)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    except OSError as error:
+        raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose a folder that exists and can be written to") from None
+    try:
+        place = temporary / path.name
+        yield place
+        for item in (place, *place.rglob("*")):
+            _sync(item)
+        if os.path.lexists(path):
+            raise MhaError(f"{name}: has come to exist meanwhile", "choose another name, or remove it")
+        os.rename(place, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise MhaError(f"{name}: cannot be written: {error.strerror or error}", "nothing was left there", EXIT_FAILURE) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
@@ -71,8 +101,8 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

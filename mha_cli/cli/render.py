@@ -13,6 +13,7 @@ from mha_cli.cli.console import print_json, print_line, stdout_console
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from mha_cli.export.formats import Export
     from mha_cli.training.evaluation import Evaluation
     from mha_cli.training.run import TrainingSummary
     from mha_cli.training.shuffle import ShuffleResult
@@ -96,6 +97,22 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
     stdout_console().print(table)
     for result in results:
         print_line(f"{result.name}: {result.verdict}")
+
+
+def export(result: Export, *, as_json: bool) -> None:
+    """Where the export is and how near it comes to the checkpoint."""
+    if as_json:
+        _print_json(result)
+        return
+    _print_figures(
+        f"Export to {result.format}",
+        {
+            "written": result.path,
+            "size": f"{result.num_bytes:,} bytes",
+            "checked on": f"{result.num_texts} texts, alone and in padded batches",
+            "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
+        },
+    )
 
 
 def _print_figures(title: str, figures: dict[str, str]) -> None:
