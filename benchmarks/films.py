@@ -14,71 +14,12 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-from scipy.sparse import triu
-from sklearn.feature_extraction.text import TfidfVectorizer
 
-from mha_cli.config import Config, load_config
-from mha_cli.data.corpus import Corpus
-from mha_cli.data.reviews import Review
-from mha_cli.data.sources import open_source
-from mha_cli.training.preparation import PreparedData, one_hot
+from mha_cli.config import load_config
+from mha_cli.training.preparation import prepare
 
-NAME = r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b"
-"""A capitalised word that does not begin a sentence."""
-
-SAME_FILM = 0.25
-"""Cosine similarity of names from which two reviews are taken to speak of one film."""
-
-MOST_OF_A_FILM = 60
-"""IMDB has at most 30 reviews of a film and class."""
-
-LEAST_OF_A_FILM = 4
-HELD_OUT = 4_000
-
-
-def films(texts: list[str]) -> npt.NDArray[np.int64]:
-    """A number for the film of every review: reviews linked by similar names, the most similar first, in groups of limited size."""
-    names = TfidfVectorizer(token_pattern=NAME, lowercase=False, min_df=2, max_df=MOST_OF_A_FILM, sublinear_tf=True).fit_transform(texts)
-    similar = triu(names @ names.T, k=1).tocoo()
-    strong = similar.data > SAME_FILM
-    order = np.argsort(-similar.data[strong], kind="stable")
-    film, size = list(range(len(texts))), [1] * len(texts)
-
-    def film_of(review: int) -> int:
-        while film[review] != review:
-            film[review] = film[film[review]]
-            review = film[review]
-        return review
-
-    for first, second in zip(similar.row[strong][order], similar.col[strong][order], strict=True):
-        one, other = film_of(int(first)), film_of(int(second))
-        if one != other and size[one] + size[other] <= MOST_OF_A_FILM:
-            film[other] = one
-            size[one] += size[other]
-    return np.array([film_of(review) for review in range(len(texts))])
-
-
-def held_out_films(of_review: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
-    """Rows of about ``HELD_OUT`` reviews: whole films, drawn at random from those with several reviews."""
-    numbers, counts = np.unique(of_review, return_counts=True)
-    rng = np.random.default_rng(seed)
-    chosen = rng.permutation(numbers[counts >= LEAST_OF_A_FILM])
-    sizes = np.cumsum([counts[np.searchsorted(numbers, film)] for film in chosen])
-    return np.flatnonzero(np.isin(of_review, chosen[: int(np.searchsorted(sizes, HELD_OUT)) + 1]))
-
-
-def prepare_by_film(config: Config) -> PreparedData:
-    """The training split, with whole films held out for validation."""
-    source = open_source(config.data)
-    reviews: list[Review] = list(source.read(source.splits[0]))
-    validation = held_out_films(films([review.text for review in reviews]), config.seed)
-    train = np.setdiff1d(np.arange(len(reviews)), validation)
-    corpus = Corpus(reviews, config.text, source.class_names, source.name)
-    vocabulary = corpus.vocabulary(train)
-    learnt = corpus.encode(train, vocabulary)
-    targets = one_hot(learnt.labels, len(corpus.class_names))
-    return PreparedData(learnt, targets, corpus.encode(validation, vocabulary), vocabulary, corpus.class_names)
+HELD_OUT = 0.16
+"""Of the training reviews: about 4,000 of IMDB's."""
 
 
 def main() -> None:
@@ -87,8 +28,8 @@ def main() -> None:
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY.PATH=VALUE", dest="overrides")
     arguments = parser.parse_args()
-    config = load_config(arguments.recipe, arguments.overrides)
-    data = prepare_by_film(config)
+    config = load_config(arguments.recipe, ["data.validation=names", f"data.validation_share={HELD_OUT}", *arguments.overrides])
+    data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
     from mha_cli.training.loop import Trainer, fit, mean_loss_and_accuracy, predict_probabilities

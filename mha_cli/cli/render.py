@@ -102,7 +102,7 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
 def export(result: Export, *, as_json: bool) -> None:
     """Where the export is and how near it comes to the checkpoint."""
     if as_json:
-        _print_json(result)
+        print_json(dataclasses.asdict(result))
         return
     _print_figures(
         f"Export to {result.format}",
