@@ -42,7 +42,7 @@ class DataSettings(Settings):
 
     validation: Literal["random", "names"] = Field(
         "random",
-        description="How it is drawn: each class in proportion, or so that reviews that share rare names (those of one film) stay together.",
+        description="How it is drawn: each class in proportion, or so that reviews with rare names in common (of one film) stay together.",
     )
 
 
