@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-MIN_TEXT_WIDTH = 20
+MIN_TEXT_WIDTH = 10
 """Columns that a text gets even on a narrow terminal."""
 MAX_FIELD_WIDTH = 40
 UNSURE = "unsure"
@@ -108,7 +108,7 @@ class TerminalLines:
             columns[:2] = UNSURE, f"{prediction.probability:.4f}"
         columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
         note = _note(prediction)
-        taken = len("\t".join([*columns, note]).expandtabs()) + 8
+        taken = len("\t".join([*columns, note]).expandtabs()) + 2
         text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
         if self.styles:
             columns[0] = f"{_BOLD}{columns[0]}{_RESET}"
@@ -176,10 +176,11 @@ def _as_text(value: object) -> str:
 
 def _fitted(text: str, width: int) -> str:
     """The beginning of a text in one harmless line of so many columns at most."""
-    shown = printable(text[: width + 1], width + 1)
+    shown = printable(text[: 4 * width], 4 * width)  # some characters take no column of their own
     if not shown.isascii():
         from rich.cells import cell_len, set_cell_size
 
         if cell_len(shown) > width:
             return set_cell_size(shown, width - 1).rstrip() + "…"
+        return shown
     return shown if len(shown) <= width else f"{shown[: width - 1]}…"

@@ -16,15 +16,12 @@ import pytest
 from mha_cli.config import SampleData
 from mha_cli.data.sample import SampleReviews
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, run_on_terminal, tree
+from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, run_on_terminal, start, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from tests.cli.command import Run
-
-    Predict = Callable[..., Result]
+    from tests.cli.command import Predict, Run
 
 TEXTS = ("the film was superb", "dreadful, dreadful", "not a film", "a superb film, not a dreadful one .")
 
@@ -41,28 +38,6 @@ ODD_TEXTS = (
     "the " * 5000,
 )
 """Texts that a terminal, a parser or a formatter might take for something else."""
-
-
-@pytest.fixture
-def predict(small: Path, tmp_path: Path) -> Predict:
-    """``mha predict -c SMALL ARGS``."""
-    return lambda *args, stdin="", env=None: run_mha("predict", "-c", small, *args, stdin=stdin, env=env, cwd=tmp_path)
-
-
-def start(
-    args: Sequence[str | Path], cwd: Path, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE, env: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*COMMAND, "predict", *args],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        cwd=cwd,
-        env=environment(env),
-        bufsize=0,
-        # Where the tests run in the background of a script they inherit a Ctrl-C that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
 
 
 # One line out for every text in
