@@ -41,12 +41,15 @@ def word_vectors(reviews: list[EncodedReviews], vocabulary_size: int, width: int
     """
     from sklearn.utils.extmath import randomized_svd
 
+    vectors = np.zeros((vocabulary_size, width), dtype=np.float32)
+    words = vectors[len(SPECIAL_TOKENS) :]
+    if not len(words):
+        return vectors
     ratios = positive_pointwise_mutual_information(cooccurrences(reviews, vocabulary_size))
     rank = min(width, vocabulary_size - 1)
     left, singular_values, _ = randomized_svd(ratios, rank, n_iter=4, random_state=seed)
-    vectors = np.zeros((vocabulary_size, width), dtype=np.float32)
-    vectors[:, :rank] = left * singular_values**SINGULAR_VALUE_POWER
-    vectors *= SPREAD / (vectors[len(SPECIAL_TOKENS) :].std() + 1e-9)
+    words[:, :rank] = (left * singular_values**SINGULAR_VALUE_POWER)[len(SPECIAL_TOKENS) :]
+    words *= SPREAD / (words.std() + 1e-9)
     return vectors
 
 

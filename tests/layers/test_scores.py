@@ -12,11 +12,11 @@ from layer_contract import check_layer
 from mha_cli.layers import NgramScores
 from mha_cli.layers.scores import review_scores
 from mha_cli.runtime import forward
+from tests.reviews import bucket, buckets_in
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HASH_FACTOR = -1_640_531_535
 REVIEWS = [
     [7, 2, 7, 2, 7, 22, 22],  # words, pairs and triples that come again
     [5, 5, 5, 5, 0, 0, 0],
@@ -25,21 +25,6 @@ REVIEWS = [
     [0, 0, 0, 0, 0, 0, 0],
 ]
 TOKEN_IDS = np.array(REVIEWS, dtype=np.int32)
-
-
-def bucket(ngram: tuple[int, ...], buckets: int) -> int:
-    """The polynomial in the ids with Python's endless integers, then cut to 32 bits with a sign."""
-    number = len(ngram)
-    for token_id in ngram:
-        number = number * HASH_FACTOR + token_id
-    return ((number + 2**31) % 2**32 - 2**31) % buckets
-
-
-def buckets_in(review: list[int], max_ngram: int, buckets: int) -> set[int]:
-    words = [token_id for token_id in review if token_id]
-    return {
-        bucket(tuple(words[start : start + n]), buckets) for n in range(1, max_ngram + 1) for start in range(max(0, len(words) - n + 1))
-    }
 
 
 def table_of(buckets: int, units: int) -> np.ndarray:
