@@ -57,8 +57,8 @@ def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None
     checkpoint = small_checkpoint_file(tmp_path / "a.keras", **model)
     code, modules = imported_by(tmp_path, "predict", "--json", "-c", checkpoint, "the film")
     assert code == 0
-    assert {"numpy", "h5py"} <= modules
-    assert not modules & (LEARNING | {"scipy", "matplotlib", "pandas"})
+    assert "numpy" in modules
+    assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas"})
 
 
 def test_predict_needs_scipy_for_gelu(tmp_path: Path) -> None:
