@@ -298,11 +298,10 @@ def test_the_last_trained_run(small: Path, tmp_path: Path) -> None:
     assert result.stderr == "using runs/c/checkpoint.keras (the last trained run)\n"
 
 
-def test_no_checkpoint_at_all(tmp_path: Path) -> None:
-    assert refusal(run_mha("predict", "the film", cwd=tmp_path)) == (
-        "no checkpoint: none was given, $MHA_CHECKPOINT is not set and runs/ holds no trained run; "
-        "train one with `mha train --config configs/sample.yaml`, or give --checkpoint FILE"
-    )
+def test_the_model_that_comes_with_mha(tmp_path: Path) -> None:
+    result = run_mha("predict", "A superb, moving film.", "A dreadful waste of two hours.", cwd=tmp_path)
+    assert [line.split("\t")[0] for line in result.lines] == ["pos", "neg"]
+    assert result.stderr.endswith("imdb.keras (the model that comes with mha)\n")
 
 
 # Bad input
