@@ -41,7 +41,7 @@ class Format:
 
 
 ROUNDING = 1e-4
-"""Float32 in another order of operations differs by 1e-6 at most where probabilities are steep; a wrong operator by far more than this."""
+"""Allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
 
 FORMATS: dict[str, Format] = {
     "onnx": Format(onnx_file.write, onnx_file.opened, ROUNDING, {"onnx": "onnx", "onnxruntime": "onnxruntime"}),
