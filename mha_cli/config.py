@@ -40,6 +40,11 @@ class DataSettings(Settings):
         0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."
     )
 
+    validation: Literal["random", "names"] = Field(
+        "random",
+        description="How it is drawn: each class in proportion, or so that reviews with rare names in common (of one film) stay together.",
+    )
+
 
 class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""

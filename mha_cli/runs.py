@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mha_cli.config import Config
 
 RUNS = Path("runs")
+PACKAGED = Path(__file__).parent / "models"
+"""Holds the checkpoint that the package brings, if it brings one."""
 CHECKPOINT = "checkpoint.keras"
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
@@ -29,7 +31,9 @@ def new_run_directory(name: str) -> Path:
 
 
 def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """The checkpoint to use, and why that one: the given one, else ``$MHA_CHECKPOINT``, else the last trained run's.
+    """The checkpoint to use, and why that one.
+
+    It is the given one, else ``$MHA_CHECKPOINT``, else the last trained run's, else the one that the package brings.
 
     Raises:
         MhaError: there is none.
@@ -41,6 +45,9 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
     found = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if found:
         return found[-1], "the last trained run"
+    packaged = sorted(PACKAGED.glob("*.keras"))
+    if packaged:
+        return packaged[0], "the model that comes with mha"
     raise MhaError(
         f"no checkpoint: none was given, ${CHECKPOINT_VARIABLE} is not set and {RUNS}/ holds no trained run",
         "train one with `mha train --config configs/sample.yaml`, or give --checkpoint FILE",
@@ -96,7 +103,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
                 )
 
 
-def has_whole_epoch(output: Path) -> bool:
+def has_state(output: Path) -> bool:
     """Whether a run directory holds a state to resume from."""
     return (output / STATE).is_file()
 

@@ -12,6 +12,8 @@ from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
+mha export runs/imdb/checkpoint.keras --format int8 --output small.keras
+
 mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx
 
 mha export runs/imdb/checkpoint.keras --format saved-model --output imdb-saved-model
@@ -27,7 +29,8 @@ def export(
             "--format",
             "-f",
             metavar="FORMAT",
-            help="[bold]onnx[/bold] (a file), [bold]saved-model[/bold] (a folder) or [bold]litert[/bold] (a file).",
+            help="[bold]int8[/bold] (a checkpoint of a quarter the size), [bold]onnx[/bold] (a file), "
+            "[bold]saved-model[/bold] (a folder) or [bold]litert[/bold] (a file).",
             show_default=False,
         ),
     ],

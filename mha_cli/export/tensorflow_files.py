@@ -81,7 +81,7 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     path.write_bytes(content)
     with zipfile.ZipFile(path, "a") as archive:
         for name, text in companions(checkpoint).items():
-            archive.writestr(name, text)
+            archive.writestr(zipfile.ZipInfo(name), text)  # without the hour: the same model gives the same bytes
 
 
 def open_litert(path: Path) -> Any:

@@ -64,7 +64,7 @@ class NgramScores(keras.layers.Layer):
 
     def call(self, token_ids: Any) -> Any:
         """Score token ids, int (B, L), as (B, U)."""
-        return review_scores(self.table, token_ids, self.max_ngram)
+        return ops.cast(review_scores(self.table, token_ids, self.max_ngram), self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, U)."""

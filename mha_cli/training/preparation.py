@@ -47,7 +47,7 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
     source = open_source(config.data, tell)
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: tell(f"reading {source.name}: {number:,} reviews"))
-    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
+    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(train_rows)
     train = corpus.encode(train_rows, vocabulary)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.cli.command import Predict
+
 
 @pytest.fixture(scope="session")
 def tiny_settings() -> list[str]:
@@ -42,6 +44,12 @@ def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str])
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint with random weights, for commands that only have to have one. Not to be written to."""
     return small_checkpoint_file(tmp_path_factory.mktemp("small") / "small.keras")
+
+
+@pytest.fixture
+def predict(small: Path, tmp_path: Path) -> Predict:
+    """``mha predict -c SMALL ARGS``."""
+    return lambda *args, stdin="", env=None: run_mha("predict", "-c", small, *args, stdin=stdin, env=env, cwd=tmp_path)
 
 
 def _once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:

@@ -1,0 +1,146 @@
+"""A zip archive that may come from anywhere, read member by member; every limit holds before memory is taken.
+
+Nothing is ever unpacked to disk, and nothing is decompressed: the members have to be stored as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import stat
+import struct
+import zipfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import MhaError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+WAY_OUT = "give a checkpoint that `mha train` wrote"
+MAX_FILE_BYTES = 8_000_000_000
+MAX_READ_BYTES = 1 << 17
+"""Most bytes to read at once; so that an archive's directory, which zipfile reads whole, can have a few thousand entries at most."""
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
+
+
+class Archive:
+    """An open archive.
+
+    Args:
+        archive: the zip file.
+        name: of the file, safe to print.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._archive = archive
+        self.name = name
+
+    def __contains__(self, member: str) -> bool:
+        """Whether it has a member of this name."""
+        return member in self._archive.namelist()
+
+    def read(self, member: str, limit: int) -> tuple[bytearray, str]:
+        """A member and its SHA-256 in hexadecimal.
+
+        Raises:
+            MhaError: it has more than ``limit`` bytes.
+        """
+        size = self._archive.getinfo(member).file_size
+        if size > limit:
+            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
+        data, digest, end = bytearray(size), hashlib.sha256(), 0
+        with self._archive.open(member) as stream:
+            while chunk := stream.read(MAX_READ_BYTES // 2):
+                data[end : end + len(chunk)] = chunk
+                end += len(chunk)
+                digest.update(chunk)
+        if end != size:
+            raise MhaError(f"{self.name}: {member} is cut off", WAY_OUT)
+        return data, digest.hexdigest()
+
+
+@contextmanager
+def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
+    """An archive that holds the members of one of these forms, uncompressed, and no others.
+
+    What is wrong with the bytes may show only inside the ``with`` block: it, too, raises MhaError then.
+
+    Raises:
+        MhaError: the file cannot be read, or is no such archive.
+    """
+    name = printable(str(path), 200)
+    with open_regular(path, MAX_FILE_BYTES) as file:
+        try:
+            if file.read(4) == b"\x89HDF":
+                raise MhaError(f"{name}: is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha", WAY_OUT)
+            with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
+                _refuse_other_members(archive, forms, name, os.fstat(file.fileno()).st_size)
+                yield Archive(archive, name)
+        except (zipfile.BadZipFile, struct.error, EOFError, OSError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
+            # What zipfile, and who reads on inside the block, raise for bytes that are not what they say.
+            reason = printable(str(error) or type(error).__name__, 200)
+            raise MhaError(f"{name}: damaged, or no checkpoint ({reason})", WAY_OUT) from None
+
+
+def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
+    """A regular file that is not empty; opening it waits for nothing, whatever it is.
+
+    Raises:
+        MhaError: it is something else, is not there, is too large, or cannot be read.
+    """
+    name = printable(str(path), 200)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if _URL.match(name):
+            shown = _URL.sub(r"\1://", name, count=1)  # a path has lost the second slash
+            raise MhaError(f"{shown}: is a URL, and mha opens files only", "download it, then give the file") from None
+        raise MhaError(f"{name}: no such file", WAY_OUT) from None
+    except (OSError, ValueError) as error:
+        raise MhaError(f"{name}: cannot be read: {getattr(error, 'strerror', error)}", WAY_OUT) from None
+    status = os.fstat(descriptor)
+    problem = ""
+    if stat.S_ISDIR(status.st_mode):
+        problem = "is a folder"
+    elif not stat.S_ISREG(status.st_mode):
+        problem = "is not a regular file"
+    elif not status.st_size:
+        problem = "is empty"
+    elif status.st_size > max_bytes:
+        problem = f"is larger than {max_bytes:,} bytes"
+    if problem:
+        os.close(descriptor)
+        raise MhaError(f"{name}: {problem}", WAY_OUT)
+    return os.fdopen(descriptor, "rb")
+
+
+class _InSmallPieces(io.FileIO):
+    """A file that refuses to hand out much at once."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            size = os.fstat(self.fileno()).st_size - self.tell()
+        if size > MAX_READ_BYTES:
+            raise zipfile.BadZipFile("its directory is too large")
+        return super().read(size) or b""
+
+
+def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, file_bytes: int) -> None:
+    found = archive.namelist()
+    if sorted(found) not in map(sorted, forms):
+        missing = [member for member in forms[0] if member not in found]
+        problem = f"has no {missing[0]}" if missing else "has members that do not belong there"
+        raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
+    entries = archive.infolist()
+    if any(entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size for entry in entries):
+        raise MhaError(f"{name}: holds compressed members", WAY_OUT)
+    if any(stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG} for entry in entries):
+        raise MhaError(f"{name}: holds members that are no regular files", WAY_OUT)
+    if sum(entry.file_size for entry in entries) > file_bytes:
+        raise MhaError(f"{name}: is cut off, or its members overlap", WAY_OUT)

@@ -1,0 +1,195 @@
+"""Float32 arrays out of an HDF5 file that nobody has to trust.
+
+HDF5 is a large format, and its library is written for files that mean well. Weights need very little of it, so this reads that little and
+refuses the rest: what h5py writes for plain arrays in the oldest form of the format. That is a superblock of version 0, groups as
+symbol tables, and contiguous datasets of little-endian float32 without filters, attributes, links or other files.
+
+    superblock ─▶ group: object header ─▶ B-tree ─▶ nodes of (name, object header)
+                  dataset: object header ─▶ shape, type, address of the numbers
+
+Every address is checked against the file before anything is read there, nothing is visited twice, and nothing is copied: the arrays are
+views of the bytes. Source: HDF5 File Format Specification Version 3.0, sections II.A, III.A.1, III.B to III.D, IV.A.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    Tree = dict[bytes, "Tree | tuple[int, ...]"]
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")
+"""The datatype message of IEEE float32, little-endian."""
+
+NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
+"""Kinds of messages that make up an object header; any other kind is refused."""
+
+MAX_HEADER_BYTES = 512
+MAX_NAME_BYTES = 100
+MAX_TREE_LEVELS = 4
+
+
+def read_arrays(data: bytearray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
+    """The arrays of an HDF5 file, by path; they are views of ``data``.
+
+    Args:
+        data: the whole file.
+        shapes: every path that has to be there, with the shape of its array. No other path may be there.
+
+    Raises:
+        ValueError: the file is anything else than these arrays.
+    """
+    return _Reader(data).read(shapes)
+
+
+class _Reader:
+    def __init__(self, data: bytearray) -> None:
+        self._data = data
+        self._visited: set[int] = set()
+        self._blocks: list[tuple[int, int]] = []
+
+    def read(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
+        if not self._data.startswith(SIGNATURE):
+            raise ValueError("not an HDF5 file")
+        version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
+        if (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) != (0, 8, 8, 0):
+            raise ValueError("another form of HDF5 than mha writes")
+        (root,) = self._unpack("Q", 64)
+        arrays = dict(self._read_group(root, _tree(shapes), ""))
+        if any(end > start for (_, end), (start, _) in pairwise(sorted(self._blocks))):
+            raise ValueError("two arrays overlap")
+        return arrays
+
+    def _read_group(self, address: int, wanted: Tree, path: str) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+        """Every array below a group, which must hold what is wanted and nothing else."""
+        messages = self._messages(address, path)
+        if set(messages) != {SYMBOL_TABLE}:
+            raise ValueError(f"{path or '/'} is not a plain group")
+        missing = dict(wanted)
+        for name, header in self._entries(*self._unpack("QQ", messages[SYMBOL_TABLE])):
+            below = f"{path}/{name.decode(errors='backslashreplace')}".lstrip("/")
+            expected = missing.pop(name, None)
+            if expected is None:
+                raise ValueError(f"holds {below}, which does not belong there")
+            if isinstance(expected, dict):
+                yield from self._read_group(header, expected, below)
+            else:
+                yield below, self._read_array(header, expected, below)
+        for name in missing:
+            raise ValueError(f"{path}/{name.decode()}".lstrip("/") + " is missing")
+
+    def _entries(self, tree: int, heap: int) -> Iterator[tuple[bytes, int]]:
+        """Name and object header of everything in a group."""
+        signature, version, heap_size, names = self._unpack("4s B 3x Q 8x Q", heap)
+        if signature != b"HEAP" or version != 0:
+            raise ValueError("a group's names are damaged")
+        for node in self._leaves(tree, MAX_TREE_LEVELS):
+            signature, version, used = self._unpack("4s B x H", node)
+            if signature != b"SNOD" or version != 1 or not used:
+                raise ValueError("a group's table is damaged")
+            for place in range(node + 8, node + 8 + 40 * used, 40):
+                name_offset, header, cached = self._unpack("Q Q I", place)
+                if name_offset >= heap_size:
+                    raise ValueError("a name lies outside its group")
+                name, end, _ = self._slice(names + name_offset, MAX_NAME_BYTES).partition(b"\0")
+                if not end:
+                    raise ValueError("a name is too long")
+                if cached > 1:
+                    raise ValueError(f"{name.decode(errors='backslashreplace')} is a link")
+                yield name, header
+
+    def _leaves(self, address: int, levels: int) -> Iterator[int]:
+        """Addresses of the nodes that a B-tree of at most so many levels holds."""
+        self._visit(address)
+        signature, kind, level, used = self._unpack("4s B B H", address)
+        if signature != b"TREE" or kind != 0 or level >= levels:
+            raise ValueError("a group's tree is damaged")
+        for place in range(address + 32, address + 32 + 16 * used, 16):
+            (child,) = self._unpack("Q", place)
+            if level:
+                yield from self._leaves(child, level)
+            else:
+                self._visit(child)
+                yield child
+
+    def _read_array(self, address: int, expected: tuple[int, ...], path: str) -> npt.NDArray[np.float32]:
+        messages = self._messages(address, path)
+        if set(messages) - {FILL_VALUE} != {DATASPACE, DATATYPE, LAYOUT}:
+            raise ValueError(f"{path} is not an array")
+        shape = self._shape(messages[DATASPACE], path)
+        if shape != expected:
+            raise ValueError(f"{path} has the shape {shape}, not {expected}")
+        if self._slice(messages[DATATYPE], len(FLOAT32)) != FLOAT32:
+            raise ValueError(f"{path} does not hold little-endian float32 numbers")
+        version, kind, place, size = self._unpack("BBQQ", messages[LAYOUT])
+        count = math.prod(shape)
+        if (version, kind) != (3, 1):
+            raise ValueError(f"{path} is not stored as one plain block")
+        if size != 4 * count or place > len(self._data) - size:
+            raise ValueError(f"{path} does not lie in the file")
+        self._blocks.append((place, place + size))
+        return np.frombuffer(self._data, np.dtype("<f4"), count, place).reshape(shape)
+
+    def _shape(self, address: int, path: str) -> tuple[int, ...]:
+        version, rank, flags = self._unpack("BBB", address)
+        if version != 1 or flags > 1:
+            raise ValueError(f"{path} has no plain shape")
+        shape = self._unpack(f"{rank}Q", address + 8)
+        if flags and self._unpack(f"{rank}Q", address + 8 + 8 * rank) != shape:
+            raise ValueError(f"{path} can grow")
+        return shape
+
+    def _messages(self, address: int, path: str) -> dict[int, int]:
+        """Where the body of each message of an object header begins, by kind."""
+        self._visit(address)
+        version, count, references, size = self._unpack("B x H I I", address)
+        if version != 1 or size > MAX_HEADER_BYTES:
+            raise ValueError(f"{path or '/'} has another kind of header than mha writes")
+        if references != 1:
+            raise ValueError(f"{path or '/'} is linked more than once")
+        messages: dict[int, int] = {}
+        place, end = address + 16, address + 16 + size
+        for _ in range(count):
+            kind, length, flags = self._unpack("HHB", place)
+            body, place = place + 8, place + 8 + length
+            if place > end or flags > 1 or kind in messages or kind not in {NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE}:
+                raise ValueError(f"{path or '/'} has more than a plain array or group has")
+            if kind != NIL:
+                messages[kind] = body
+        return messages
+
+    def _visit(self, address: int) -> None:
+        if address in self._visited:
+            raise ValueError("a place is reached twice")
+        self._visited.add(address)
+
+    def _unpack(self, fields: str, address: int) -> tuple[Any, ...]:
+        layout = struct.Struct("<" + fields)
+        if address > len(self._data) - layout.size:
+            raise ValueError("an address lies outside the file")
+        return layout.unpack_from(self._data, address)
+
+    def _slice(self, address: int, size: int) -> bytes:
+        return bytes(self._data[address : address + size])
+
+
+def _tree(shapes: Mapping[str, tuple[int, ...]]) -> Tree:
+    """Paths as groups in groups."""
+    tree: Tree = {}
+    for path, shape in shapes.items():
+        *groups, name = path.encode().split(b"/")
+        node: Any = tree
+        for group in groups:
+            node = node.setdefault(group, {})
+        node[name] = shape
+    return tree
