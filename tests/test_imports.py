@@ -85,6 +85,15 @@ def test_a_picture_of_attention_needs_matplotlib_but_no_tensorflow(tmp_path: Pat
     assert not modules & LEARNING
 
 
+def test_an_onnx_file_needs_no_tensorflow(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    code, modules = imported_by(tmp_path, "export", checkpoint, "--format", "onnx", "--output", "a.onnx")
+    assert code == 0
+    assert not modules & LEARNING
+
+
 SAMPLE = str(CONFIGS / "sample.yaml")
 
 
@@ -118,6 +127,9 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["heads", "good.keras", "--prune", "2", "--output", "pruned.keras"],
         ["heads", "good.keras", "--prune", "1", "--output", "used"],
         ["heads", "good.keras", "--plot", "heads.gif"],
+        ["export", "good.keras", "--format", "onx", "--output", "exported"],
+        ["export", "good.keras", "--format", "saved-model", "--output", "used"],
+        ["export", "bad.yaml", "--format", "saved-model", "--output", "exported"],
     ],
 )
 def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Format:
 
 
 ROUNDING = 1e-4
-"""Float32 in another order of operations differs by 1e-6 at most where probabilities are steep; a wrong operator by far more than this."""
+"""Allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
 
 ROUNDING_TO_BYTES = 0.2
 """One byte a weight moves a probability that is near one half by some hundredths; answers that are sure stay so."""

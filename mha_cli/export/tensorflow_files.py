@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tempfile
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mha_cli
@@ -12,8 +14,6 @@ from mha_cli.config import config_to_dict
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mha_cli.checkpoint import Checkpoint
 
 EXTRA_FOLDER = "assets.extra"
@@ -41,16 +41,7 @@ def companions(checkpoint: Checkpoint) -> dict[str, str]:
 
 def write_saved_model(checkpoint: Checkpoint, path: Path) -> None:
     """Write a folder whose signature ``serving_default`` takes ``token_ids`` and gives ``probabilities``."""
-    from mha_cli.training import tensorflow_setup
-
-    with tensorflow_setup.native_stderr_held_back():
-        import keras
-
-        model, forward, signature = _traceable(checkpoint)
-        archive = keras.export.ExportArchive()
-        archive.track(model)
-        archive.add_endpoint("serve", lambda token_ids: {"probabilities": forward(token_ids)}, input_signature=signature)
-        archive.write_out(str(path), verbose=False)
+    _write_graph(checkpoint, path)
     (path / EXTRA_FOLDER).mkdir()
     for name, text in companions(checkpoint).items():
         (path / EXTRA_FOLDER / name).write_text(text, encoding="utf-8")
@@ -77,14 +68,11 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     """
     from mha_cli.training import tensorflow_setup
 
-    with tensorflow_setup.native_stderr_held_back():
+    with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
         import tensorflow as tf
 
-        model, forward, signature = _traceable(checkpoint)
-        module = tf.Module()
-        module.model = model
-        module.forward = tf.function(lambda token_ids: {"probabilities": forward(token_ids)}, input_signature=signature)
-        converter = tf.lite.TFLiteConverter.from_concrete_functions([module.forward.get_concrete_function()], module)
+        _write_graph(checkpoint, Path(folder))
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["serving_default"])
         try:
             content = converter.convert()
         except Exception as error:  # the converter raises what its stages raise
@@ -93,7 +81,7 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     path.write_bytes(content)
     with zipfile.ZipFile(path, "a") as archive:
         for name, text in companions(checkpoint).items():
-            archive.writestr(name, text)
+            archive.writestr(zipfile.ZipInfo(name), text)  # without the hour: the same model gives the same bytes
 
 
 def open_litert(path: Path) -> Any:
@@ -104,6 +92,7 @@ def open_litert(path: Path) -> Any:
         from ai_edge_litert.interpreter import Interpreter
 
         interpreter = Interpreter(str(path))
+        interpreter.allocate_tensors()  # the first time, it says how it computes
 
     def run(token_ids: Any) -> Any:
         (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
@@ -116,20 +105,27 @@ def open_litert(path: Path) -> Any:
     return run
 
 
-def _traceable(checkpoint: Checkpoint) -> tuple[Any, Any, Any]:
-    """The model, a function from token ids to the probabilities of all classes, and its signature."""
-    import tensorflow as tf
+def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
+    """A SavedModel without the companions."""
+    from mha_cli.training import tensorflow_setup
 
-    from mha_cli.training.evaluation import to_model
+    with tensorflow_setup.native_stderr_held_back():
+        import keras
+        import tensorflow as tf
 
-    # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
-    settings = checkpoint.config.model.model_copy(update={"attention_form": "fused"})
-    config = checkpoint.config.model_copy(update={"model": settings})
-    model = to_model(dataclasses.replace(checkpoint, config=config))
-    two_classes = len(checkpoint.class_names) == 2
+        from mha_cli.training.evaluation import to_model
 
-    def forward(token_ids: Any) -> Any:
-        probabilities = model(token_ids, training=False)
-        return tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities
+        # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
+        settings = checkpoint.config.model.model_copy(update={"attention_form": "fused"})
+        config = checkpoint.config.model_copy(update={"model": settings})
+        model = to_model(dataclasses.replace(checkpoint, config=config))
+        two_classes = len(checkpoint.class_names) == 2
 
-    return model, forward, [tf.TensorSpec((None, None), tf.int32, name="token_ids")]
+        def serve(token_ids: Any) -> dict[str, Any]:
+            probabilities = model(token_ids, training=False)
+            return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities}
+
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("serve", serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")])
+        archive.write_out(str(path), verbose=False)
