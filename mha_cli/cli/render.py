@@ -25,6 +25,7 @@ def training(summary: TrainingSummary, *, as_json: bool) -> None:
         print_json(dataclasses.asdict(summary))
         return
     best = summary.best
+    rate = summary.num_train * summary.epochs_run / summary.seconds
     _print_figures(
         "Training",
         {
@@ -35,7 +36,7 @@ def training(summary: TrainingSummary, *, as_json: bool) -> None:
             "trained on": f"{summary.num_train:,} reviews",
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
-            "training time": f"{summary.seconds:.1f} s ({summary.num_train * summary.epochs_run / summary.seconds:,.0f} reviews/s)",
+            "training time": f"{summary.seconds:.1f} s ({rate:,.0f} reviews/s, {summary.precision})",
         },
     )
     print_line(f"next: mha evaluate {summary.checkpoint}")

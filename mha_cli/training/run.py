@@ -39,6 +39,7 @@ class TrainingSummary:
         num_parameters: trainable weights.
         vocabulary_size: ids, the two special ones included.
         seconds: of the training steps of all epochs.
+        precision: in which the products were computed.
     """
 
     checkpoint: Path
@@ -49,6 +50,7 @@ class TrainingSummary:
     num_parameters: int
     vocabulary_size: int
     seconds: float
+    precision: str
 
 
 def train(
@@ -111,6 +113,7 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
         num_parameters=trainer.model.count_params(),
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
+        precision=trainer.precision,
     )
     with atomic_write(output / METRICS) as file:
         file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())

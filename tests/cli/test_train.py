@@ -137,10 +137,11 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         num_parameters=16385,
         vocabulary_size=245,
         seconds=4.5,
+        precision="bfloat16",
     )
     render.training(summary, as_json=False)
     shown = capsys.readouterr().out
-    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s)"):
+    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s, bfloat16)"):
         assert figure in shown
     assert f"next: mha evaluate {summary.checkpoint}" in shown
 
