@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
 from mha_cli.files import atomic_write, locked
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import ROOT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,9 +149,140 @@ def test_a_folder_of_that_name(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
-    with pytest.raises(MhaError, match="cannot be written: File name too long"), atomic_write(tmp_path / ("a" * 255)):
+    with pytest.raises(MhaError, match="cannot be written: File name too long"), atomic_write(tmp_path / ("a" * 256)):
         pass
     assert os.listdir(tmp_path) == []
+    with atomic_write(tmp_path / ("a" * 255)):
+        pass
+    assert os.listdir(tmp_path) == ["a" * 255]
+
+
+def test_a_folder_that_cannot_be_synced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def fails(number: int) -> Callable[[int], None]:
+        def call(descriptor: int) -> None:
+            if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+                raise OSError(number, os.strerror(number))
+            fsync(descriptor)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", fails(errno.EIO))
+    with pytest.raises(MhaError) as raised, atomic_write(path) as file:
+        file.write(b"new")
+    assert str(raised.value) == f"{path}: written, but the disk does not confirm it: Input/output error; check the disk"
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert path.read_bytes() == b"new"
+    monkeypatch.setattr(os, "fsync", fails(errno.EINVAL))  # file systems that have nothing to sync there
+    with atomic_write(path) as file:
+        file.write(b"newer")
+    assert path.read_bytes() == b"newer"
+
+
+# Leftovers
+
+HALF_A_FILE = """
+import os, signal, sys
+from pathlib import Path
+from mha_cli.files import atomic_write
+with atomic_write(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    print("half", flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_leftovers_go_once_their_writer_is_dead(path: Path) -> None:
+    others = [path.parent / name for name in (".mha-folder.tmp", "mha-mine.tmp", ".file.bin.tmp", ".mha-link.tmp")]
+    others[0].mkdir()
+    others[1].touch()
+    others[2].touch()
+    others[3].symlink_to(path)
+    os.mkfifo(path.parent / ".mha-pipe.tmp")
+    others.append(path.parent / ".mha-pipe.tmp")
+    with subprocess.Popen([sys.executable, "-c", HALF_A_FILE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"half\n"
+        (half,) = set(path.parent.iterdir()) - {path, *others}
+        with atomic_write(path.parent / "another") as file:
+            file.write(b"whole")
+        assert half.read_bytes() == b"half"  # it is being written
+        writer.communicate()
+    assert writer.returncode == -signal.SIGKILL
+    assert half.exists()
+    with atomic_write(path.parent / "another") as file:
+        file.write(b"whole")
+    assert set(path.parent.iterdir()) == {path, path.parent / "another", *others}
+
+
+def test_a_file_that_was_taken_for_a_leftover_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    mkstemp = tempfile.mkstemp
+
+    def mkstemp_and_lose(**keywords: Any) -> tuple[int, str]:
+        descriptor, name = mkstemp(**keywords)
+        if len(taken) < 2:
+            taken.append(name)
+            os.unlink(name)
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", mkstemp_and_lose)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert len(taken) == 2
+    assert path.read_bytes() == b"new"
+    assert list(path.parent.iterdir()) == [path]
+
+
+# Faults
+
+
+def test_an_earlier_checkpoint_survives_every_fault(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.faults", tmp_path], capture_output=True, check=True, cwd=ROOT, env=environment())
+    answer = json.loads(done.stdout)
+    operations = answer["operations"]
+    assert {"open", "flock", "write", "fsync", "chmod", "replace", "close"} == set(operations)
+    replaced = operations.index("replace")
+    reasons = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
+    for case in answer["cases"]:
+        when, fault, result, killed = case["when"], case["fault"], case["result"], case["fault"].startswith("killed")
+        in_place = when > replaced or (when == replaced and fault == "killed after")
+        if killed:
+            assert result == f"signal {signal.SIGKILL:d}", case
+        elif fault == "short" or case["operation"] == "flock":  # a lock is not needed, only good to have
+            assert result == "saved", case
+        elif in_place:
+            assert result.startswith(f"1 {tmp_path}/a.keras: written, but the disk does not confirm it: {reasons[fault]}"), case
+        else:
+            told = f"{tmp_path}/a.keras: cannot be written: {reasons[fault]}; the earlier file, if any, is unchanged"
+            assert result == f"1 {told}", case
+        assert case["state"] == ("new" if in_place or result == "saved" else "earlier"), case
+        assert len(case["left"]) == (killed and not in_place and (when, fault) != (0, "killed before")), case
+        if case["left"]:
+            assert (case["again"], case["left again"]) == ("saved", []), case
+
+
+def test_a_disk_that_fills_up_under_a_command(tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "a.keras")
+    (tmp_path / "page.html").write_text("earlier")
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))"  # writes come out short, then fail
+    main = "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()"
+    arguments = ["attention", "the film", "-c", "a.keras", "--html", "page.html"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limited}; {main}", *arguments],
+        cwd=tmp_path,
+        env=environment({"PYTHONDONTWRITEBYTECODE": "1"}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "error: page.html: cannot be written: File too large; the earlier file, if any, is unchanged\n"
+    assert (done.returncode, done.stdout) == (EXIT_FAILURE, "")
+    assert (tmp_path / "page.html").read_text() == "earlier"
+    assert sorted(os.listdir(tmp_path)) == ["a.keras", "page.html"]
 
 
 # Locks
@@ -174,3 +310,24 @@ with locked(Path(sys.argv[1])):
     assert done.returncode == -signal.SIGKILL
     with locked(tmp_path):
         pass
+
+
+def test_a_lock_whose_holder_has_just_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def lock_too_late(descriptor: int, how: int) -> None:
+        (tmp_path / ".lock").unlink()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
+    with pytest.raises(MhaError, match="another training writes there"), locked(tmp_path):
+        pass
+
+
+def test_a_lock_that_leads_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".lock").symlink_to("precious")
+    with pytest.raises(MhaError) as raised, locked(tmp_path):
+        pass
+    assert str(raised.value) == f"{tmp_path}: cannot be written to: Too many levels of symbolic links; choose another folder"
+    assert (tmp_path / "precious").read_text() == "precious"
