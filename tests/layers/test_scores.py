@@ -88,9 +88,7 @@ def test_the_table_is_not_trained() -> None:
 
 def test_the_formula_takes_a_plain_variable() -> None:
     table = table_of(41, 2)
-    np.testing.assert_allclose(
-        review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3), atol=1e-5
-    )
+    np.testing.assert_allclose(review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3), atol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores"])
