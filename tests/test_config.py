@@ -114,6 +114,9 @@ def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
     model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, embed_dim=12).without_positions()
     assert model == ModelConfig(positions="none", embed_dim=12)
     assert ModelConfig.model_validate(model.model_dump()) == model
+    scored = ModelConfig(score_ngrams=3, score_buckets=9, embed_dim=12).without_positions()
+    assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=9, embed_dim=12)
+    assert ModelConfig.model_validate(scored.model_dump()) == scored
 
 
 # The resolved config is the run again
@@ -342,6 +345,31 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
         (
+            "model:\n  score_ngrams: 2\n",
+            "x.yaml:1: model: score_ngrams=2 and score_buckets=0 do not go together; take 0 for both, or more of both",
+        ),
+        (
+            "model:\n  score_buckets: 9\n",
+            "x.yaml:1: model: score_ngrams=0 and score_buckets=9 do not go together; take 0 for both, or more of both",
+        ),
+        (
+            "model:\n  score_ngrams: 2\n  score_buckets: 9\n  positions: none\n",
+            "x.yaml:1: model: score_ngrams=2 carries word order and positions=none must not; take score_ngrams=1",
+        ),
+        # Pseudo-labels without texts to label
+        (
+            "training:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts, which source=sample has none of; take 0",
+        ),
+        (
+            "data:\n  source: files\n  train: x.csv\ntraining:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled, or take training.pseudo_labels=0",
+        ),
+        (
+            "data:\n  source: tfds\n  name: x\ntraining:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
+        ),
+        (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
             "x.yaml:1: training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
         ),
@@ -349,6 +377,12 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
 )
 def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
     assert error_of(text).startswith(message)
+
+
+def test_pseudo_labels_with_texts_to_label() -> None:
+    files = load("data: {source: files, train: x.csv, unlabelled: y.txt}\ntraining: {pseudo_labels: 2}\n")
+    tfds = load("data: {source: tfds, name: x, unlabelled_split: y}\ntraining: {pseudo_labels: 2}\n")
+    assert files.training.pseudo_labels == tfds.training.pseudo_labels == 2
 
 
 def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:

@@ -112,8 +112,9 @@ def test_batches_by_tokens_hold_every_row_once_within_the_budget(lengths: npt.ND
 
 def test_batches_by_tokens_follow_the_generator() -> None:
     lengths = review_lengths(500)
-    generators = [np.random.default_rng(seed) for seed in (1, 1, 2)]
-    first, again, other = ([rows.tolist() for rows in training_batches(lengths, rng, 8, 4000)] for rng in generators)
+    first, again, other = (
+        [rows.tolist() for rows in training_batches(lengths, np.random.default_rng(seed), 8, 4000)] for seed in (1, 1, 2)
+    )
     assert first == again
     assert sorted(map(sorted, first)) != sorted(map(sorted, other))
 
