@@ -39,6 +39,8 @@ CASES: dict[str, dict[str, Any]] = {
     "no-scale": {"use_scale": False},
     "blockwise": {"attention_form": "blockwise"},
 }
+TRACED = ("two-blocks-gelu", "all-at-once", "additive-no-positions", "blockwise")
+"""Cases for the formats that are traced from the layers, which takes seconds each; the ONNX graph is written by hand and has all."""
 
 
 def onnx(path: Path) -> Forward:
@@ -95,9 +97,11 @@ def test_every_format_is_tested_and_named_in_the_help(mha: Mha) -> None:
     assert all(name in page for name in FORMATS)
 
 
-@pytest.mark.parametrize("model", CASES.values(), ids=CASES.keys())
-def test_the_export_says_what_predict_says(format_name: str, model: dict[str, Any], mha: Mha, tmp_path: Path) -> None:
-    small_checkpoint_file(tmp_path / "a.keras", **model)
+@pytest.mark.parametrize("case", CASES)
+def test_the_export_says_what_predict_says(format_name: str, case: str, mha: Mha, tmp_path: Path) -> None:
+    if format_name != "onnx" and case not in TRACED:
+        pytest.skip("TensorFlow traces the layers, which have tests of their own")
+    small_checkpoint_file(tmp_path / "a.keras", **CASES[case])
     result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json")
     assert (result.code, result.stderr) == (0, "")
     said = json.loads(result.stdout)
@@ -108,7 +112,7 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
     exported = {name: content for name, content in tree(tmp_path).items() if name.startswith("exported")}
     assert said["num_bytes"] == sum(len(content) for content in exported.values() if content is not None)
 
-    predicted = [json.loads(line) for line in mha("predict", "-c", "a.keras", "--json", *TEXTS).lines]
+    predicted = [json.loads(line) for line in run_mha("predict", "-c", "a.keras", "--json", *TEXTS, cwd=tmp_path).lines]
     expected = np.array([list(line["probabilities"].values()) for line in predicted])
     checkpoint = read_checkpoint(tmp_path / "a.keras")
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
