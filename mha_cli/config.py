@@ -292,7 +292,7 @@ class Config(Settings):
         return self
 
     def num_parameters(self, vocabulary_size: int, num_classes: int = 2) -> int:
-        """Number of trainable weights with a vocabulary of this many ids."""
+        """Number of weights with a vocabulary of this many ids, the table of n-gram scores included."""
         from mha_cli.parameters import parameter_table  # reads this module's types
 
         return sum(math.prod(parameter.shape) for parameter in parameter_table(self, vocabulary_size, num_classes))
