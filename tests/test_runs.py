@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mha_cli import runs
 from mha_cli.config import Config, config_from_dict, config_to_yaml
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.runs import choose_checkpoint, make_run_directory, new_run_directory, refuse_other_run, refuse_used, run_name
@@ -13,6 +14,7 @@ from mha_cli.runs import choose_checkpoint, make_run_directory, new_run_director
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runs, "PACKAGED", tmp_path / "models")
 
 
 def make_file(path: str, seconds: float = 0, content: str = "") -> Path:
@@ -65,6 +67,14 @@ def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
     make_file("runs/b/other.keras", seconds=9)
     # The two models of a shuffle-test lie one folder deeper: one of them cannot read order, and nobody trained it to be used.
     assert choose_checkpoint(None, environment) == (Path("runs/a/checkpoint.keras"), "the last trained run")
+
+
+def test_the_one_that_the_package_brings_comes_last(tmp_path: Path) -> None:
+    for name in ("models/imdb.keras", "models/other.keras", "models/a.txt"):
+        make_file(name)
+    assert choose_checkpoint(None, {}) == (tmp_path / "models/imdb.keras", "the model that comes with mha")
+    make_file("runs/a/checkpoint.keras")
+    assert choose_checkpoint(None, {}) == (Path("runs/a/checkpoint.keras"), "the last trained run")
 
 
 def test_there_is_none() -> None:
