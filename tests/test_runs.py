@@ -14,7 +14,6 @@ from mha_cli.runs import choose_checkpoint, make_run_directory, new_run_director
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runs, "PACKAGED", tmp_path / "models")
 
 
 def make_file(path: str, seconds: float = 0, content: str = "") -> Path:
