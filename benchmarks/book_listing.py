@@ -103,7 +103,7 @@ class ListingOnSimilarLengths(Listing):
 
     def train(self) -> None:
         """Train on every review once."""
-        for rows in training_batches(self.reviews.lengths, self.batch_size, self.rng):
+        for rows in training_batches(self.reviews.lengths, self.rng, self.batch_size):
             self.model.train_on_batch(self.reviews.padded(rows), self.labels[rows])
 
     def predict(self) -> None:

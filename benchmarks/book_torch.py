@@ -112,7 +112,7 @@ class Torch:
         self.optimizers.append(torch.optim.RMSprop(weights.values(), lr=rate, alpha=0.9, eps=1e-7))  # Keras's coefficients
 
     def _batches(self) -> list[Any]:
-        return training_batches(self.reviews.lengths, self.config.training.batch_size, self.rng)
+        return training_batches(self.reviews.lengths, self.rng, self.config.training.batch_size)
 
     def _step(self, rows: Any) -> None:
         self.model.train()
@@ -139,7 +139,7 @@ class Torch:
     def _seconds_of_steps(self, options: Options) -> float:
         """Seconds of a few training steps with given options, on batches that are the same for all."""
         self._build(options)
-        batches = training_batches(self.reviews.lengths, self.config.training.batch_size, np.random.default_rng(0))[:TRIAL_STEPS]
+        batches = training_batches(self.reviews.lengths, np.random.default_rng(0), self.config.training.batch_size)[:TRIAL_STEPS]
 
         def steps() -> None:
             for rows in batches:

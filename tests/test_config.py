@@ -225,6 +225,14 @@ def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
     assert load(text, "data.source=tfds", "data.name=ag_news_subset").data == TfdsData(source="tfds", name="ag_news_subset")
 
 
+@pytest.mark.parametrize("text", ["", "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"])
+def test_the_settings_of_another_source_may_come_before_it(text: str) -> None:
+    expected = FilesData(source="files", train="x.csv", validation_share=0.2)
+    assert load(text, "data.train=x.csv", "data.source=files", "data.validation_share=0.2").data == expected
+    assert load(text, "data.train=x.csv", "data.validation_share=0.2", "data.source=files").data == expected
+    assert error_of(text, "data.name=x", "data.source=files", "data.train=x.csv").startswith("--set data.name is not a setting; ")
+
+
 def test_a_whole_section_as_an_override() -> None:
     assert load("model: {num_heads: 2}", "model={embed_dim: 32}").model == ModelConfig(embed_dim=32)
 

@@ -153,6 +153,9 @@ def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> 
         "mha_cli.parameters",
         "mha_cli.runs",
         "mha_cli.runtime.classifier",
+        "mha_cli.runtime.records",
+        "mha_cli.runtime.stream",
+        "mha_cli.runtime.workers",
         "mha_cli.text.encoder",
     ],
 )

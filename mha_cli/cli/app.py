@@ -64,7 +64,7 @@ def main() -> None:
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
             _fail(f"{message}; see `{_command_path(error)} --help`", EXIT_USAGE)
-        if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+        if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
         if os.environ.get("MHA_DEBUG") == "1":
             raise

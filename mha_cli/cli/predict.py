@@ -39,7 +39,7 @@ mha predict --input reviews.csv --text-column review --field id --output labels.
 
 mha predict --input reviews.jsonl --only positive --threshold 0.9 > raves.jsonl
 
-mha predict --input reviews.txt --only negative --quiet || echo all are happy"""
+mha predict --input reviews.txt --only negative --quiet && echo complaints"""
 
 
 def predict(
@@ -50,11 +50,11 @@ def predict(
     checkpoint: CheckpointOption = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped; can be repeated.", show_default=False),
+        typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.", show_default=False),
     ] = None,
     form: Annotated[
         Literal["lines", "jsonl", "csv", "tsv"] | None,
-        typer.Option("--format", help="Format of the input.", show_default="by the file's extension, else lines"),
+        typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
     ] = None,
     text_column: Annotated[
         str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
@@ -69,11 +69,21 @@ def predict(
         typer.Option("--output", "-o", metavar="FILE", help="File to write, whole or not at all.", show_default="standard output"),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, metavar="K", help="Give the K most probable classes.", show_default=False)
+        int | None,
+        typer.Option(
+            "--top-k", "-k", min=1, metavar="K", help="Give the K most probable classes and their probabilities.", show_default=False
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option("--threshold", min=0, max=1, metavar="P", help="Probability that a class needs to be given.", show_default=False),
+        typer.Option(
+            "--threshold",
+            min=0,
+            max=1,
+            metavar="P",
+            help="Probability that a class needs; a text with none gets no label.",
+            show_default=False,
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -88,7 +98,7 @@ def predict(
 
     With --json a line is an object with all probabilities, the number of tokens, and whether the text was cut.
 
-    With --only the lines or records of that class are printed as they came in, and the exit code is 1 if there are none.
+    With --only the lines or records of a class are printed as they came in; the exit code is 1 if there are none.
     """
     if not texts and not inputs and _nothing_piped():
         with redirect_stdout(sys.stderr):  # stdout may be a file that labels were meant for

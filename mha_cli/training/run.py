@@ -36,7 +36,7 @@ class TrainingSummary:
         epochs_run: epochs trained, of those configured.
         num_train: reviews learnt from.
         num_validation: reviews that chose the best epoch.
-        num_parameters: trainable weights.
+        num_parameters: weights, the table of n-gram scores included.
         vocabulary_size: ids, the two special ones included.
         seconds: of the training steps of all epochs.
         precision: in which the products were computed.

@@ -38,6 +38,18 @@ TINY_SETTINGS = (
     "training.learning_rate=0.004",
 )
 """Over TINY, for the model that is trained once for many tests."""
+SCORED_SETTINGS = (
+    "data.num_reviews=400",
+    "model.embed_dim=16",
+    "model.feed_forward_dim=16",
+    "model.score_ngrams=2",
+    "model.score_buckets=4096",
+    "training.epochs=2",
+    "training.batch_tokens=512",
+    "training.token_vectors=cooccurrence",
+    "training.precision=bfloat16",
+)
+"""Over TINY, for a short training with n-gram scores, and what else few trainings use."""
 TIMEOUT = 600
 """Seconds after which a command that hangs fails its test; no test measures time."""
 

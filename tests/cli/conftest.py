@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import TINY, TINY_SETTINGS, Result, Run, run_mha
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_mha
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) 
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
     arguments = ["train", "-c", str(TINY), *tiny_settings, "--json"]
     return _once(tmp_path_factory, "trained", lambda cwd: run_mha(*arguments, cwd=cwd))
+
+
+@pytest.fixture(scope="session")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``mha train`` with n-gram scores, word vectors, batches by tokens and bfloat16. Not to be written to."""
+    settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
+    return _once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "-c", TINY, *settings, "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")

@@ -340,10 +340,12 @@ model.save(sys.argv[2])
 """
 
 
-def test_keras_itself_opens_the_checkpoint_and_says_the_same(trained: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", ["trained", "scored"])
+def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     from mha_cli.checkpoint import read_checkpoint
     from mha_cli.text.encoder import TextEncoder
 
+    trained: Run = request.getfixturevalue(run)
     texts = [review.text for review in SampleReviews(SampleData(num_reviews=200)).read("test")]
     checkpoint = read_checkpoint(trained.checkpoint)
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)

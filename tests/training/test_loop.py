@@ -18,6 +18,7 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
 from mha_cli.training.loop import (
+    EpochPosition,
     Trainer,
     compile_forward,
     cross_entropy,
@@ -267,9 +268,9 @@ def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_d
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
     probabilities = predict_probabilities(compile_forward(trainer.model), tiny_data.train, 2)
-    loss, accuracy, _ = trainer.run_epoch(1, ignore_step)
-    assert loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
-    assert accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
+    done = trainer.run_epoch(1, ignore_step)
+    assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
+    assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
 
 
 @pytest.fixture(scope="module")
@@ -364,9 +365,9 @@ class Scripted:
         self.scores = scores
         self.epoch = 0
 
-    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> tuple[float, float, float]:
+    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> EpochPosition:
         self.epoch = epoch
-        return 1 / epoch, 0.5, 2.0
+        return EpochPosition(epoch, step=1, loss_sum=10 / epoch, num_correct=5, num_reviews=10, seconds=2.0)
 
     def validate(self) -> tuple[float, float]:
         return self.scores[self.epoch - 1]

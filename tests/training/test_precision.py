@@ -111,7 +111,7 @@ def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
             return output
 
         attention.call = watched
-        loss, _, _ = trainer.run_epoch(1, lambda _: None)
+        loss = trainer.run_epoch(1, lambda _: None).loss
         attention.call = plain
         found[name] = (trainer, loss, seen)
     return found
