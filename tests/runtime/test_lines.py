@@ -6,6 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mha_cli.runtime.lines import CHUNK_BYTES, line_batches
 
@@ -148,3 +150,27 @@ def test_bytes_that_come_one_by_one_make_the_same_lines(text: str, pipe: Pipe) -
     reader.join()
     expected = text.replace("\r\n", "\n").split("\n")
     assert lines == (expected if expected[-1] else expected[:-1])
+
+
+words = [b"\n", b"\r", b"\r\n", b"a", b"\xe6\x98", b"\xa0", b"\xff", b"\0"]
+any_bytes = st.binary(max_size=40) | st.lists(st.sampled_from(words)).map(b"".join)
+
+
+@given(st.lists(any_bytes, max_size=5), st.integers(1, 4))
+def test_any_bytes_in_any_pieces(pieces: list[bytes], max_lines: int) -> None:
+    read, write = os.pipe()
+    batches = []
+    try:
+        reader = line_batches(read, max_lines)
+        for piece in pieces:
+            os.write(write, piece)
+            if b"\n" in piece:
+                batches.append(next(reader))  # what is whole comes before the stream goes on
+        os.close(write)
+        batches.extend(reader)
+    finally:
+        os.close(read)
+    *whole, last = b"".join(pieces).split(b"\n")
+    expected = [line.removesuffix(b"\r").decode("utf-8", "replace") for line in [*whole, *([last] if last else [])]]
+    assert [line for batch in batches for line in batch] == expected
+    assert all(0 < len(batch) <= max_lines for batch in batches)
