@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,30 @@ configs = st.builds(
 def test_to_yaml_and_back(config: Config) -> None:
     assert parse_config(config_to_yaml(config), "test") == config
     assert config_from_dict(config_to_dict(config), "test") == config
+
+
+sections = {"data": [SampleData, TfdsData, FilesData], "text": [TextConfig], "model": [ModelConfig], "training": [TrainingConfig]}
+setting_names = st.sampled_from(sorted({name for models in sections.values() for model in models for name in model.model_fields}))
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+any_value = st.recursive(
+    scalars | st.sampled_from(["pre", "none", "adam", "tfds", "files"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+any_section = any_value | st.dictionaries(setting_names | st.text(max_size=5), any_value, max_size=5)
+
+
+@given(st.dictionaries(st.sampled_from([*sections, "seed"]) | st.text(max_size=5), any_section, max_size=4))
+@settings(deadline=None)
+def test_any_settings_are_taken_or_refused_in_one_line(value: dict[str, Any]) -> None:
+    for read in (lambda: config_from_dict(value, "x.yaml"), lambda: parse_config(json.dumps(value), "x.yaml")):
+        try:
+            config = read()
+        except MhaError as error:
+            assert str(error).startswith("x.yaml")
+            assert str(error).isprintable()
+        else:
+            assert parse_config(config_to_yaml(config), "test") == config
 
 
 @pytest.mark.parametrize(

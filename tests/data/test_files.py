@@ -12,6 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mha_cli.config import FilesData
 from mha_cli.data import files
@@ -531,3 +533,45 @@ def test_reading_files_needs_no_tensorflow() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.path.dirname(files.__file__) + "/../.."
     )
     assert done.stdout.strip() == "[]"
+
+
+# Anything at all
+
+words = [
+    b"text",
+    b"label",
+    b"1",
+    b" ",
+    b",",
+    b"\t",
+    b'"',
+    b"\n",
+    b"\r",
+    b"{",
+    b"}",
+    b":",
+    b"[",
+    b"\xff",
+    b"\0",
+    b"\\ud800",
+    b"\xef\xbb\xbf",
+]
+any_bytes = st.binary(max_size=60) | st.lists(st.sampled_from(words), max_size=40).map(b"".join)
+rows = st.sampled_from([b"text,label\n", b"text\tlabel\n", b'{"text": "a", "label": 1}\n', b""])
+
+
+@given(st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.jsonl.gz"]), rows, any_bytes, st.booleans())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # the folder may be the same
+def test_any_file_is_read_or_refused_in_one_line(name: str, first: bytes, rest: bytes, compressed: bool) -> None:
+    content = gzip.compress(first + rest) if compressed and name.endswith(".gz") else first + rest
+    with open(name, "wb") as file:
+        file.write(content)
+    try:
+        reviews = read(name)
+    except MhaError as error:
+        assert str(error).startswith(name)
+        assert str(error).isprintable()
+    else:
+        assert all(isinstance(review.text, str) and review.label for review in reviews)
+        for review in reviews:
+            review.text.encode()  # no lone surrogates
