@@ -134,7 +134,7 @@ def predict(
     form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)
     with (
         opened_output(output) as write,
-        Counter(shown=not on_terminal and _counter_fits(inputs or [])) as counter,
+        Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
         closing(answer(Classifier(model), records, workers)) as answers,
     ):
         written = _write_answers(answers, choice, form_of_answers, write, counter, quiet)

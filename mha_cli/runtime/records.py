@@ -136,8 +136,7 @@ def _opened(path: str) -> Iterator[int]:
 
 def _refuse_missing(path: str) -> None:
     try:
-        if path != STANDARD_INPUT:
-            os.stat(path)
+        os.stat(0 if path == STANDARD_INPUT else path)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
@@ -208,13 +207,13 @@ class _Waiting(Exception):
 
 
 def _table(lines: Iterator[bytes | Pause], name: str, delimiter: str, text_column: str, fields: Sequence[str]) -> Iterator[Record | Pause]:
-    header, columns, text_at, fields_at = b"", [""], 0, [0]
+    columns: list[str] = []
     for row in _rows(lines, name, delimiter):
         if isinstance(row, Pause):
             yield row
             continue
         place, values, raw = row
-        if not header:
+        if not columns:
             header, columns = raw, [column.strip() for column in values]
             text_at = _column(columns, text_column, TEXT_OPTION, place)
             fields_at = [_column(columns, field, FIELD_OPTION, place) for field in fields]

@@ -18,7 +18,7 @@ import pytest
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import TIMEOUT, Result, read_terminal, run_on_terminal, start
+from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, run_on_terminal, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,6 +167,14 @@ def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, 
 )
 def test_a_file_that_cannot_be_written(output: str, code: int, message: str, predict: Predict, tmp_path: Path) -> None:
     assert predict("-o", output, "the film") == Result(code, "", f"error: {message}\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_closed_stdin_is_not_mistaken_for_the_file(small: Path, tmp_path: Path) -> None:
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "predict", "-c", str(small), "-o", "out", "-"]
+    done = subprocess.run(shell, capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: standard input: cannot be read: Bad file descriptor; give a file of texts\n"
     assert os.listdir(tmp_path) == []
 
 
