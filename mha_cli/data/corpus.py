@@ -85,7 +85,7 @@ class Corpus:
         tokenize = make_tokenizer(settings)
         numbers: dict[str, int] = {}
         labels: dict[str, int] = {}
-        tokens, offsets, label_numbers = array("i"), array("q", [0]), array("i")
+        tokens, offsets, label_numbers, text_hashes = array("i"), array("q", [0]), array("i"), array("q")
         self._names: list[list[str]] | None = [] if by_names else None
         for review in reviews:
             if self._names is not None:
@@ -93,6 +93,8 @@ class Corpus:
             tokens.extend([numbers.setdefault(token, len(numbers)) for token in tokenize(review.text)])
             offsets.append(len(tokens))
             label_numbers.append(labels.setdefault(review.label, len(labels)))
+            text_hashes.append(hash(review.text))
+        self._text_hashes = np.unique(np.frombuffer(text_hashes, dtype=np.int64)) if text_hashes else np.zeros(0, np.int64)
         self._distinct = list(numbers)
         self._tokens = np.frombuffer(tokens, dtype=np.int32) if tokens else np.zeros(0, np.int32)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
@@ -105,6 +107,16 @@ class Corpus:
     def __len__(self) -> int:
         """Number of reviews."""
         return len(self.labels)
+
+    @property
+    def num_repeated(self) -> int:
+        """Reviews whose text stands before them already, to the letter."""
+        return len(self) - len(self._text_hashes)
+
+    def count_known(self, texts: Iterable[str]) -> int:
+        """How many of the texts are reviews of this corpus, to the letter."""
+        hashes = array("q", map(hash, texts))
+        return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._text_hashes).sum()) if hashes else 0
 
     def _refuse_unlearnable(self) -> None:
         if not len(self):

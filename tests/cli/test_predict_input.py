@@ -108,11 +108,6 @@ def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: byte
         assert result.lines == predict("the film").lines
 
 
-def test_utf_16_is_refused(predict: Predict) -> None:
-    message = refusal(predict(stdin="the film\n".encode("utf-16")))
-    assert message == "standard input: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
