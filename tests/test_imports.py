@@ -115,8 +115,6 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["evaluate", "bad.yaml"],
         ["evaluate", "nowhere.keras"],
         ["predict", "-c", "bad.yaml", "the film"],
-        ["predict", "the film"],
-        ["attention", "the film"],
         ["attention", "-c", "good.keras", ""],
         ["attention", "-c", "good.keras", "the film", "--block", "1"],
         ["attention", "-c", "good.keras", "the film", "--png", "heads.gif"],

@@ -75,5 +75,5 @@ def test_a_small_checkpoint_that_is_damaged(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[60] ^= 1
     path.write_bytes(data)
-    with pytest.raises(MhaError, match=r"weights\.int8 is damaged"):
+    with pytest.raises(MhaError, match="damaged"):
         read_checkpoint(path)
