@@ -138,9 +138,14 @@ def start(
         cwd=cwd,
         env=environment(env),
         bufsize=0,
-        # Where the tests run in the background of a script they inherit a Ctrl-C that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=obey_signals,
     )
+
+
+def obey_signals() -> None:
+    """Undo that signals are ignored, as they are below `nohup` or where the tests run in the background of a script."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def run_on_terminal(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mha_cli.cli.stopping import StopRequest
-from tests.cli.command import COMMAND, TIMEOUT, TINY, environment
+from tests.cli.command import COMMAND, TIMEOUT, TINY, environment, obey_signals
 
 
 def train(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -20,8 +20,7 @@ def train(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         text=True,
         cwd=folder,
         env=environment(None),
-        # Where the tests run in the background of a script they inherit a Ctrl-C that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=obey_signals,
     )
 
 
