@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import mha_cli
-from mha_cli.cli import attention, evaluate, explain, heads, predict, shuffle_test, train
+from mha_cli.cli import attention, doctor, evaluate, explain, heads, predict, shuffle_test, train
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("shuffle-test", epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_t
 app.command("attention", epilog=attention.EXAMPLES)(attention.attention)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
