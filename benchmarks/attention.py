@@ -1,70 +1,76 @@
-"""Speed and memory of the attention layer, side by side in one run: our three forms, Keras's layer and torch's.
+"""Speed and memory of the attention layer, side by side: our three forms, Keras's layer and torch's.
 
     python benchmarks/attention.py                 # lengths 64 to 4,096: table, attention.json, attention.png
-    python benchmarks/attention.py --memory 8192   # peak memory of one forward and backward pass, each form in a process of its own
+    python benchmarks/attention.py --memory 8192   # peak memory of one forward and backward pass: table, attention-memory.json
 
-Self-attention in float32, embed 256, 4 heads, all keys real. All candidates run in turn, and the best repetition counts, so that what
-disturbs the machine disturbs all of them. torch runs its own `scaled_dot_product_attention` between the same projections.
+Self-attention in float32, embed 256, 4 heads, all keys real. Every candidate has a process of its own, all run in turn, and the best
+repetition counts, so that what disturbs the machine disturbs all of them. torch runs its own `scaled_dot_product_attention` between the
+same projections.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
+import harness
 import numpy as np
+import plots
+import tables
 
 EMBED_DIM, NUM_HEADS = 256, 4
+KEY_DIM = EMBED_DIM // NUM_HEADS
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 TOKENS = 8192
 """Tokens of a batch: the number of reviews falls as they get longer."""
 
 FORMS = ("fused", "per_head", "blockwise")
-RESULTS = Path(__file__).parent / "results"
+CANDIDATES = (*(f"mha {form}" for form in FORMS), "Keras", "torch")
+PASSES = ("forward", "forward and backward")
+SECONDS = 0.2
+"""A short pass is repeated for so long, and its best repetition counts: another process ran just before it."""
+
+Passes = tuple[Callable[[], Any], Callable[[], Any]]
 
 
-def candidates(x: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
-    """For every implementation a forward pass and a forward and backward pass over ``x`` (B, L, D)."""
+def tensorflow_layer(name: str) -> Any:
+    """Keras's layer, or ours in the form that ``mha FORM`` names."""
     import keras
-    import tensorflow as tf
-    import torch
 
     from mha_cli.layers import MultiHeadAttention
 
-    tf.get_logger().setLevel("ERROR")  # it warns where many functions are traced, which is meant here
-    width = EMBED_DIM // NUM_HEADS
-    layers = {f"mha {form}": MultiHeadAttention(NUM_HEADS, width, form=form) for form in FORMS}
-    layers["Keras"] = keras.layers.MultiHeadAttention(NUM_HEADS, width)
-    made = {}
-    x_tensorflow = tf.constant(x)
-    for name, layer in layers.items():
-        layer(x_tensorflow, x_tensorflow)
-
-        def forward(layer: Any = layer) -> Any:
-            return layer(x_tensorflow, x_tensorflow)
-
-        def backward(layer: Any = layer) -> Any:
-            with tf.GradientTape() as tape:
-                tape.watch(x_tensorflow)
-                total = tf.reduce_sum(tf.square(layer(x_tensorflow, x_tensorflow)))
-            return tape.gradient(total, [x_tensorflow, *(weight.value for weight in layer.trainable_variables)])
-
-        made[name] = (tf.function(forward), tf.function(backward))
-    return made | {"torch": torch_candidate(torch, x)}
+    if name == "Keras":
+        return keras.layers.MultiHeadAttention(NUM_HEADS, KEY_DIM)
+    return MultiHeadAttention(NUM_HEADS, KEY_DIM, form=name.removeprefix("mha "))
 
 
-def torch_candidate(torch: Any, x: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """The same layer in torch: one projection for queries, keys and values, torch's own attention, one output projection."""
+def tensorflow_backward(layer: Any, x: Any) -> Any:
+    """Gradients of a sum of squares with respect to the input and all weights."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(tf.square(layer(x, x)))
+    return tape.gradient(total, [x, *(weight.value for weight in layer.trainable_variables)])
+
+
+def tensorflow_passes(name: str, x: Any) -> Passes:
+    """A forward pass and a forward and backward pass over ``x`` (B, L, D)."""
+    import tensorflow as tf
+
+    layer, constant = tensorflow_layer(name), tf.constant(x)
+    layer(constant, constant)
+    return tf.function(lambda: layer(constant, constant)), tf.function(lambda: tensorflow_backward(layer, constant))
+
+
+def torch_passes(x: Any) -> Passes:
+    """The same in torch: one projection for queries, keys and values, torch's own attention, one output projection."""
+    import torch
+
+    torch.set_num_threads(harness.available_cores())
     x_torch = torch.tensor(x, requires_grad=True)
     projections, output = torch.nn.Linear(EMBED_DIM, 3 * EMBED_DIM), torch.nn.Linear(EMBED_DIM, EMBED_DIM)
 
@@ -79,105 +85,103 @@ def torch_candidate(torch: Any, x: Any) -> tuple[Callable[[], Any], Callable[[],
             return attend()
 
     def backward() -> Any:
-        total = attend().square().sum()
-        return torch.autograd.grad(total, [x_torch, *projections.parameters(), *output.parameters()])
+        return torch.autograd.grad(attend().square().sum(), [x_torch, *projections.parameters(), *output.parameters()])
 
     return forward, backward
 
 
+def serve_candidate(name: str) -> None:
+    """Answer with milliseconds of a pass over reviews of the length that is asked for."""
+    made: dict[int, Passes] = {}
+
+    def answer(length: int, number: int) -> float:
+        if length not in made:
+            made.clear()
+            x = np.random.default_rng(0).normal(size=(batch_size(length), length, EMBED_DIM)).astype(np.float32)
+            made[length] = torch_passes(x) if name == "torch" else tensorflow_passes(name, x)
+        best, stop = np.inf, time.perf_counter() + SECONDS
+        while best == np.inf or time.perf_counter() < stop:
+            started = time.perf_counter()
+            made[length][number]()
+            best = min(best, time.perf_counter() - started)
+        return 1e3 * best
+
+    harness.serve(answer)
+
+
+def batch_size(length: int) -> int:
+    """Reviews in a batch of the given length."""
+    return max(1, TOKENS // length)
+
+
 def measure(lengths: tuple[int, ...], repetitions: int) -> list[dict[str, Any]]:
     """Milliseconds of every candidate at every length."""
-    rng, rows = np.random.default_rng(0), []
-    for length in lengths:
-        batch = max(1, TOKENS // length)
-        made = candidates(rng.normal(size=(batch, length, EMBED_DIM)).astype(np.float32))
-        for kind, number in (("forward", 0), ("forward and backward", 1)):
-            for functions in made.values():
-                functions[number]()  # traced and warm
-            best = dict.fromkeys(made, np.inf)
-            for _ in range(repetitions):
-                for name, functions in made.items():
-                    started = time.perf_counter()
-                    functions[number]()
-                    best[name] = min(best[name], time.perf_counter() - started)
-            rows.append({"length": length, "batch": batch, "pass": kind, "ms": {name: 1e3 * value for name, value in best.items()}})
-            print_row(rows[-1])
+    rows = []
+    with ExitStack() as stack:
+        workers = harness.start_all(stack, __file__, {name: ("--candidate", name) for name in CANDIDATES})
+        for length in lengths:
+            for number, name in enumerate(PASSES):
+                answers = harness.ask_in_turn(workers, repetitions, length=length, number=number)
+                best = {candidate: min(times) for candidate, times in answers.items()}
+                rows.append({"length": length, "batch": batch_size(length), "pass": name, "auto": form_of_auto(length), "ms": best})
+                print(f"length {length:>5}, {name}: {best['mha ' + form_of_auto(length)]:,.1f} ms", flush=True)
     return rows
 
 
-def print_row(row: dict[str, Any]) -> None:
-    """One line: milliseconds of the fused form, and how many times as fast as it the others are."""
-    base = row["ms"]["mha fused"]
-    others = "  ".join(f"{name} × {base / ms:.2f}" for name, ms in row["ms"].items() if name != "mha fused")
-    print(f"{row['pass']:<21} length {row['length']:>5}, batch {row['batch']:>4}: mha fused {base:8.1f} ms   {others}", flush=True)
+def form_of_auto(length: int) -> str:
+    """The form that ``auto`` takes at a length."""
+    from mha_cli.layers.attention import LONG
 
-
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Tokens per second against length."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    for axes, kind in zip(figure.subplots(1, 2), ("forward", "forward and backward"), strict=True):
-        own = [row for row in rows if row["pass"] == kind]
-        for name in own[0]["ms"]:
-            speed = [row["batch"] * row["length"] / row["ms"][name] * 1e3 for row in own]
-            axes.loglog([row["length"] for row in own], speed, "o-" if name.startswith("mha") else "s--", label=name)
-        axes.set_title(kind)
-        axes.set_xlabel("length, tokens")
-        axes.set_ylabel("tokens per second")
-        axes.spines[["top", "right"]].set_visible(False)
-    axes.legend()
-    figure.savefig(path, dpi=120)
+    return "blockwise" if length >= LONG else "fused"
 
 
 def peak_megabytes(form: str, length: int) -> float:
     """Peak memory above idle of one forward and backward pass at batch 1, in MB, in this process; idle is after a pass at length 64."""
-    import keras
     import tensorflow as tf
 
-    from mha_cli.layers import MultiHeadAttention
-
-    width = EMBED_DIM // NUM_HEADS
-    layer = keras.layers.MultiHeadAttention(NUM_HEADS, width) if form == "Keras" else MultiHeadAttention(NUM_HEADS, width, form=form)
-
-    @tf.function(input_signature=[tf.TensorSpec([1, None, EMBED_DIM])])
-    def backward(x: Any) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            total = tf.reduce_sum(tf.square(layer(x, x)))
-        return tape.gradient(total, [x, *(weight.value for weight in layer.trainable_variables)])
-
+    layer = tensorflow_layer(form)
+    backward = tf.function(lambda x: tensorflow_backward(layer, x), input_signature=[tf.TensorSpec([1, None, EMBED_DIM])])
     layer(tf.zeros((1, 64, EMBED_DIM)), tf.zeros((1, 64, EMBED_DIM)))
     backward(tf.random.normal((1, 64, EMBED_DIM)))
     idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     backward(tf.random.normal((1, length, EMBED_DIM)))
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) / 1e3
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - idle) * harness.RSS_UNIT / 1e6
+
+
+def measure_memory(length: int) -> dict[str, float]:
+    """Peak memory in MB of the form that ``auto`` takes, of all at once, and of Keras's layer, each in a process of its own."""
+    peaks = {}
+    for name in ("mha auto", "mha fused", "Keras"):
+        with harness.Worker(__file__, "--candidate", name, "--memory", str(length)) as worker:
+            peaks[name] = worker.ask()
+    return peaks
 
 
 def main() -> None:
     """Measure what the arguments ask for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = harness.parser(__doc__)
     parser.add_argument("--memory", type=int, metavar="LENGTH", help="measure peak memory at this length instead of speed")
-    parser.add_argument("--form", help="with --memory: measure one form in this process")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--longest", type=int, default=LENGTHS[-1])
+    parser.add_argument("--candidate", choices=(*CANDIDATES, "mha auto"), help="be the process of one candidate")
     arguments = parser.parse_args()
-    if arguments.memory and arguments.form:
-        print(json.dumps(peak_megabytes(arguments.form, arguments.memory)))
-        return
-    RESULTS.mkdir(exist_ok=True)
-    if arguments.memory:
-        peaks = {}
-        for form in ("auto", "fused", "Keras"):
-            command = [sys.executable, __file__, "--memory", str(arguments.memory), "--form", form]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-            peaks[form] = json.loads(output)
-            print(f"length {arguments.memory}, forward and backward, {form}: {peaks[form]:,.0f} MB above idle", flush=True)
-        (RESULTS / "attention-memory.json").write_text(json.dumps({"length": arguments.memory, "megabytes": peaks}, indent=1) + "\n")
-        return
-    rows = measure(tuple(length for length in LENGTHS if length <= arguments.longest), arguments.repetitions)
-    (RESULTS / "attention.json").write_text(json.dumps(rows, indent=1) + "\n")
-    draw(rows, RESULTS / "attention.png")
+    if arguments.candidate and arguments.memory:
+        harness.serve(lambda: peak_megabytes(arguments.candidate, arguments.memory))
+    elif arguments.candidate:
+        serve_candidate(arguments.candidate)
+    elif arguments.memory:
+        busy = harness.busy_share()
+        sizes = {"length": arguments.memory, "embed_dim": EMBED_DIM, "num_heads": NUM_HEADS}
+        record = harness.record(sizes, {"megabytes": measure_memory(arguments.memory)}, busy)
+        harness.write_record(arguments.results / "attention-memory.json", record)
+        tables.show(tables.attention_memory(record))
+    else:
+        busy = harness.busy_share()
+        rows = measure(tuple(length for length in LENGTHS if length <= arguments.longest), arguments.repetitions)
+        record = harness.record({"embed_dim": EMBED_DIM, "num_heads": NUM_HEADS, "repetitions": arguments.repetitions}, rows, busy)
+        harness.write_record(arguments.results / "attention.json", record)
+        plots.draw_attention(record, arguments.results / "attention.png")
+        tables.show(tables.attention(record))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Write the pages that follow from the code: ``commands.md`` from the commands' help, ``config.md`` from the config models.
+"""Write the pages that follow from the code.
+
+``commands.md`` comes from the commands' help, ``config.md`` from the config models, ``errors.md`` from the table of bad input.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing, names every page that is out of date, and then exits with 1.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import runpy
 import subprocess
 import sys
 import types
@@ -42,12 +45,21 @@ Every setting of a config. A recipe is a YAML file with these sections; what it 
 An unknown setting is refused, and so is a value of another type or outside its range.
 """
 
+ERRORS_INTRO = """# Errors
+
+What each bad input gives. An error is one line on stderr, `error:` and then what, where, the value that was found, and what to do next;
+nothing is written, and what was there stays as it was. The exit code is 2 for what you can correct, 1 for the rest and 130 for Ctrl-C;
+`MHA_DEBUG=1` adds the traceback. Below, … stands for anything, and _works_ marks what is odd but no error.
+
+Every row is a case in `tests/cli/bad_input.py`, which a test runs through the command.
+"""
+
 KINDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", type(None): "`null`"}
 
 
 def pages() -> dict[str, str]:
     """The text of every generated page, by file name."""
-    return {"commands.md": commands_page(), "config.md": config_page()}
+    return {"commands.md": commands_page(), "config.md": config_page(), "errors.md": errors_page()}
 
 
 def write_pages(folder: Path = DOCS) -> None:
@@ -179,6 +191,33 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+
+
+# Errors
+
+
+def errors_page() -> str:
+    """A table for every section of the table of bad input."""
+    sections = runpy.run_path(str(DOCS.parent / "tests" / "cli" / "bad_input.py"))["SECTIONS"]
+    parts = ["<!-- Written by docs/generate.py; do not edit. -->\n", ERRORS_INTRO]
+    for title, cases in sections.items():
+        lines = [f"## {title}\n", "| what is given | exit code | what mha says |", "|---|---|---|"]
+        for case in cases:
+            works, _, remark = case.message.partition("works")
+            said = f"_works_{remark}" if not works and case.code == 0 else _verbatim(case.message)
+            row = (case.given, str(case.code), said)
+            lines.append("| " + " | ".join(_harmless(cell) for cell in row) + " |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _verbatim(text: str) -> str:
+    """Text as code in Markdown; backticks inside need more of them around it."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def _harmless(cell: str) -> str:
+    return cell.replace("|", r"\|")
 
 
 def main(arguments: list[str]) -> int:

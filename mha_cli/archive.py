@@ -41,6 +41,10 @@ class Archive:
         self._archive = archive
         self.name = name
 
+    def __contains__(self, member: str) -> bool:
+        """Whether it has a member of this name."""
+        return member in self._archive.namelist()
+
     def read(self, member: str, limit: int) -> tuple[bytearray, str]:
         """A member and its SHA-256 in hexadecimal.
 
@@ -62,8 +66,8 @@ class Archive:
 
 
 @contextmanager
-def open_archive(path: Path, members: Sequence[str]) -> Iterator[Archive]:
-    """An archive that holds these members, uncompressed, and no others.
+def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
+    """An archive that holds the members of one of these forms, uncompressed, and no others.
 
     What is wrong with the bytes may show only inside the ``with`` block: it, too, raises MhaError then.
 
@@ -76,7 +80,7 @@ def open_archive(path: Path, members: Sequence[str]) -> Iterator[Archive]:
             if file.read(4) == b"\x89HDF":
                 raise MhaError(f"{name}: is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha", WAY_OUT)
             with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
-                _refuse_other_members(archive, members, name, os.fstat(file.fileno()).st_size)
+                _refuse_other_members(archive, forms, name, os.fstat(file.fileno()).st_size)
                 yield Archive(archive, name)
         except (zipfile.BadZipFile, struct.error, EOFError, OSError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
             # What zipfile, and who reads on inside the block, raise for bytes that are not what they say.
@@ -127,10 +131,10 @@ class _InSmallPieces(io.FileIO):
         return super().read(size) or b""
 
 
-def _refuse_other_members(archive: zipfile.ZipFile, members: Sequence[str], name: str, file_bytes: int) -> None:
+def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, file_bytes: int) -> None:
     found = archive.namelist()
-    if sorted(found) != sorted(members):
-        missing = [member for member in members if member not in found]
+    if sorted(found) not in map(sorted, forms):
+        missing = [member for member in forms[0] if member not in found]
         problem = f"has no {missing[0]}" if missing else "has members that do not belong there"
         raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
     entries = archive.infolist()

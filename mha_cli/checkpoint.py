@@ -6,6 +6,8 @@ The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mh
     vocabulary.txt                                  a token a line, id 2 first
     mha.json                                        format version, settings, class names, metrics, and a SHA-256 of every other member
 
+In the small form ``weights.int8`` stands in the place of Keras's three; Keras does not open it, and `mha` uses it as any other.
+
 Reading never calls Keras's deserializer and runs nothing that the file brings: the settings go through the config model, they imply
 the name and shape of every weight, and only float32 arrays of those names and shapes are taken.
 """
@@ -31,6 +33,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.files import atomic_write
 from mha_cli.hdf5 import read_arrays
 from mha_cli.parameters import Parameter, parameter_table
+from mha_cli.quantization import dequantize, quantize, quantized_size
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 2
 MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
+SMALL_WEIGHTS = "weights.int8"
+SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
 MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_BYTES = 20_000
 MAX_JSON_BYTES = 4_000_000
@@ -60,7 +65,7 @@ class Checkpoint:
         vocabulary: ids of the words.
         metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
         weights: float32 arrays by Keras variable path.
-        keras_config: the architecture as Keras serializes it; kept for Keras, never read by us.
+        keras_config: the architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
     """
 
     config: Config
@@ -76,19 +81,19 @@ class Checkpoint:
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
     """Write a checkpoint; an earlier file of that name is replaced only by a whole one.
+
+    Args:
+        path: the file.
+        checkpoint: what to write.
+        small: one byte a weight, for `mha` alone; see ``quantization``.
 
     Raises:
         MhaError: the file cannot be written.
     """
-    metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
-    members = {
-        "metadata.json": json.dumps(metadata).encode(),
-        "config.json": checkpoint.keras_config.encode(),
-        "model.weights.h5": _weights_to_hdf5(checkpoint),
-        "vocabulary.txt": "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode(),
-    }
+    members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)} if small else _members_for_keras(checkpoint)
+    members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
     description = {
         "format": FORMAT_VERSION,
         "config": config_to_dict(checkpoint.config),
@@ -99,7 +104,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     members["mha.json"] = json.dumps(description, indent=1, ensure_ascii=False).encode()
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data)  # without the hour, so that the same model gives the same bytes
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -108,7 +113,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         MhaError: the file is missing, is no checkpoint of ours, is damaged, or holds anything that its settings do not imply.
     """
-    with open_archive(path, MEMBERS) as archive:
+    with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
         return _read_archive(archive)
 
 
@@ -133,16 +138,20 @@ def _read_archive(archive: Archive) -> Checkpoint:
     metrics = _metrics(description.get("metrics"), name)
     tokens = checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size)
     parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
-    most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
-    weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
-    checked("metadata.json", MAX_JSON_BYTES)
+    small = SMALL_WEIGHTS in archive
+    if small:
+        weights = _small_weights(checked(SMALL_WEIGHTS, quantized_size(parameters)), parameters, name)
+    else:
+        most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
+        weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
+        checked("metadata.json", MAX_JSON_BYTES)
     return Checkpoint(
         config=config,
         class_names=class_names,
         vocabulary=_vocabulary(tokens, name),  # late: it takes many times its bytes, which the weights have to be worth
         metrics=metrics,
         weights=weights,
-        keras_config=checked("config.json", MAX_JSON_BYTES).decode(),
+        keras_config="" if small else checked("config.json", MAX_JSON_BYTES).decode(),
     )
 
 
@@ -193,6 +202,15 @@ def _vocabulary(data: bytearray, name: str) -> Vocabulary:
     return Vocabulary(tokens)
 
 
+def _members_for_keras(checkpoint: Checkpoint) -> dict[str, bytes]:
+    metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
+    return {
+        "metadata.json": json.dumps(metadata).encode(),
+        "config.json": checkpoint.keras_config.encode(),
+        "model.weights.h5": _weights_to_hdf5(checkpoint),
+    }
+
+
 def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
     import h5py  # only to write: a prediction need not wait for it
 
@@ -204,6 +222,13 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
                 raise ValueError(f"{parameter.path} has the shape {weight.shape}; the settings imply {parameter.shape}")
             file.create_dataset(parameter.hdf5_path, data=np.asarray(weight, dtype="<f4"))
     return buffer.getvalue()
+
+
+def _small_weights(data: bytearray, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
+    try:
+        return dequantize(data, parameters)
+    except ValueError as error:
+        raise MhaError(f"{name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}", WAY_OUT) from None
 
 
 def _weights_from_hdf5(data: bytearray, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:

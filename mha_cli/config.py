@@ -40,6 +40,11 @@ class DataSettings(Settings):
         0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."
     )
 
+    validation: Literal["random", "names"] = Field(
+        "random",
+        description="How it is drawn: each class in proportion, or so that reviews with rare names in common (of one film) stay together.",
+    )
+
 
 class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
@@ -287,7 +292,7 @@ class Config(Settings):
         return self
 
     def num_parameters(self, vocabulary_size: int, num_classes: int = 2) -> int:
-        """Number of trainable weights with a vocabulary of this many ids."""
+        """Number of weights with a vocabulary of this many ids, the table of n-gram scores included."""
         from mha_cli.parameters import parameter_table  # reads this module's types
 
         return sum(math.prod(parameter.shape) for parameter in parameter_table(self, vocabulary_size, num_classes))
@@ -302,7 +307,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     document = read_yaml(Path(path))
     override_keys: set[tuple[str, ...]] = set()
     for override in overrides:
-        override_keys.add(_apply_override(document, override))
+        override_keys.add(_apply_override(document, override, override_keys))
     return _validated(document.value, document, override_keys)
 
 
@@ -342,7 +347,7 @@ def config_from_dict(value: object, name: str) -> Config:
     return _validated(value, YamlDocument(value, name, {}), set())
 
 
-def _apply_override(document: YamlDocument, override: str) -> tuple[str, ...]:
+def _apply_override(document: YamlDocument, override: str, earlier: set[tuple[str, ...]]) -> tuple[str, ...]:
     dotted, equals, text = override.partition("=")
     keys = tuple(dotted.strip().split("."))
     if not equals or not all(keys):
@@ -356,7 +361,9 @@ def _apply_override(document: YamlDocument, override: str) -> tuple[str, ...]:
                 f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "see `mha train --help` for the settings"
             )
     if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
-        node.clear()  # the settings of another source would all be unknown to the new one
+        # The file's settings of another source would all be unknown to the new one; those of earlier overrides are meant for it.
+        for key in [key for key in node if (keys[0], key) not in earlier]:
+            del node[key]
     node[keys[-1]] = value
     return keys
 

@@ -46,4 +46,6 @@ def printable(text: str, limit: int = 80) -> str:
     Nothing that a file or a stream holds may move the cursor, change colours or break the line it is shown in.
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    if cut.isprintable():
+        return cut
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii") for char in cut)

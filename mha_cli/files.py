@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -45,7 +46,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)  # with the file still open, and so locked: no one takes it for a leftover
             in_place = True
-        _sync_folder(path.parent)
+        _sync(path.parent)
     except OSError as error:
         reason = error.strerror or printable(str(error))
         if in_place:
@@ -57,6 +58,35 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         if temporary and not in_place:
             with suppress(OSError):
                 os.unlink(temporary)
+
+
+@contextmanager
+def atomic_place(path: Path) -> Iterator[Path]:
+    """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
+
+    It lies in a temporary folder beside that place, which is removed however the block ends.
+
+    Raises:
+        MhaError: something is there already, the folder is missing or not writable, or the disk is full.
+    """
+    name = printable(str(path), 200)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    except OSError as error:
+        raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose a folder that exists and can be written to") from None
+    try:
+        place = temporary / path.name
+        yield place
+        for item in (place, *place.rglob("*")):
+            _sync(item)
+        if os.path.lexists(path):
+            raise MhaError(f"{name}: has come to exist meanwhile", "choose another name, or remove it")
+        os.rename(place, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise MhaError(f"{name}: cannot be written: {error.strerror or error}", "nothing was left there", EXIT_FAILURE) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
@@ -126,13 +156,14 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a folder, safe on disk."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:
-        if error.errno not in {errno.EACCES, errno.EINVAL, errno.ENOTSUP}:  # a folder not to be listed, or nothing in it to sync
+        if error.errno not in {errno.EACCES, errno.EINVAL, errno.ENOTSUP}:  # not to be opened, or nothing in it to sync
             raise

@@ -1,4 +1,4 @@
-"""The classifier: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense, and nothing else."""
+"""The classifier: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense; on request NgramScores beside it."""
 
 from __future__ import annotations
 

@@ -61,12 +61,14 @@ class Watcher:
         on_step: after every training step.
         on_epoch: after every epoch.
         on_reviews: reviews scored so far, and of all.
+        stop: asked after every training step; True ends the run with KeyboardInterrupt when its state is saved.
     """
 
     tell: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None
     on_reviews: Callable[[int, int], None] = lambda _done, _total: None
+    stop: Callable[[], bool] = lambda: False
 
 
 SILENT = Watcher()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mha_cli.config import Config
 
 RUNS = Path("runs")
+PACKAGED = Path(__file__).parent / "models" / "imdb.keras"
+"""The checkpoint that the package brings; see docs/model-card.md."""
 CHECKPOINT = "checkpoint.keras"
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
@@ -29,11 +31,7 @@ def new_run_directory(name: str) -> Path:
 
 
 def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """The checkpoint to use, and why that one: the given one, else ``$MHA_CHECKPOINT``, else the last trained run's.
-
-    Raises:
-        MhaError: there is none.
-    """
+    """The checkpoint to use, and why that one: the given one, ``$MHA_CHECKPOINT``, the last trained run's, or the one that mha brings."""
     if given is not None:
         return given, ""
     if environment.get(CHECKPOINT_VARIABLE):
@@ -41,10 +39,7 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
     found = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if found:
         return found[-1], "the last trained run"
-    raise MhaError(
-        f"no checkpoint: none was given, ${CHECKPOINT_VARIABLE} is not set and {RUNS}/ holds no trained run",
-        "train one with `mha train --config configs/sample.yaml`, or give --checkpoint FILE",
-    )
+    return PACKAGED, "the model that comes with mha"
 
 
 def run_name(checkpoint: Path) -> str:
@@ -96,7 +91,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
                 )
 
 
-def has_whole_epoch(output: Path) -> bool:
+def has_state(output: Path) -> bool:
     """Whether a run directory holds a state to resume from."""
     return (output / STATE).is_file()
 

@@ -14,6 +14,7 @@ from mha_cli.errors import MhaError, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+VERSION = "1.2"
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
 MAX_INTEGER_BITS = 256
@@ -90,7 +91,12 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
 
 
 def _refuse_early(text: str, name: str) -> None:
-    """Aliases, tags and depth are refused from the event stream, before any tree is built."""
+    """Other versions of YAML are refused from the text; aliases, tags and depth from the event stream, before any tree is built."""
+    for number, row in enumerate(text.split("\n"), start=1):
+        if row.startswith("%YAML") and row.split()[1:2] != [VERSION]:  # YAML 1.1 would make a truth value of the word `yes`
+            raise MhaError(f"{name}:{number}: {printable(row.strip(), 40)} is not read, only YAML {VERSION}", "leave the line out")
+        if row.strip() and row[0] not in "%#":
+            break  # directives stand at the beginning
     depth = 0
     try:
         for event in YAML(typ="safe", pure=True).parse(text):

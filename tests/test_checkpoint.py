@@ -118,10 +118,10 @@ def test_a_write_that_fails_half_way_keeps_the_earlier_one(member: str, path: Pa
     before = path.read_bytes()
     writestr = zipfile.ZipFile.writestr
 
-    def write_until(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-        if name == member:
+    def write_until(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, data: bytes) -> None:
+        if entry.filename == member:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        writestr(archive, name, data)
+        writestr(archive, entry, data)
 
     monkeypatch.setattr(zipfile.ZipFile, "writestr", write_until)
     with pytest.raises(MhaError) as raised:

@@ -115,6 +115,9 @@ def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
     model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, embed_dim=12).without_positions()
     assert model == ModelConfig(positions="none", embed_dim=12)
     assert ModelConfig.model_validate(model.model_dump()) == model
+    scored = ModelConfig(score_ngrams=3, score_buckets=9, embed_dim=12).without_positions()
+    assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=9, embed_dim=12)
+    assert ModelConfig.model_validate(scored.model_dump()) == scored
 
 
 # The resolved config is the run again
@@ -247,6 +250,14 @@ def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
     assert load(text, "data.source=tfds", "data.name=ag_news_subset").data == TfdsData(source="tfds", name="ag_news_subset")
 
 
+@pytest.mark.parametrize("text", ["", "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"])
+def test_the_settings_of_another_source_may_come_before_it(text: str) -> None:
+    expected = FilesData(source="files", train="x.csv", validation_share=0.2)
+    assert load(text, "data.train=x.csv", "data.source=files", "data.validation_share=0.2").data == expected
+    assert load(text, "data.train=x.csv", "data.validation_share=0.2", "data.source=files").data == expected
+    assert error_of(text, "data.name=x", "data.source=files", "data.train=x.csv").startswith("--set data.name is not a setting; ")
+
+
 def test_a_whole_section_as_an_override() -> None:
     assert load("model: {num_heads: 2}", "model={embed_dim: 32}").model == ModelConfig(embed_dim=32)
 
@@ -367,6 +378,31 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
         (
+            "model:\n  score_ngrams: 2\n",
+            "x.yaml:1: model: score_ngrams=2 and score_buckets=0 do not go together; take 0 for both, or more of both",
+        ),
+        (
+            "model:\n  score_buckets: 9\n",
+            "x.yaml:1: model: score_ngrams=0 and score_buckets=9 do not go together; take 0 for both, or more of both",
+        ),
+        (
+            "model:\n  score_ngrams: 2\n  score_buckets: 9\n  positions: none\n",
+            "x.yaml:1: model: score_ngrams=2 carries word order and positions=none must not; take score_ngrams=1",
+        ),
+        # Pseudo-labels without texts to label
+        (
+            "training:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts, which source=sample has none of; take 0",
+        ),
+        (
+            "data:\n  source: files\n  train: x.csv\ntraining:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled, or take training.pseudo_labels=0",
+        ),
+        (
+            "data:\n  source: tfds\n  name: x\ntraining:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
+        ),
+        (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
             "x.yaml:1: training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
         ),
@@ -374,6 +410,12 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
 )
 def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
     assert error_of(text).startswith(message)
+
+
+def test_pseudo_labels_with_texts_to_label() -> None:
+    files = load("data: {source: files, train: x.csv, unlabelled: y.txt}\ntraining: {pseudo_labels: 2}\n")
+    tfds = load("data: {source: tfds, name: x, unlabelled_split: y}\ntraining: {pseudo_labels: 2}\n")
+    assert files.training.pseudo_labels == tfds.training.pseudo_labels == 2
 
 
 def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:

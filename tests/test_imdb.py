@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mha_cli.runs import PACKAGED
 from tests.cli.command import CONFIGS, run_mha
 
 if TYPE_CHECKING:
@@ -17,7 +18,14 @@ DATA = os.environ.get("TFDS_DATA_DIR", "")
 
 pytestmark = [pytest.mark.imdb, pytest.mark.skipif(not DATA, reason="needs the real IMDB set (TFDS_DATA_DIR)")]
 
-SMALL = ("text.sequence_length=128", "model.ngram_buckets=32768", "model.embed_dim=32", "training.epochs=1", "training.learning_rate=0.004")
+SMALL = (
+    "text.sequence_length=128",
+    "model.ngram_buckets=32768",
+    "model.score_buckets=262144",
+    "model.embed_dim=32",
+    "training.epochs=1",
+    "training.learning_rate=0.004",
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +55,33 @@ def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
     assert [prediction["id"] for prediction in predictions] == list(range(1, 25_001))
     right = sum(prediction["label"] == ("neg", "pos")[review["label"]] for prediction, review in zip(predictions, reviews, strict=True))
     assert right / 25_000 == pytest.approx(evaluation["accuracy"], abs=1e-4)
+
+
+def test_the_packaged_model_is_as_good_as_its_card_says(tmp_path: Path) -> None:
+    scored = run_mha("evaluate", PACKAGED, "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": DATA})
+    assert scored.code == 0, scored.stderr
+    card = (CONFIGS.parent / "docs" / "model-card.md").read_text()
+    accuracy = json.loads(scored.stdout)["accuracy"]
+    assert f"**{100 * accuracy:.2f} %**" in card
+
+
+def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
+    from itertools import islice, pairwise
+
+    import numpy as np
+
+    from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.config import TfdsData
+    from mha_cli.data.corpus import encode_texts
+    from mha_cli.data.tfds import TfdsReviews
+    from mha_cli.runtime.classifier import probabilities_of
+    from mha_cli.text.encoder import TextEncoder
+    from mha_cli.training.evaluation import to_model
+    from mha_cli.training.loop import compile_forward, predict_probabilities
+
+    checkpoint = read_checkpoint(PACKAGED)
+    texts = islice(TfdsReviews(TfdsData(source="tfds", data_dir=DATA)).read_texts("test"), 4000)
+    reviews = encode_texts(texts, TextEncoder(checkpoint.config.text, checkpoint.vocabulary))
+    expected = predict_probabilities(compile_forward(to_model(checkpoint)), reviews, 2)
+    found = probabilities_of([reviews.token_ids[start:end].tolist() for start, end in pairwise(reviews.offsets)], checkpoint)
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)

@@ -92,6 +92,15 @@ def test_a_picture_of_attention_needs_matplotlib_but_no_tensorflow(tmp_path: Pat
     assert not modules & LEARNING
 
 
+def test_an_onnx_file_needs_no_tensorflow(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    code, modules = imported_by(tmp_path, "export", checkpoint, "--format", "onnx", "--output", "a.onnx")
+    assert code == 0
+    assert not modules & LEARNING
+
+
 SAMPLE = str(CONFIGS / "sample.yaml")
 
 
@@ -113,8 +122,6 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["evaluate", "bad.yaml"],
         ["evaluate", "nowhere.keras"],
         ["predict", "-c", "bad.yaml", "the film"],
-        ["predict", "the film"],
-        ["attention", "the film"],
         ["attention", "-c", "good.keras", ""],
         ["attention", "-c", "good.keras", "the film", "--block", "1"],
         ["attention", "-c", "good.keras", "the film", "--png", "heads.gif"],
@@ -126,6 +133,9 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["heads", "good.keras", "--prune", "1", "--output", "used"],
         ["heads", "good.keras", "--plot", "heads.gif"],
         ["doctor", "bad.yaml"],
+        ["export", "good.keras", "--format", "onx", "--output", "exported"],
+        ["export", "good.keras", "--format", "saved-model", "--output", "used"],
+        ["export", "bad.yaml", "--format", "saved-model", "--output", "exported"],
     ],
 )
 def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> None:
@@ -149,6 +159,9 @@ def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> 
         "mha_cli.parameters",
         "mha_cli.runs",
         "mha_cli.runtime.classifier",
+        "mha_cli.runtime.records",
+        "mha_cli.runtime.stream",
+        "mha_cli.runtime.workers",
         "mha_cli.text.encoder",
     ],
 )

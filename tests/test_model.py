@@ -43,7 +43,7 @@ def make_model(random_weights: Callable[..., dict[str, np.ndarray]]) -> Callable
     def make(config: Config, num_classes: int = 2) -> keras.Model:
         model = build_classifier(config, VOCABULARY_SIZE, num_classes)
         weights = random_weights(config, VOCABULARY_SIZE, num_classes)
-        for variable in model.trainable_variables:
+        for variable in model.weights:
             variable.assign(weights[variable.path])
         return model
 
@@ -138,7 +138,7 @@ def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any
 
 
 def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., keras.Model]) -> None:
-    config = small_config(max_ngram=3, ngram_buckets=19, ngram_dropout=0.1)
+    config = small_config(max_ngram=3, ngram_buckets=19, ngram_dropout=0.1, score_ngrams=2, score_buckets=17)
     model = make_model(config.model_copy(update={"model": config.model.without_positions()}))
     probabilities = np.array(model(padded([[7, 2, 1, 22, 5], [22, 1, 5, 7, 2]], 7)))
     np.testing.assert_allclose(probabilities[0], probabilities[1], **EXACT)
@@ -152,7 +152,9 @@ def test_dropout_is_active_only_in_training(which: str, make_model: Callable[...
     np.testing.assert_array_equal(dropping(token_ids), plain(token_ids))
     np.testing.assert_array_equal(dropping(token_ids, training=False), plain(token_ids))
     np.testing.assert_array_equal(plain(token_ids, training=True), plain(token_ids))
-    assert np.abs(np.array(dropping(token_ids, training=True)) - np.array(plain(token_ids))).max() > 1e-3
+    # One draw may happen to spare all that the pooling picks.
+    changes = [np.abs(np.array(dropping(token_ids, training=True)) - np.array(plain(token_ids))).max() for _ in range(10)]
+    assert max(changes) > 1e-3
 
 
 @pytest.mark.usefixtures("mixed_precision")
@@ -169,7 +171,7 @@ def test_a_saved_model_opens_with_plain_keras(
 ) -> None:
     model = build_classifier(*model_case)
     weights = random_weights(*model_case)
-    for variable in model.trainable_variables:
+    for variable in model.weights:
         variable.assign(weights[variable.path])
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

@@ -24,11 +24,11 @@ def test_table_equals_the_keras_model(model_case: ModelCase) -> None:
     table = parameter_table(*model_case)
     model = build_classifier(*model_case)
     assert [(parameter.path, parameter.shape) for parameter in table] == [
-        (variable.path, tuple(variable.shape)) for variable in model.trainable_variables
+        (variable.path, tuple(variable.shape)) for variable in model.weights
     ]
     num_parameters = sum(math.prod(parameter.shape) for parameter in table)
     assert num_parameters == model_case.config.num_parameters(model_case.vocabulary_size, model_case.num_classes)
-    assert num_parameters == sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    assert num_parameters == sum(math.prod(variable.shape) for variable in model.weights)
 
 
 def test_table_equals_a_file_that_keras_saved(
@@ -37,7 +37,7 @@ def test_table_equals_a_file_that_keras_saved(
     table = parameter_table(*model_case)
     model = build_classifier(*model_case)
     weights = random_weights(*model_case)
-    for variable in model.trainable_variables:
+    for variable in model.weights:
         variable.assign(weights[variable.path])
     model.save(tmp_path / "model.keras")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, config_from_dict, config_to_yaml
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.runs import choose_checkpoint, make_run_directory, new_run_directory, refuse_other_run, refuse_used, run_name
@@ -67,14 +68,12 @@ def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
     assert choose_checkpoint(None, environment) == (Path("runs/a/checkpoint.keras"), "the last trained run")
 
 
-def test_there_is_none() -> None:
+def test_the_packaged_model_comes_last() -> None:
     Path("runs/empty").mkdir(parents=True)
-    with pytest.raises(MhaError) as raised:
-        choose_checkpoint(None, {})
-    assert str(raised.value) == (
-        "no checkpoint: none was given, $MHA_CHECKPOINT is not set and runs/ holds no trained run; "
-        "train one with `mha train --config configs/sample.yaml`, or give --checkpoint FILE"
-    )
+    path, reason = choose_checkpoint(None, {})
+    assert reason == "the model that comes with mha"
+    assert read_checkpoint(path).class_names == ("neg", "pos")
+    assert path.stat().st_size <= 4_000_000
 
 
 # A directory for a new run

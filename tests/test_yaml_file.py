@@ -63,6 +63,7 @@ def error_of(call: Callable[..., object], *args: object) -> str:
         ("a:\n- 1\n- b: 2\n", {"a": [1, {"b": 2}]}),
         ("1: x\ntrue: y\n~: z\n", {"1": "x", "true": "y", "~": "z"}),
         ("<<: {a: 1}", {"<<": {"a": 1}}),
+        ("%YAML 1.2\n---\nyes", "yes"),
     ],
 )
 def test_plain_values(text: str, value: object) -> None:
@@ -107,6 +108,10 @@ def test_every_key_knows_its_line() -> None:
         ),
         ("!!map {a: 1}", "x.yaml:1: the tag tag:yaml.org,2002:map is not allowed; write a plain value"),
         ("%TAG ! tag:me,2000:\n---\na: !b 1", "x.yaml:3: the tag tag:me,2000:b is not allowed; write a plain value"),
+        # Versions
+        ("%YAML 1.1\n---\na: yes\n", "x.yaml:1: %YAML 1.1 is not read, only YAML 1.2; leave the line out"),
+        ("# a\n\n%YAML 1.3\r\n--- 1", "x.yaml:3: %YAML 1.3 is not read, only YAML 1.2; leave the line out"),
+        ("%YAML\x1b[2J", r"x.yaml:1: %YAML\x1b[2J is not read, only YAML 1.2; leave the line out"),
         # Anchors and aliases
         ("a: &x 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
         ("a:\n  b: *x\n", "x.yaml:2: anchors and aliases (& and *) are not allowed; write the value out"),

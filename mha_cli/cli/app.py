@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import mha_cli
-from mha_cli.cli import attention, doctor, evaluate, explain, heads, predict, shuffle_test, train
+from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("shuffle-test", epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_t
 app.command("attention", epilog=attention.EXAMPLES)(attention.attention)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
+app.command("export", epilog=export.EXAMPLES)(export.export)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
@@ -64,7 +65,7 @@ def main() -> None:
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
             _fail(f"{message}; see `{_command_path(error)} --help`", EXIT_USAGE)
-        if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+        if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
         if os.environ.get("MHA_DEBUG") == "1":
             raise

@@ -1,39 +1,186 @@
-"""How a prediction is written in one line."""
+"""How an answer is written: a tab-separated line, a JSON line, a line to be read on a terminal, or the record that was answered."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.classifier import Prediction
+    from mha_cli.runtime.records import Record
+
+# What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
+_ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+MIN_TEXT_WIDTH = 10
+"""Columns that a text gets even on a narrow terminal."""
+MAX_FIELD_WIDTH = 40
+UNSURE = "unsure"
+"""Stands on a terminal where no class is probable enough."""
 
 
-def prediction_line(prediction: Prediction, number: int, *, as_json: bool, with_text: bool) -> str:
-    """One line for one prediction, with nothing in it that a terminal would obey.
+class AnswerFormat(Protocol):
+    """Turns answers into what is written."""
+
+    def line(self, number: int, record: Record, prediction: Prediction) -> bytes:
+        """What is written for a text.
+
+        Args:
+            number: of the text, from 1.
+            record: that it came in.
+            prediction: what the classifier said.
+        """
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """A JSON object a text, in ASCII.
 
     Args:
-        prediction: what the classifier said.
-        number: of the text, from 1; the ``id`` in JSON.
-        as_json: an object instead of columns.
-        with_text: add the beginning of the text.
+        choice: which classes are answers.
+        fields: names of the columns that are passed through.
     """
-    if as_json:
-        fields = {
+
+    choice: Choice
+    fields: tuple[str, ...] = ()
+
+    def line(self, number: int, record: Record, prediction: Prediction) -> bytes:
+        """An object with everything that is known."""
+        answer = self.choice.answer(prediction)
+        probabilities = prediction.probabilities if self.choice.top_k is None else dict(self.choice.top(prediction))
+        found: dict[str, object] = {
             "id": number,
-            "label": prediction.label,
-            "probability": round(prediction.probability, 6),
-            "probabilities": {name: round(value, 6) for name, value in prediction.probabilities.items()},
+            "label": answer,
+            "probability": round(prediction.probability if answer is None else prediction.probabilities[answer], 6),
+            "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
             "tokens": prediction.num_tokens,
             "unknown": prediction.num_unknown,
             "truncated": prediction.truncated,
+            "empty": prediction.empty,
+            "all_unknown": prediction.all_unknown,
         }
-        return json.dumps(fields)  # ASCII only: control characters and the rest come out escaped
-    line = f"{printable(prediction.label)}\t{prediction.probability:.4f}"
-    if not with_text:
-        return line
-    room = shutil.get_terminal_size().columns - len(line.expandtabs()) - 8
-    return f"{line}\t{printable(prediction.text, max(room, 20))}"
+        if self.fields:
+            found["fields"] = dict(zip(self.fields, record.fields, strict=True))
+        return json.dumps(found).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class TabLines:
+    """Columns with tabs between them: a class and its probability, again for every further class, then the fields.
+
+    Args:
+        choice: which classes are answers; the columns of one that is none are empty.
+    """
+
+    choice: Choice
+
+    def line(self, _number: int, record: Record, prediction: Prediction) -> bytes:
+        """The columns of a text."""
+        columns = [*_class_columns(self.choice, prediction), *map(tab_cell, record.fields)]
+        return "\t".join(columns).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class TerminalLines:
+    """The same columns, and then the beginning of the text and what is odd about it.
+
+    Args:
+        choice: which classes are answers.
+        styles: whether to use bold and dim.
+        encoding: of the terminal.
+    """
+
+    choice: Choice
+    styles: bool
+    encoding: str = "utf-8"
+
+    def line(self, _number: int, record: Record, prediction: Prediction) -> bytes:
+        """A line that fits the terminal; where it is too narrow, the text gets ``MIN_TEXT_WIDTH`` columns all the same."""
+        columns = _class_columns(self.choice, prediction)
+        if not columns[0]:
+            columns[:2] = UNSURE, f"{prediction.probability:.4f}"
+        columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
+        note = _note(prediction)
+        taken = len("\t".join([*columns, note]).expandtabs()) + 2
+        text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
+        if self.styles:
+            columns[0] = f"{_BOLD}{columns[0]}{_RESET}"
+            note = note and f"{_DIM}{note}{_RESET}"
+        line = "\t".join([*columns, " ".join(filter(None, [text, note]))])
+        return line.encode(self.encoding, "backslashreplace") + b"\n"
+
+
+@dataclass
+class MatchingRecords:
+    """The records themselves, byte by byte; tables keep their header line."""
+
+    _header: bytes = field(default=b"", init=False)
+
+    def line(self, _number: int, record: Record, _prediction: Prediction) -> bytes:
+        """The record; before it the header of its table, unless it is that of the record before."""
+        if record.header == self._header:
+            return record.raw
+        self._header = record.header
+        return record.header + record.raw
+
+
+def styles_wanted() -> bool:
+    """Whether the environment lets a terminal show bold and dim text."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or os.environ.get("TERM", "dumb") not in {"dumb", "unknown"}
+
+
+def tab_cell(value: object) -> str:
+    r"""A value in one column of one line: backslashes and control characters are escaped, ``\t``, ``\n``, ``\x1b``."""
+    text = _as_text(value)
+    if not _ESCAPED.search(text):
+        return text
+    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
+    """The classes that are answered with and their probabilities; two empty columns for each that is missing."""
+    if choice.top_k is None:
+        answer = choice.answer(prediction)
+        pairs = [] if answer is None else [(answer, prediction.probabilities[answer])]
+        places = 1
+    else:
+        pairs = choice.top(prediction)
+        places = min(choice.top_k, len(prediction.probabilities))
+    columns = [column for name, probability in pairs for column in (tab_cell(name), f"{probability:.4f}")]
+    return columns + [""] * (2 * places - len(columns))
+
+
+def _note(prediction: Prediction) -> str:
+    """What is odd about a text, and its answer therefore to be doubted."""
+    notes = ["no words"] if prediction.empty else []
+    notes += ["no known word"] if prediction.all_unknown else []
+    notes += [f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read"] if prediction.truncated else []
+    return f"({', '.join(notes)})" if notes else ""
+
+
+def _as_text(value: object) -> str:
+    """A field as text: a string is itself, null is empty, and anything else is JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value)
+
+
+def _fitted(text: str, width: int) -> str:
+    """The beginning of a text in one harmless line of so many columns at most."""
+    shown = printable(text[: 4 * width], 4 * width)  # some characters take no column of their own
+    if not shown.isascii():
+        from rich.cells import cell_len, set_cell_size
+
+        if cell_len(shown) > width:
+            return set_cell_size(shown, width - 1).rstrip() + "…"
+        return shown
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"

@@ -8,10 +8,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mha_cli.cli.console import print_json, print_line, stdout_console
 from mha_cli.errors import printable
 from mha_cli.files import atomic_write
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+    from rich.console import Console
 
     from mha_cli.runtime.inspection import AttentionView, Explanation
     from mha_cli.training.heads import HeadReport, PruningReport
@@ -32,18 +33,18 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
     """A heat map where it fits, else the strongest links and how much each word is looked at."""
     if as_json:
         weights = [[[[round(float(w), 6) for w in row] for row in one_head] for one_head in one_block] for one_block in view.weights]
-        _print_json({"words": view.words, "label": view.prediction.label, "probability": view.prediction.probability, "weights": weights})
+        print_json({"words": view.words, "label": view.prediction.label, "probability": view.prediction.probability, "weights": weights})
         return
-    console = _console()
+    console = stdout_console()
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
     heading = f"{printable(view.prediction.label)} {view.prediction.probability:.4f}; block {block}, {which}"
     width = max(cell_len(_short(word)) for word in view.words)
     if width + 3 * len(view.words) + 4 <= console.width:
-        _print_line(f"{heading}: rows look, columns are looked at")
+        print_line(f"{heading}: rows look, columns are looked at")
         _print_heat_map(console, view.words, weights_LL, width)
     else:
-        _print_line(heading)
+        print_line(heading)
         _print_links(console, view.words, weights_LL)
 
 
@@ -52,11 +53,11 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     if as_json:
         fields = dataclasses.asdict(result)
         del fields["prediction"]
-        _print_json({"label": result.prediction.label, "probability": result.prediction.probability, **fields})
+        print_json({"label": result.prediction.label, "probability": result.prediction.probability, **fields})
         return
-    console = _console()
+    console = stdout_console()
     label = printable(result.prediction.label)
-    _print_line(f"{label} {result.prediction.probability:.4f}; green words speak for it, red ones against it")
+    print_line(f"{label} {result.prediction.probability:.4f}; green words speak for it, red ones against it")
     largest = max((abs(fall) for fall in result.occlusion), default=0.0) or 1.0
     line = Text()
     for word, fall in zip(result.words, result.occlusion, strict=True):
@@ -73,13 +74,13 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
         figures += [] if result.gradients is None else [f"{result.gradients[place]:+.4f}"]
         table.add_row(Text(printable(result.words[place], 40)), *figures, f"{result.attention[place]:.1%}")
     console.print(table)
-    _print_line("how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)")
+    print_line("how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)")
 
 
 def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -> None:
     """A row a head, and what pruning came to."""
     if as_json:
-        _print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
+        print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
         return
     title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} reviews: accuracy {report.accuracy:.2%}"
     table = Table("block", "head", title=Text(title))
@@ -88,7 +89,7 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
     for score in report.heads:
         fall = f"{100 * score.accuracy_fall:+.2f}"
         table.add_row(str(score.block), str(score.head), f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}")
-    _console().print(table)
+    stdout_console().print(table)
     if pruning is None:
         return
     removed = ", ".join(f"{block}.{head}" for block, head in pruning.removed)
@@ -99,8 +100,8 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
     after.add_row("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
     after.add_row("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
     after.add_row("reviews/s", f"{pruning.reviews_per_second_before:,.0f}", f"{pruning.reviews_per_second_after:,.0f} (× {faster:.2f})")
-    _console().print(after)
-    _print_line(f"written: {pruning.checkpoint}")
+    stdout_console().print(after)
+    print_line(f"written: {pruning.checkpoint}")
 
 
 def write_attention_page(view: AttentionView, path: Path) -> None:
@@ -165,15 +166,3 @@ def _colour(share: float) -> str:
         return ""
     colour = "green" if share > 0 else "red"
     return f"bold reverse {colour}" if abs(share) > 0.66 else f"bold {colour}" if abs(share) > 0.33 else colour
-
-
-def _print_line(text: str) -> None:
-    _console().print(Text(printable(text, 1000)), soft_wrap=True)
-
-
-def _print_json(result: Any) -> None:
-    print(json.dumps(result, indent=1, default=str))
-
-
-def _console() -> Console:
-    return Console(highlight=False)

@@ -14,7 +14,13 @@ SetOption = Annotated[
     typer.Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change one setting of the config; can be repeated.", show_default=False),
 ]
 CheckpointOption = Annotated[
-    Path | None, typer.Option("--checkpoint", "-c", help="Model to use.", show_default="$MHA_CHECKPOINT, else the last trained run")
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        "-c",
+        help="Model to use.",
+        show_default="$MHA_CHECKPOINT, else the last trained run, else the one that comes with mha",
+    ),
 ]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.", show_default=False)

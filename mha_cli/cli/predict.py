@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mha_cli.cli.options import CheckpointOption, JsonOption
-from mha_cli.errors import EXIT_USAGE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mha_cli.checkpoint import Checkpoint
+    from mha_cli.cli.counter import Counter
+    from mha_cli.cli.lines import AnswerFormat
+    from mha_cli.cli.output import Write
+    from mha_cli.runtime.choice import Choice
+    from mha_cli.runtime.lines import Pause
+    from mha_cli.runtime.records import Record
+    from mha_cli.runtime.stream import Answer
 
-BATCH_LINES = 256
+STANDARD_INPUT = "-"
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -27,37 +33,150 @@ mha predict "A superb, moving film." "Two hours that I will not get back."
 
 mha predict < reviews.txt > labels.tsv
 
-zcat reviews.gz | mha predict --json -"""
+zcat reviews.gz | mha predict --json -
+
+mha predict --input reviews.csv --text-column review --field id --output labels.tsv
+
+mha predict --input reviews.jsonl --only positive --threshold 0.9 > raves.jsonl
+
+mha predict --input reviews.txt --only negative --quiet && echo complaints"""
 
 
 def predict(
     context: typer.Context,
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input, a text a line.")] = None,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input.", show_default=False)
+    ] = None,
     checkpoint: CheckpointOption = None,
-    input_file: Annotated[Path | None, typer.Option("--input", "-i", help="File to read, a text a line.", show_default=False)] = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.", show_default=False),
+    ] = None,
+    form: Annotated[
+        Literal["lines", "jsonl", "csv", "tsv"] | None,
+        typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME", help="Column or key to pass through; can be repeated.", show_default=False),
+    ] = None,
     as_json: JsonOption = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write, whole or not at all.", show_default="standard output"),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k", "-k", min=1, metavar="K", help="Give the K most probable classes and their probabilities.", show_default=False
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            min=0,
+            max=1,
+            metavar="P",
+            help="Probability that a class needs; a text with none gets no label.",
+            show_default=False,
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="CLASS", help="Print what is of this class, as grep does; can be repeated.", show_default=False),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, metavar="N", help="Processes that compute.")] = 1,
 ) -> None:
     """Classify texts: one line out for every text in, in order, at once.
 
     A line is the label and its probability, separated by a tab; on a terminal the beginning of the text follows.
 
     With --json a line is an object with all probabilities, the number of tokens, and whether the text was cut.
+
+    With --only the lines or records of a class are printed as they came in; the exit code is 1 if there are none.
     """
-    if not texts and input_file is None and _nothing_piped():
+    if not texts and not inputs and _nothing_piped():
         with redirect_stdout(sys.stderr):  # stdout may be a file that labels were meant for
             print(context.get_help())
         raise typer.Exit(EXIT_USAGE)
-    if texts and input_file is not None:
+    if texts and inputs:
         raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
+    if quiet and not only:
+        raise MhaError("--quiet goes with --only", "name the class that is looked for")
+    if quiet and output is not None:
+        raise MhaError("--quiet prints nothing", "leave --output out")
 
-    from mha_cli.cli.lines import prediction_line
+    from mha_cli.runtime.choice import Choice
+    from mha_cli.runtime.records import given_records, read_inputs
+
+    choice = Choice(threshold, tuple(only or ()), top_k)
+    records: Iterator[Record | Pause]
+    if texts and texts != [STANDARD_INPUT]:
+        if form is not None or text_column is not None:
+            raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
+        records = given_records([decodable(text) for text in texts], fields or ())
+    else:
+        records = read_inputs([str(path) for path in inputs or [Path(STANDARD_INPUT)]], form, text_column, fields or ())
+
+    from mha_cli.cli.counter import Counter
+    from mha_cli.cli.output import opened_output
     from mha_cli.runtime.classifier import Classifier
+    from mha_cli.runtime.stream import answer
 
-    classifier = Classifier(load_checkpoint(checkpoint))
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that leaves, such as head, ends us quietly
-    on_terminal = sys.stdout.isatty()
-    for number, prediction in enumerate(classifier.predict_stream(_text_batches(texts or [], input_file)), start=1):
-        print(prediction_line(prediction, number, as_json=as_json, with_text=on_terminal), flush=True)
+    model = load_checkpoint(checkpoint)
+    choice.refuse_unknown(model.class_names)
+    on_terminal = output is None and sys.stdout.isatty()
+    form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)
+    with (
+        opened_output(output) as write,
+        Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
+        closing(answer(Classifier(model), records, workers)) as answers,
+    ):
+        written = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+    if only and not written:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _answer_format(choice: Choice, fields: Sequence[str], *, as_json: bool, on_terminal: bool) -> AnswerFormat:
+    from mha_cli.cli import lines
+
+    if as_json:
+        return lines.JsonLines(choice, tuple(fields))
+    if on_terminal:
+        return lines.TerminalLines(choice, lines.styles_wanted(), sys.stdout.encoding)
+    if choice.only and not fields and choice.top_k is None:
+        return lines.MatchingRecords()
+    return lines.TabLines(choice)
+
+
+def _write_answers(answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool) -> int:
+    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most."""
+    number = written = 0
+    for batch in answers:
+        lines = []
+        for record, prediction in batch:
+            number += 1
+            if choice.only and choice.answer(prediction) is None:
+                continue
+            if quiet:
+                return 1
+            lines.append(form.line(number, record, prediction))
+        if lines:
+            write(b"".join(lines))
+        written += len(lines)
+        counter.add(len(batch))
+    return written
+
+
+def _counter_fits(inputs: Sequence[Path]) -> bool:
+    """Whether somebody looks at stderr and sees nothing else there, such as what they type."""
+    typed = (not inputs or Path(STANDARD_INPUT) in inputs) and sys.stdin is not None and sys.stdin.isatty()
+    return sys.stderr.isatty() and not typed and os.environ.get("TERM") not in {"dumb", "unknown"}
 
 
 def load_checkpoint(given: Path | None) -> Checkpoint:
@@ -83,17 +202,3 @@ def _nothing_piped() -> bool:
         return os.isatty(0) or sys.stdin is None
     except OSError:
         return True
-
-
-def _text_batches(texts: list[str], input_file: Path | None) -> Iterator[list[str]]:
-    from mha_cli.runtime.lines import line_batches
-
-    if texts and texts != ["-"]:
-        yield [decodable(text) for text in texts]
-        return
-    try:
-        descriptor = 0 if input_file is None else os.open(input_file, os.O_RDONLY)
-        yield from line_batches(descriptor, BATCH_LINES)
-    except (OSError, ValueError) as error:
-        name = "standard input" if input_file is None else printable(str(input_file), 200)
-        raise MhaError(f"{name}: cannot be read: {getattr(error, 'strerror', error)}", "give a text file, a text a line") from None

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from mha_cli.cli.console import print_line
 from mha_cli.errors import printable
 from mha_cli.progress import Watcher
 
@@ -40,7 +41,7 @@ def training_progress() -> Iterator[Watcher]:
         yield Watcher(
             tell=lambda text: bar.update(task, description=printable(text, 200)),
             on_step=on_step,
-            on_epoch=lambda record: _print_line(console, epoch_text(record)),
+            on_epoch=lambda record: print_line(epoch_text(record), console),
         )
 
 
@@ -51,14 +52,14 @@ def _plain_watcher(console: Console) -> Watcher:
     def line(text: str) -> None:
         nonlocal last_line
         last_line = time.monotonic()
-        _print_line(console, text)
+        print_line(text, console)
 
     def now_and_then(text: str) -> None:
         if time.monotonic() - last_line > PLAIN_SECONDS:
             line(text)
 
     return Watcher(
-        tell=lambda text: now_and_then(text) if text.startswith("reading") else line(text),
+        tell=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
         on_step=lambda progress: now_and_then(step_text(progress)),
         on_epoch=lambda record: line(epoch_text(record)),
     )
@@ -92,7 +93,3 @@ def epoch_text(record: EpochRecord) -> str:
         f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} reviews/s)"
         + (", best so far" if record.best else "")
     )
-
-
-def _print_line(console: Console, text: str) -> None:
-    console.print(Text(printable(text, 1000)), soft_wrap=True)

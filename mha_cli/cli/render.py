@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mha_cli.cli.console import print_json, print_line, stdout_console
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from mha_cli.export.formats import Export
     from mha_cli.training.evaluation import Evaluation
     from mha_cli.training.run import TrainingSummary
     from mha_cli.training.shuffle import ShuffleResult
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 def training(summary: TrainingSummary, *, as_json: bool) -> None:
     """The closing table of a training."""
     if as_json:
-        _print_json(summary)
+        print_json(dataclasses.asdict(summary))
         return
     best = summary.best
+    rate = summary.num_train * summary.epochs_run / summary.seconds
     _print_figures(
         "Training",
         {
@@ -35,16 +36,16 @@ def training(summary: TrainingSummary, *, as_json: bool) -> None:
             "trained on": f"{summary.num_train:,} reviews",
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
-            "training time": f"{summary.seconds:.1f} s ({summary.num_train * summary.epochs_run / summary.seconds:,.0f} reviews/s)",
+            "training time": f"{summary.seconds:.1f} s ({rate:,.0f} reviews/s, {summary.precision})",
         },
     )
-    _print_line(f"next: mha evaluate {summary.checkpoint}")
+    print_line(f"next: mha evaluate {summary.checkpoint}")
 
 
 def evaluation(result: Evaluation, *, as_json: bool) -> None:
     """Figures of a scored split, a table of the classes and the confusion matrix."""
     if as_json:
-        _print_json(result)
+        print_json(dataclasses.asdict(result))
         return
     low, high = result.accuracy_interval
     _print_figures(
@@ -65,19 +66,19 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
     for score in result.classes:
         figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
         classes.add_row(Text(printable(score.name)), *figures)
-    _console().print(classes)
+    stdout_console().print(classes)
     confusion = Table("true class", title="Confusion")
     for score in result.classes:
         confusion.add_column(Text(f"as {printable(score.name)}"), justify="right")
     for score, counts in zip(result.classes, result.confusion, strict=True):
         confusion.add_row(Text(printable(score.name)), *(f"{count:,}" for count in counts))
-    _console().print(confusion)
+    stdout_console().print(confusion)
 
 
 def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
     """A row a model, and the verdict on each in words."""
     if as_json:
-        print(json.dumps([dataclasses.asdict(result) for result in results], indent=1))
+        print_json([dataclasses.asdict(result) for result in results])
         return
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
@@ -94,25 +95,29 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
             f"{result.flip_share:.2%}",
             f"{result.largest_change:.1e}",
         )
-    _console().print(table)
+    stdout_console().print(table)
     for result in results:
-        _print_line(f"{result.name}: {result.verdict}")
+        print_line(f"{result.name}: {result.verdict}")
+
+
+def export(result: Export, *, as_json: bool) -> None:
+    """Where the export is and how near it comes to the checkpoint."""
+    if as_json:
+        print_json(dataclasses.asdict(result))
+        return
+    _print_figures(
+        f"Export to {result.format}",
+        {
+            "written": result.path,
+            "size": f"{result.num_bytes:,} bytes",
+            "checked on": f"{result.num_texts} texts, alone and in padded batches",
+            "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
+        },
+    )
 
 
 def _print_figures(title: str, figures: dict[str, str]) -> None:
     table = Table(title=Text(printable(title)), show_header=False)
     for name, figure in figures.items():
         table.add_row(name, Text(printable(figure, 1000), overflow="fold"))
-    _console().print(table)
-
-
-def _print_line(text: str) -> None:
-    _console().print(Text(printable(text, 1000)), soft_wrap=True)
-
-
-def _print_json(result: Any) -> None:
-    print(json.dumps(dataclasses.asdict(result), indent=1, default=str))
-
-
-def _console() -> Console:
-    return Console(highlight=False)
+    stdout_console().print(table)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
-from mha_cli.errors import EXIT_INTERRUPTED, MhaError
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from mha_cli.progress import StepProgress
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -27,13 +31,13 @@ def train(
         Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from its last whole epoch.")
+        bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from the last step that it saved.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     from mha_cli.config import load_config
-    from mha_cli.runs import CONFIG, has_whole_epoch, new_run_directory, refuse_other_run, refuse_used
+    from mha_cli.runs import CONFIG, has_state, new_run_directory, refuse_other_run, refuse_used
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
@@ -47,16 +51,23 @@ def train(
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import training_progress
+    from mha_cli.cli.stopping import stop_request
 
-    try:
-        with training_progress() as watcher:
-            watcher.tell("starting TensorFlow")
-            from mha_cli.training.run import train as run_training
+    with stop_request() as request:
+        try:
+            with training_progress() as watcher:
+                watcher.tell("starting TensorFlow")
+                from mha_cli.training.run import train as run_training
 
-            summary = run_training(settings, run_directory, watcher, resume=resume)
-    except KeyboardInterrupt:
-        if not has_whole_epoch(run_directory):
-            raise MhaError("interrupted before the first epoch was whole", "nothing is kept", EXIT_INTERRUPTED) from None
-        again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
-        raise MhaError(f"interrupted; {run_directory} keeps every whole epoch", f"go on with: {again}", EXIT_INTERRUPTED) from None
+                def on_step(progress: StepProgress) -> None:
+                    request.patient = True  # from here on there is something to save
+                    watcher.on_step(progress)
+
+                watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
+                summary = run_training(settings, run_directory, watching, resume=resume)
+        except KeyboardInterrupt:
+            if not has_state(run_directory):
+                raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
+            again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
+            raise MhaError(f"interrupted; {run_directory} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
     render.training(summary, as_json=as_json)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config import TextConfig
+from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, printable
 from mha_cli.text.encoder import TextEncoder
@@ -73,19 +74,27 @@ class Corpus:
         settings: how to split a text.
         class_names: names in the order of their ids; None takes them from the labels (numbers in their order, else alphabetical).
         where: the source in words, for messages.
+        by_names: split the reviews so that those which share rare names stay on one side.
     """
 
-    def __init__(self, reviews: Iterable[Review], settings: TextConfig, class_names: tuple[str, ...] | None, where: str) -> None:
+    def __init__(
+        self, reviews: Iterable[Review], settings: TextConfig, class_names: tuple[str, ...] | None, where: str, by_names: bool = False
+    ) -> None:
         self._settings = settings
         self._where = where
         tokenize = make_tokenizer(settings)
         numbers: dict[str, int] = {}
         labels: dict[str, int] = {}
-        tokens, offsets, label_numbers = array("i"), array("q", [0]), array("i")
+        tokens, offsets, label_numbers, text_hashes = array("i"), array("q", [0]), array("i"), array("q")
+        self._names: list[list[str]] | None = [] if by_names else None
         for review in reviews:
+            if self._names is not None:
+                self._names.append(names_in(review.text))
             tokens.extend([numbers.setdefault(token, len(numbers)) for token in tokenize(review.text)])
             offsets.append(len(tokens))
             label_numbers.append(labels.setdefault(review.label, len(labels)))
+            text_hashes.append(hash(review.text))
+        self._text_hashes = np.unique(np.frombuffer(text_hashes, dtype=np.int64)) if text_hashes else np.zeros(0, np.int64)
         self._distinct = list(numbers)
         self._tokens = np.frombuffer(tokens, dtype=np.int32) if tokens else np.zeros(0, np.int32)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
@@ -98,6 +107,16 @@ class Corpus:
     def __len__(self) -> int:
         """Number of reviews."""
         return len(self.labels)
+
+    @property
+    def num_repeated(self) -> int:
+        """Reviews whose text stands before them already, to the letter."""
+        return len(self) - len(self._text_hashes)
+
+    def count_known(self, texts: Iterable[str]) -> int:
+        """How many of the texts are reviews of this corpus, to the letter."""
+        hashes = array("q", map(hash, texts))
+        return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._text_hashes).sum()) if hashes else 0
 
     def _refuse_unlearnable(self) -> None:
         if not len(self):
@@ -118,17 +137,28 @@ class Corpus:
             raise MhaError(f"{self._where}: none of the {len(self):,} reviews has a word", "is the text column the right one?")
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
-        """Rows to train on and rows to validate with, each class in proportion.
+        """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.
 
         Args:
             validation_share: share of the reviews to validate with, in (0, 1).
             seed: same seed, same split.
         """
+        if self._names is not None:
+            return self._split_by_names(self._names, validation_share, seed)
         from sklearn.model_selection import train_test_split
 
         num_validation = max(round(len(self) * validation_share), len(self.class_names))
         train, validation = train_test_split(np.arange(len(self)), test_size=num_validation, stratify=self.labels, random_state=seed)
         return np.sort(train), np.sort(validation)
+
+    def _split_by_names(self, names: list[list[str]], validation_share: float, seed: int) -> tuple[Rows, Rows]:
+        validation = held_out_groups(groups_by_names(names), validation_share, seed)
+        train = np.setdiff1d(np.arange(len(self)), validation)
+        if any(len(np.unique(self.labels[rows])) < len(self.class_names) for rows in (train, validation)):
+            raise MhaError(
+                f"{self._where}: reviews that share names cannot be parted so that each part has every class", "take data.validation=random"
+            )
+        return train, validation
 
     def vocabulary(self, rows: Rows) -> Vocabulary:
         """The most frequent tokens of the given reviews."""

@@ -12,19 +12,31 @@ import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
+from mha_cli.data.records import (
+    BOM,
+    DELIMITERS,
+    JSON_EXTENSIONS,
+    MAX_LINE_BYTES,
+    bad_row,
+    bad_width,
+    close_column,
+    extension_of,
+    json_kind,
+    json_object,
+    json_text,
+    listed,
+    missing_column,
+    repeated_column,
+    without_surrogates,
+)
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mha_cli.config import FilesData
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line or text file is refused before it fills the memory."""
-
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-JSON_EXTENSIONS = (".jsonl", ".ndjson", ".json")
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
 
@@ -32,9 +44,6 @@ TEXT_SETTING = "data.text_column"
 LABEL_SETTING = "data.label_column"
 
 _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
-_SHOWN_COLUMNS = 20
-_BOM = b"\xef\xbb\xbf"
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class FileReviews:
@@ -101,7 +110,7 @@ def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterat
     shown = _shown(path)
     if _is_folder(path):
         return _folder_reviews(os.path.expanduser(path), shown)
-    extension = os.path.splitext(path.lower().removesuffix(".gz"))[1]
+    extension = extension_of(path)
     if extension in DELIMITERS:
         return _table_reviews(path, DELIMITERS[extension], text_column, label_column)
     if extension in JSON_EXTENSIONS:
@@ -167,7 +176,7 @@ def _lines(file: IO[bytes], shown: str) -> Iterator[str]:
     while line := file.readline(MAX_LINE_BYTES + 1):
         number += 1
         if number == 1:
-            line = line.removeprefix(_BOM)
+            line = line.removeprefix(BOM)
         if len(line) > MAX_LINE_BYTES:
             raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one review a line")
         yield _decoded(line, shown, number)
@@ -199,9 +208,7 @@ def _table_reviews(path: str, delimiter: str, text_column: str, label_column: st
         for line, row in rows:
             number_of_rows += 1
             if len(row) != len(columns):
-                found = f"{len(row)} field{'' if len(row) == 1 else 's'} where the header has {len(columns)}"
-                separator = "tab" if delimiter == "\t" else "comma"
-                raise MhaError(f"{shown}:{line}: {found}", f"put a text that holds a {separator} in double quotes")
+                raise bad_width(row, columns, delimiter, f"{shown}:{line}")
             yield Review(row[text_at], _label(row[label_at], f"{shown}:{line}"))
         if not number_of_rows:
             raise MhaError(f"{shown}: a header but no reviews", "write a review a row below it")
@@ -218,53 +225,22 @@ def _rows(lines: Iterator[str], delimiter: str, shown: str) -> Iterator[tuple[in
                 yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
-        raise _bad_row(str(error), f"{shown}:{start}") from None
-
-
-def _bad_row(problem: str, place: str) -> MhaError:
-    """What the csv module says, in words that tell what to do."""
-    double = 'a quote inside a quoted text is written twice: ""'
-    if "unexpected end of data" in problem:
-        return MhaError(f"{place}: a quote in this row is never closed", f"close it; {double}")
-    if "field limit" in problem:
-        return MhaError(f"{place}: a field longer than {MAX_LINE_BYTES:,} characters", "look for a quote that is not closed")
-    if "new-line character" in problem:
-        return MhaError(f"{place}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
-    return MhaError(f"{place}: {printable(problem)}", f"quote the whole field; {double}")
+        raise bad_row(str(error), f"{shown}:{start}") from None
 
 
 def _places(columns: Sequence[str], text_column: str, label_column: str, place: str) -> tuple[int, int]:
     """Where the text and the label stand in a row."""
     missing = [column for column in (text_column, label_column) if column not in columns]
-    if len(missing) == 2 and not any(_close(column, columns) for column in missing):
+    if len(missing) == 2 and not any(close_column(column, columns) for column in missing):
         names = f'"{printable(text_column)}" nor "{printable(label_column)}"'
         hint = f"add a header line ({_header(text_column, label_column)}), or set {TEXT_SETTING} and {LABEL_SETTING}"
-        raise MhaError(f"{place}: no header: the first line names neither {names}, but {_listed(columns)}", hint)
+        raise MhaError(f"{place}: no header: the first line names neither {names}, but {listed(columns)}", hint)
     if missing:
-        raise _missing_column(missing[0], TEXT_SETTING if missing[0] == text_column else LABEL_SETTING, columns, place)
+        raise missing_column(missing[0], TEXT_SETTING if missing[0] == text_column else LABEL_SETTING, columns, place)
     for column in (text_column, label_column):
         if columns.count(column) > 1:
-            raise MhaError(f'{place}: the column "{printable(column)}" stands {columns.count(column)} times', "rename all but one of them")
+            raise repeated_column(column, columns, place)
     return columns.index(text_column), columns.index(label_column)
-
-
-def _missing_column(column: str, setting: str, columns: Iterable[str], place: str) -> MhaError:
-    columns = list(columns)
-    close = _close(column, columns)
-    hint = f"{close} (see {setting})" if close else f"set {setting}"
-    return MhaError(f'{place}: no column "{printable(column)}" among {_listed(columns)}', hint)
-
-
-def _close(column: str, columns: Iterable[str]) -> str:
-    """A hint that names the closest column, or nothing when none is close."""
-    hint = did_you_mean(printable(column), [printable(name) for name in columns])
-    return hint if hint.startswith("did you mean") else ""
-
-
-def _listed(columns: Sequence[str]) -> str:
-    names = [printable(column) for column in columns[:_SHOWN_COLUMNS]]
-    rest = len(columns) - len(names)
-    return (", ".join(names) or "none") + (f" and {rest} more" if rest else "")
 
 
 def _header(text_column: str, label_column: str) -> str:
@@ -282,53 +258,23 @@ def _json_reviews(path: str, text_column: str, label_column: str) -> Iterator[Re
             if not line.strip():
                 continue
             place = f"{shown}:{number}"
-            record = _json_object(line, place)
+            record = json_object(line, place)
             for column, setting in ((text_column, TEXT_SETTING), (label_column, LABEL_SETTING)):
                 if column not in record:
-                    raise _missing_column(column, setting, record, place)
+                    raise missing_column(column, setting, record, place)
             number_of_reviews += 1
-            yield Review(_json_text(record[text_column], text_column, place), _json_label(record[label_column], label_column, place))
+            yield Review(json_text(record[text_column], text_column, place), _json_label(record[label_column], label_column, place))
         if not number_of_reviews:
             raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a review each")
-
-
-def _json_object(line: str, place: str) -> dict[str, object]:
-    hint = "write one JSON object a line, a review each"
-    try:
-        value = json.loads(line.rstrip("\r\n"))
-    except json.JSONDecodeError as error:
-        raise MhaError(f"{place}: not JSON: {printable(error.msg)} at place {error.pos + 1}", hint) from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, or brackets without end
-        raise MhaError(f"{place}: JSON with a number too long or brackets too deep", hint) from None
-    if not isinstance(value, dict):
-        raise MhaError(f"{place}: {_json_kind(value)} where a JSON object belongs", hint)
-    return value
-
-
-def _json_text(value: object, column: str, place: str) -> str:
-    if not isinstance(value, str):
-        raise MhaError(f'{place}: the text "{printable(column)}" is {_json_kind(value)}', "write a string in double quotes")
-    return _without_surrogates(value)
 
 
 def _json_label(value: object, column: str, place: str) -> str:
     if isinstance(value, bool | int):
         return json.dumps(value)
     if isinstance(value, str):
-        return _label(_without_surrogates(value), place)
+        return _label(without_surrogates(value), place)
     hint = "give every review a class: a string, a whole number, true or false"
-    raise MhaError(f'{place}: the label "{printable(column)}" is {_json_kind(value)}', hint)
-
-
-def _json_kind(value: object) -> str:
-    """A JSON value in words."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool | int | float):
-        return f"{'the fraction' if isinstance(value, float) else 'the value'} {printable(json.dumps(value))}"
-    if isinstance(value, str):
-        return f'the string "{printable(value, 40)}"'
-    return "a list" if isinstance(value, list) else "an object"
+    raise MhaError(f'{place}: the label "{printable(column)}" is {json_kind(value)}', hint)
 
 
 def _label(raw: str, place: str) -> str:
@@ -336,11 +282,6 @@ def _label(raw: str, place: str) -> str:
     if not label:
         raise MhaError(f"{place}: the label is empty", "give every review a class, or leave the row out")
     return label
-
-
-def _without_surrogates(text: str) -> str:
-    """Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes U+FFFD, as a byte that is not UTF-8 does elsewhere."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 # A folder with one sub-folder a class
@@ -354,7 +295,7 @@ def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
         if not any(_is_text_name(inner.name) for inner in _entries(entry.path)):
             raise _no_texts(entry)
     for entry in class_folders:
-        label = _label(_without_surrogates(entry.name), _shown(entry.path))
+        label = _label(without_surrogates(entry.name), _shown(entry.path))
         for text_file in filter(lambda inner: _is_text_name(inner.name), _entries(entry.path)):
             yield Review(_text_of(text_file), label)
 
@@ -383,7 +324,7 @@ def _no_texts(entry: os.DirEntry[str]) -> MhaError:
     inner_folders = [inner.name for inner in _entries(entry.path) if inner.is_dir()]
     shown = _shown(entry.path)
     if inner_folders:
-        return MhaError(f"{shown}: no .txt files, only the sub-folders {_listed(inner_folders)}", f"perhaps {shown} is the folder to give")
+        return MhaError(f"{shown}: no .txt files, only the sub-folders {listed(inner_folders)}", f"perhaps {shown} is the folder to give")
     return MhaError(f"{shown}: no .txt files", "put the reviews of the class there, one a .txt file, or remove the folder")
 
 
@@ -395,4 +336,4 @@ def _text_of(entry: os.DirEntry[str]) -> str:
         raw = file.read(MAX_LINE_BYTES + 1)
     if len(raw) > MAX_LINE_BYTES:
         raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one review a file")
-    return _decoded(raw.removeprefix(_BOM), shown)
+    return _decoded(raw.removeprefix(BOM), shown)

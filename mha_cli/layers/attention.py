@@ -71,7 +71,7 @@ def additive_attention(
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", section A.1.2.
     """
-    sums_BHLMK = q_BHLK[:, :, :, None, :] + k_BHMK[:, :, None, :, :]
+    sums_BHLMK = ops.expand_dims(q_BHLK, 3) + ops.expand_dims(k_BHMK, 2)
     scores_BHLM = ops.sum(ops.tanh(sums_BHLMK) * score_kernel_HK[:, None, None, :], axis=-1)
     return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
 

@@ -21,7 +21,7 @@ def padding_mask(real_BM: Any) -> Any:
     real_BM = ops.cast(real_BM, "bool")
     if len(real_BM.shape) != 2:
         raise ValueError(f"a padding mask has {len(real_BM.shape)} axes; it takes 2, (batch, length)")
-    return real_BM[:, None, None, :]
+    return ops.expand_dims(real_BM, (1, 2))
 
 
 def look_ahead_mask(query_length: Any, key_length: Any) -> Any:

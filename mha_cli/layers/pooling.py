@@ -30,7 +30,7 @@ class GlobalMaxPooling1D(keras.layers.Layer):
         """Pool (B, L, D) to (B, D); ``mask`` is bool (B, L), True at real positions."""
         if mask is None:
             return ops.max(inputs, axis=1)
-        mask_BL1 = ops.cast(mask, "bool")[:, :, None]
+        mask_BL1 = ops.expand_dims(ops.cast(mask, "bool"), 2)
         lowest = ops.cast(LOWEST, inputs.dtype)
         pooled_BD = ops.max(ops.where(mask_BL1, inputs, lowest), axis=1)
         return ops.where(ops.any(mask_BL1, axis=1), pooled_BD, ops.zeros_like(pooled_BD))

@@ -154,7 +154,7 @@ class PositionalEmbedding(keras.layers.Layer):
         for n in range(2, self.max_ngram + 1):
             buckets_BL, whole_BL = ngram_buckets_of(token_ids, n, self.ngram_buckets)
             ngrams_BLD = ops.cast(rows_of(self.ngram_embeddings, buckets_BL), self.compute_dtype)
-            ngrams_BLD = ngrams_BLD * ops.cast(whole_BL, self.compute_dtype)[:, :, None]
+            ngrams_BLD = ngrams_BLD * ops.expand_dims(ops.cast(whole_BL, self.compute_dtype), 2)
             embedded_BLD = embedded_BLD + self.unit_dropout(ngrams_BLD, training=training)
         return embedded_BLD
 

@@ -32,7 +32,7 @@ def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int) -> Any:
     before_BN = ops.pad(sorted_BN, [[0, 0], [1, 0]], constant_values=-1)[:, :-1]
     counts_BN = ops.logical_and(sorted_BN != before_BN, sorted_BN < buckets)
     scores_BNU = rows_of(table_RU, ops.minimum(sorted_BN, buckets - 1))
-    return ops.sum(scores_BNU * ops.cast(counts_BN, scores_BNU.dtype)[:, :, None], axis=1)
+    return ops.sum(scores_BNU * ops.expand_dims(ops.cast(counts_BN, scores_BNU.dtype), 2), axis=1)
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -64,7 +64,7 @@ class NgramScores(keras.layers.Layer):
 
     def call(self, token_ids: Any) -> Any:
         """Score token ids, int (B, L), as (B, U)."""
-        return review_scores(self.table, token_ids, self.max_ngram)
+        return ops.cast(review_scores(self.table, token_ids, self.max_ngram), self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, U)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoder import TextEncoder
 
-BATCH_TOKENS = 2_048
+BATCH_TOKENS = 4_096
 """Tokens of a batch, padding included: enough to keep the cores busy, few enough for their caches."""
 
 
@@ -26,8 +27,8 @@ class Prediction:
         probability: of that class, in [0, 1].
         probabilities: of every class, by name, in [0, 1]; they sum to 1.
         num_tokens: tokens of the whole text.
+        num_read: tokens that the model reads of them.
         num_unknown: tokens among those read that the vocabulary does not have.
-        truncated: whether the text was cut to the model's length.
     """
 
     text: str
@@ -35,8 +36,39 @@ class Prediction:
     probability: float
     probabilities: dict[str, float]
     num_tokens: int
+    num_read: int
     num_unknown: int
-    truncated: bool
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the text was cut to the model's length."""
+        return self.num_tokens > self.num_read
+
+    @property
+    def empty(self) -> bool:
+        """Whether the text has no token: the answer is the same for all such texts."""
+        return not self.num_tokens
+
+    @property
+    def all_unknown(self) -> bool:
+        """Whether the text has tokens, but the vocabulary has none of those that are read."""
+        return self.num_unknown == self.num_read > 0
+
+
+class Scores(NamedTuple):
+    """What the model computes for N texts, without the texts.
+
+    Args:
+        probabilities: of all classes, (N, C).
+        num_tokens: N numbers, as in ``Prediction``.
+        num_read: likewise.
+        num_unknown: likewise.
+    """
+
+    probabilities: npt.NDArray[np.float32]
+    num_tokens: list[int]
+    num_read: list[int]
+    num_unknown: list[int]
 
 
 class Classifier:
@@ -52,26 +84,26 @@ class Classifier:
 
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
         """One prediction a text, in order. Texts of similar length are computed together."""
-        encoded = [self.encoder.encode(text) for text in texts]
-        probabilities = probabilities_of([code.token_ids for code in encoded], self.checkpoint)
-        names = self.checkpoint.class_names
-        return [
-            Prediction(
-                text=text,
-                label=names[int(row.argmax())],
-                probability=float(row.max()),
-                probabilities=dict(zip(names, map(float, row), strict=True)),
-                num_tokens=code.num_tokens,
-                num_unknown=code.num_unknown,
-                truncated=code.truncated,
-            )
-            for text, code, row in zip(texts, encoded, probabilities, strict=True)
-        ]
+        return self.predictions(texts, self.score(texts))
 
-    def predict_stream(self, batches: Iterable[Sequence[str]]) -> Iterator[Prediction]:
-        """Predictions in order, batch by batch."""
-        for batch in batches:
-            yield from self.predict(batch)
+    def score(self, texts: Sequence[str]) -> Scores:
+        """The long part of ``predict``, which may be done in another process."""
+        encoded = [self.encoder.encode(text) for text in texts]
+        return Scores(
+            probabilities_of([code.token_ids for code in encoded], self.checkpoint),
+            [code.num_tokens for code in encoded],
+            [len(code.token_ids) for code in encoded],
+            [code.num_unknown for code in encoded],
+        )
+
+    def predictions(self, texts: Sequence[str], scores: Scores) -> list[Prediction]:
+        """Texts and their scores put together."""
+        names = self.checkpoint.class_names
+        labels = scores.probabilities.argmax(axis=1).tolist()
+        rows = zip(texts, labels, scores.probabilities.tolist(), scores.num_tokens, scores.num_read, scores.num_unknown, strict=True)
+        return [
+            Prediction(text, names[label], row[label], dict(zip(names, row, strict=True)), *numbers) for text, label, row, *numbers in rows
+        ]
 
 
 def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -> npt.NDArray[np.float32]:

@@ -21,8 +21,8 @@ HASH_FACTOR = np.int32(-1_640_531_535)
 NORM_EPSILON = 1e-3
 """Keras's default for LayerNormalization, added to the variance."""
 
-MASKED = np.float32(-1e9)
-"""Added to the score of a padded key: its exponential is exactly 0."""
+MODERATE = 60.0
+"""Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
 
 QUERY_BLOCK = 512
 """Queries whose attention weights are held at a time."""
@@ -150,16 +150,21 @@ def multi_head_attention(
     q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
     k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
     v_BHMV = _project(x_BLD, weights["value_kernel"], weights.get("value_bias"))
-    unseen_BM = np.where(mask_BM, np.float32(0.0), MASKED)
+    real_B1M1 = mask_BM[:, None, :, None]
+    k_BHMK = np.where(real_B1M1, k_BHMK, k_BHMK[:, :, :1])  # a padded key scores as the first does, so that it never is the largest alone
+    # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
+    v_and_one = np.concatenate([v_BHMV, np.ones_like(v_BHMV[..., :1])], axis=-1) * real_B1M1
+    moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.scoring == "dot_product"
     mixed, kept = [], []
     for start in range(0, x_BLD.shape[1], QUERY_BLOCK):
         scores_BHLM = attention_scores(q_BHLK[:, :, start : start + QUERY_BLOCK], k_BHMK, weights, model)
-        scores_BHLM += unseen_BM[:, None, None, :]
-        attention_BHLM = softmax(scores_BHLM)
-        if not mask_BM[:, 0].all():  # a review without words looks nowhere
-            attention_BHLM *= mask_BM[:, 0, None, None, None]
-        mixed.append(attention_BHLM @ v_BHMV)
-        kept += [attention_BHLM] if keep_attention else []
+        if not moderate:
+            scores_BHLM -= scores_BHLM.max(axis=-1, keepdims=True)
+        exponentials_BHLM = np.exp(scores_BHLM, out=scores_BHLM)
+        sums = exponentials_BHLM @ v_and_one
+        totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a review without words, which looks nowhere
+        mixed.append(sums[..., :-1] / totals_BHL1)
+        kept += [exponentials_BHLM * real_B1M1.swapaxes(2, 3) / totals_BHL1] if keep_attention else []
     mixed_BLHV = np.concatenate(mixed, axis=2).swapaxes(1, 2)
     kernel_HVD = weights["output_kernel"]
     output_BLD = mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
@@ -178,6 +183,11 @@ def attention_scores(q_BHLK: Array, k_BHMK: Array, weights: Weights, model: Mode
     return scores_BHLM
 
 
+def _largest_norm(x_BHLK: Array) -> float:
+    """The length of the longest vector: no dot product is larger than the product of two such lengths (Cauchy and Schwarz)."""
+    return float(np.einsum("bhlk,bhlk->bhl", x_BHLK, x_BHLK).max(initial=0.0) ** 0.5)
+
+
 def _project(x_BLD: Array, kernel_DHK: Array, bias_HK: Array | None) -> Array:
     width, heads, head_width = kernel_DHK.shape
     projected = (x_BLD @ kernel_DHK.reshape(width, heads * head_width)).reshape(*x_BLD.shape[:2], heads, head_width)
@@ -186,8 +196,9 @@ def _project(x_BLD: Array, kernel_DHK: Array, bias_HK: Array | None) -> Array:
 
 def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
     """γ (x - mean) / √(variance + ε) + β over the last axis."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)  # a product is faster than a mean over a short axis
+    centred = x - x @ mean_D1
+    variance = np.square(centred) @ mean_D1
     normalized: Array = centred / np.sqrt(variance + np.float32(NORM_EPSILON)) * gamma + beta
     return normalized
 

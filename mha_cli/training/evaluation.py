@@ -113,7 +113,7 @@ def labelled_reviews(
     source = open_source(data, watcher.tell)
     config = checkpoint.config
     if split == "validation" and split not in source.splits:
-        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name)
+        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         return source.name, split, corpus.encode(rows, checkpoint.vocabulary)
     split = split or default_split(data)

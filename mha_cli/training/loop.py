@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -37,6 +38,37 @@ Floats = npt.NDArray[np.float32]
 Weights = dict[str, Floats]
 
 
+@dataclass(frozen=True)
+class EpochPosition:
+    """How far an epoch has come.
+
+    Args:
+        epoch: from 1; 0 before the first.
+        step: steps done.
+        loss_sum: over the reviews so far, in nats.
+        num_correct: likewise.
+        num_reviews: likewise.
+        seconds: for these steps.
+    """
+
+    epoch: int
+    step: int = 0
+    loss_sum: float = 0.0
+    num_correct: int = 0
+    num_reviews: int = 0
+    seconds: float = 0.0
+
+    @property
+    def loss(self) -> float:
+        """Mean over the reviews so far, in nats."""
+        return self.loss_sum / self.num_reviews
+
+    @property
+    def accuracy(self) -> float:
+        """In [0, 1]."""
+        return self.num_correct / self.num_reviews
+
+
 class Trainer:
     """A model in training: all that changes from step to step.
 
@@ -52,7 +84,7 @@ class Trainer:
         self.data = data
         self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
-        self._validation_scores = self._start_from_counts(tell)
+        self.validation_scores = self._start_from_counts(tell)
         self._stack: Stack | None = None
         self._silence_scores()
         rate = learning_rate_schedule(config.training, len(self._batches(1)) * config.training.epochs)
@@ -63,49 +95,54 @@ class Trainer:
         self.optimizer.build(self._densely)
         self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate, config.training.embedding_rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
+        self.position = EpochPosition(0)
         self._train_step = self._compile_train_step()
-        self._forward = compile_forward(self.model)
+        self.forward = compile_forward(self.model)
 
-    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> tuple[float, float, float]:
-        """Train on every review once.
+    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> EpochPosition:
+        """Train on every review once, from ``position`` on if that is in this epoch.
 
         Args:
             epoch: from 1; with the config's seed it decides the order.
-            on_step: called after every step.
-
-        Returns:
-            Mean loss, accuracy in [0, 1] and seconds.
+            on_step: called after every step, when ``position`` counts it already.
 
         Raises:
             MhaError: the loss is no longer a number.
         """
-        started = time.perf_counter()
         settings, reviews = self.config.training, self.data.train
+        if self.position.epoch != epoch:
+            self.position = EpochPosition(epoch)
         rng = np.random.default_rng((self.config.seed, epoch))
         batches = self._batches(epoch)
-        loss_sum, num_correct, num_reviews = 0.0, 0, 0
+        earlier, started = self.position, time.perf_counter()
         for step, rows in enumerate(batches, start=1):
             token_ids = drop_words(reviews.padded(rows), settings.word_dropout, rng) if settings.word_dropout else reviews.padded(rows)
+            if step <= earlier.step:  # done before an interruption: only chance has to be where it was
+                continue
             step_loss, step_correct = self._train_step(token_ids, self.data.targets[rows])
-            loss_sum += float(step_loss)
-            num_correct += int(step_correct)
-            num_reviews += len(rows)
-            if not math.isfinite(loss_sum):
-                raise MhaError(f"the loss is {loss_sum} at epoch {epoch}, step {step}", DIVERGED, EXIT_FAILURE)
-            seconds = time.perf_counter() - started
+            done = self.position = EpochPosition(
+                epoch,
+                step,
+                self.position.loss_sum + float(step_loss),
+                self.position.num_correct + int(step_correct),
+                self.position.num_reviews + len(rows),
+                earlier.seconds + time.perf_counter() - started,
+            )
+            if not math.isfinite(done.loss_sum):
+                raise MhaError(f"the loss is {done.loss_sum} at epoch {epoch}, step {step}", DIVERGED, EXIT_FAILURE)
             on_step(
                 StepProgress(
                     epoch=epoch,
                     epochs=settings.epochs,
                     step=step,
                     steps=len(batches),
-                    loss=loss_sum / num_reviews,
-                    accuracy=num_correct / num_reviews,
-                    reviews_per_second=num_reviews / seconds,
-                    seconds_left=seconds * ((settings.epochs - epoch + 1) * len(reviews) / num_reviews - 1),
+                    loss=done.loss,
+                    accuracy=done.accuracy,
+                    reviews_per_second=done.num_reviews / done.seconds,
+                    seconds_left=done.seconds * ((settings.epochs - epoch + 1) * len(reviews) / done.num_reviews - 1),
                 )
             )
-        return loss_sum / num_reviews, num_correct / num_reviews, time.perf_counter() - started
+        return self.position
 
     def _batches(self, epoch: int) -> list[npt.NDArray[np.int64]]:
         rng = np.random.default_rng((self.config.seed, epoch, 1))
@@ -149,11 +186,11 @@ class Trainer:
         """Loss and accuracy of ``weights()`` on the validation part, after finding how much encoder and n-gram scores each count there."""
         reviews = self.data.validation
         with self._averaged_weights():
-            probabilities = predict_probabilities(self._forward, reviews, len(self.data.class_names))
+            probabilities = predict_probabilities(self.forward, reviews, len(self.data.class_names))
         if self.config.model.score_ngrams:
             encoder_logits = logits_of(probabilities)
-            self._stack = fit_stack(encoder_logits, self._validation_scores, reviews.labels)
-            probabilities = probabilities_of(self._stack.logits(encoder_logits, self._validation_scores))
+            self._stack = fit_stack(encoder_logits, self.validation_scores, reviews.labels)
+            probabilities = probabilities_of(self._stack.logits(encoder_logits, self.validation_scores))
         return mean_loss_and_accuracy(probabilities, reviews.labels)
 
     def _silence_scores(self) -> None:
@@ -219,7 +256,7 @@ def fit(
     for epoch in range(first_epoch, settings.epochs + 1):
         if settings.patience and best and epoch - 1 - best.epoch >= settings.patience:
             return
-        train_loss, train_accuracy, seconds = trainer.run_epoch(epoch, on_step)
+        done = trainer.run_epoch(epoch, on_step)
         validation_loss, validation_accuracy = trainer.validate()
         if not math.isfinite(validation_loss):
             raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
@@ -227,7 +264,7 @@ def fit(
             validation_loss < best.validation_loss if settings.select_by == "loss" else validation_accuracy > best.validation_accuracy
         )
         record = EpochRecord(
-            epoch, train_loss, train_accuracy, validation_loss, validation_accuracy, seconds, len(data.train) / seconds, is_best
+            epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, len(data.train) / done.seconds, is_best
         )
         best = record if is_best else best
         yield record

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config import Config
+from mha_cli.config import Config, FilesData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_texts
 from mha_cli.data.reviews import ReviewSource
 from mha_cli.data.sources import open_source
+from mha_cli.errors import MhaError
 from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary
 
@@ -47,7 +49,9 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
     source = open_source(config.data, tell)
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: tell(f"reading {source.name}: {number:,} reviews"))
-    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
+    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
+    if isinstance(config.data, FilesData):
+        _tell_repeated(corpus, source, tell)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(train_rows)
     train = corpus.encode(train_rows, vocabulary)
@@ -59,6 +63,17 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
         class_names=corpus.class_names,
         unlabelled=_unlabelled(source, config, vocabulary, tell),
     )
+
+
+def _tell_repeated(corpus: Corpus, source: ReviewSource, tell: Callable[[str], None]) -> None:
+    """Tell of reviews that stand in the training data twice, or in the test data too: scores on those say too much."""
+    if corpus.num_repeated:
+        tell(f"{source.name}: {corpus.num_repeated:,} of {len(corpus):,} reviews repeat an earlier one to the letter")
+    for split in source.splits[1:]:
+        with suppress(MhaError):  # what is wrong with test data is for `mha evaluate` to say
+            known = corpus.count_known(review.text for review in source.read(split))
+            if known:
+                tell(f"{source.name}: {known:,} reviews of the {split} data are among the training data, to the letter")
 
 
 def _unlabelled(source: ReviewSource, config: Config, vocabulary: Vocabulary, tell: Callable[[str], None]) -> EncodedReviews | None:

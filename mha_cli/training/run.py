@@ -14,12 +14,13 @@ import numpy.typing as npt
 from mha_cli.checkpoint import Checkpoint, write_checkpoint
 from mha_cli.config import Config, config_to_yaml
 from mha_cli.files import atomic_write, locked
-from mha_cli.progress import SILENT, EpochRecord, Watcher
+from mha_cli.progress import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, make_run_directory, refuse_other_run, refuse_used
+from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import Trainer, fit
 from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
-from mha_cli.training.state import restore_state, save_state
+from mha_cli.training.state import StateSaver, restore_state
 
 HISTORY = "history.jsonl"
 PSEUDO_LABELS = "pseudo_labels.npy"
@@ -35,9 +36,10 @@ class TrainingSummary:
         epochs_run: epochs trained, of those configured.
         num_train: reviews learnt from.
         num_validation: reviews that chose the best epoch.
-        num_parameters: trainable weights.
+        num_parameters: weights, the table of n-gram scores included.
         vocabulary_size: ids, the two special ones included.
         seconds: of the training steps of all epochs.
+        precision: in which the products were computed.
     """
 
     checkpoint: Path
@@ -48,6 +50,7 @@ class TrainingSummary:
     num_parameters: int
     vocabulary_size: int
     seconds: float
+    precision: str
 
 
 def train(
@@ -60,17 +63,18 @@ def train(
         output: the run directory; made if it is missing.
         watcher: told how it goes.
         data: from ``prepare(config)``, where several runs share it.
-        resume: go on with the interrupted run that the directory holds, from the last whole epoch; the weights come out the same as if it
+        resume: go on with the interrupted run that the directory holds, from the last saved step; the weights come out the same as if it
             had not been interrupted.
 
     Raises:
-        MhaError: the directory is in use, the data does not fit, or the loss is no longer a number.
+        MhaError: the directory is in use, the data does not fit the config or the run not into memory, or the loss is no longer a number.
     """
     if resume:
         refuse_other_run(output, config)
     else:
         refuse_used(output)
     data = data or prepare(config, watcher.tell)
+    refuse_what_does_not_fit(config, data)
     make_run_directory(output)
     with locked(output):
         if not resume:
@@ -87,12 +91,18 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     trainer = Trainer(config, data, watcher.tell)
     records = restore_state(state, trainer) if state.exists() else []
     best = next((record for record in reversed(records) if record.best), None)
-    for record in fit(trainer, watcher.on_step, first_epoch=len(records) + 1, best=best):
+    saver = StateSaver(state, trainer, records, watcher.stop)
+
+    def on_step(progress: StepProgress) -> None:
+        watcher.on_step(progress)
+        saver.after_step()
+
+    for record in fit(trainer, on_step, first_epoch=len(records) + 1, best=best):
         records.append(record)
         if record.best:
             write_checkpoint(output / CHECKPOINT, to_checkpoint(trainer, record))
         _write_history(output / HISTORY, records)
-        save_state(state, trainer, records)
+        saver.save()
         watcher.on_epoch(record)
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -103,6 +113,7 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
         num_parameters=trainer.model.count_params(),
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
+        precision=trainer.precision,
     )
     with atomic_write(output / METRICS) as file:
         file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())

@@ -62,15 +62,12 @@ def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int
     from scipy.optimize import minimize
     from scipy.special import log_softmax
 
-    def unpack(x: npt.NDArray[np.float64]) -> Stack:
-        return Stack(float(x[0]), float(x[1]), x[2:].astype(np.float32))
-
     def loss(x: npt.NDArray[np.float64]) -> float:
-        log_probabilities = log_softmax(_of_classes(unpack(x).logits(encoder_logits, scores)), axis=1)
+        log_probabilities = log_softmax(_of_classes(x[0] * encoder_logits + x[1] * scores + x[2:]), axis=1)
         return RIDGE * float(np.square(x).sum()) - float(log_probabilities[np.arange(len(labels)), labels].mean())
 
-    found = minimize(loss, np.concatenate([[1.0, 1.0], np.zeros(encoder_logits.shape[1])]), method="Nelder-Mead", options={"maxiter": 2000})
-    return unpack(found.x)
+    found = minimize(loss, np.concatenate([[1.0, 1.0], np.zeros(encoder_logits.shape[1])]), method="BFGS").x
+    return Stack(float(found[0]), float(found[1]), found[2:].astype(np.float32))
 
 
 def logits_of(probabilities: Floats) -> Floats:

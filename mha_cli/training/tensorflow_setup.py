@@ -16,7 +16,7 @@ def import_tensorflow() -> None:
     """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _native_stderr_held_back():
+    with native_stderr_held_back():
         import keras  # noqa: F401
         import tensorflow as tf
 
@@ -34,7 +34,7 @@ def set_seed(seed: int) -> None:
 
 
 @contextmanager
-def _native_stderr_held_back() -> Iterator[None]:
+def native_stderr_held_back() -> Iterator[None]:
     """Hold back what native code writes to file descriptor 2; show it only if the block fails."""
     try:
         stderr = os.dup(2)

@@ -41,12 +41,15 @@ def word_vectors(reviews: list[EncodedReviews], vocabulary_size: int, width: int
     """
     from sklearn.utils.extmath import randomized_svd
 
+    vectors = np.zeros((vocabulary_size, width), dtype=np.float32)
+    words = vectors[len(SPECIAL_TOKENS) :]
+    if not len(words):
+        return vectors
     ratios = positive_pointwise_mutual_information(cooccurrences(reviews, vocabulary_size))
     rank = min(width, vocabulary_size - 1)
     left, singular_values, _ = randomized_svd(ratios, rank, n_iter=4, random_state=seed)
-    vectors = np.zeros((vocabulary_size, width), dtype=np.float32)
-    vectors[:, :rank] = left * singular_values**SINGULAR_VALUE_POWER
-    vectors *= SPREAD / (vectors[len(SPECIAL_TOKENS) :].std() + 1e-9)
+    words[:, :rank] = (left * singular_values**SINGULAR_VALUE_POWER)[len(SPECIAL_TOKENS) :]
+    words *= SPREAD / (words.std() + 1e-9)
     return vectors
 
 
@@ -57,11 +60,12 @@ def cooccurrences(reviews: list[EncodedReviews], vocabulary_size: int) -> Any:
     counts = csr_matrix((vocabulary_size, vocabulary_size), dtype=np.float32)
     for part in reviews:
         for start in range(0, len(part.token_ids), CHUNK_TOKENS):
-            token_ids = part.token_ids[start : start + CHUNK_TOKENS]
+            token_ids = part.token_ids[start : start + CHUNK_TOKENS + WINDOW]  # neighbours of the last ones included
             review_of = np.searchsorted(part.offsets, np.arange(start, start + len(token_ids)), side="right")
             for distance in range(1, WINDOW + 1):
-                left, right = token_ids[:-distance], token_ids[distance:]
-                near = (review_of[:-distance] == review_of[distance:]) & (left > UNKNOWN_ID) & (right > UNKNOWN_ID)
+                left, right = token_ids[:-distance][:CHUNK_TOKENS], token_ids[distance:][:CHUNK_TOKENS]
+                together = review_of[:-distance][:CHUNK_TOKENS] == review_of[distance:][:CHUNK_TOKENS]
+                near = together & (left > UNKNOWN_ID) & (right > UNKNOWN_ID)
                 weights = np.full(np.count_nonzero(near), (WINDOW + 1 - distance) / WINDOW, dtype=np.float32)
                 counts += coo_matrix((weights, (left[near], right[near])), shape=counts.shape).tocsr()
     return counts + counts.T

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import pty
+import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +18,16 @@ from mha_cli.cli.app import main
 from mha_cli.errors import EXIT_USAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pytest
+
+    Predict = Callable[..., "Result"]
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()")
-COMMANDS = ("train", "evaluate", "predict", "shuffle-test", "attention", "explain", "heads", "doctor")
+COMMANDS = ("train", "evaluate", "predict", "shuffle-test", "attention", "explain", "heads", "export", "doctor")
 TINY = Path(__file__).with_name("tiny.yaml")
 TINY_SETTINGS = (
     "data.num_reviews=1200",
@@ -33,6 +38,18 @@ TINY_SETTINGS = (
     "training.learning_rate=0.004",
 )
 """Over TINY, for the model that is trained once for many tests."""
+SCORED_SETTINGS = (
+    "data.num_reviews=400",
+    "model.embed_dim=16",
+    "model.feed_forward_dim=16",
+    "model.score_ngrams=2",
+    "model.score_buckets=4096",
+    "training.epochs=2",
+    "training.batch_tokens=512",
+    "training.token_vectors=cooccurrence",
+    "training.precision=bfloat16",
+)
+"""Over TINY, for a short training with n-gram scores, and what else few trainings use."""
 TIMEOUT = 600
 """Seconds after which a command that hangs fails its test; no test measures time."""
 
@@ -102,6 +119,70 @@ def run_mha(*args: str | bytes | Path, cwd: Path, stdin: str | bytes = b"", env:
         check=False,
     )
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def start(
+    args: Sequence[str | Path],
+    cwd: Path,
+    stdin: int = subprocess.PIPE,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start ``mha predict ARGS`` and leave it running."""
+    return subprocess.Popen(
+        [*COMMAND, "predict", *args],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+        env=environment(env),
+        bufsize=0,
+        preexec_fn=obey_signals,
+    )
+
+
+def obey_signals() -> None:
+    """Undo that signals are ignored, as they are below `nohup` or where the tests run in the background of a script."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def run_on_terminal(
+    *args: str | Path, cwd: Path, stream: str = "stdout", stdin: str | bytes = b"", env: Mapping[str, str] | None = None
+) -> Result:
+    """Run ``mha ARGS`` with one of its streams on a terminal; that stream's line ends are line feeds again in the result.
+
+    Args:
+        args: arguments.
+        cwd: the folder to run in.
+        stream: ``stdout`` or ``stderr``; the other one is captured as usual.
+        stdin: data.
+        env: changes of the environment.
+    """
+    ours, theirs = pty.openpty()
+    shown: list[bytes] = []
+    reader = threading.Thread(target=lambda: shown.append(read_terminal(ours)))
+    reader.start()
+    captured: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: theirs}
+    process = subprocess.Popen([*COMMAND, *args], stdin=subprocess.PIPE, cwd=cwd, env=environment(env), **captured)
+    os.close(theirs)
+    stdout, stderr = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=TIMEOUT)
+    reader.join()
+    os.close(ours)
+    seen = shown[0].replace(b"\r\n", b"\n").decode()
+    return Result(process.returncode, seen if stdout is None else stdout.decode(), seen if stderr is None else stderr.decode())
+
+
+def read_terminal(descriptor: int) -> bytes:
+    """All that is shown on a terminal, until nobody holds its other end."""
+    chunks = []
+    try:
+        while chunk := os.read(descriptor, 65536):
+            chunks.append(chunk)
+    except OSError:  # how a terminal says so
+        pass
+    return b"".join(chunks)
 
 
 def run_here(*args: str | Path, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Result:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import TINY, TINY_SETTINGS, Result, Run, run_mha
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_mha
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.cli.command import Predict
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +34,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) 
 
 
 @pytest.fixture(scope="session")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``mha train`` with n-gram scores, word vectors, batches by tokens and bfloat16. Not to be written to."""
+    settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
+    return _once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "-c", TINY, *settings, "--json", cwd=cwd))
+
+
+@pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
     """``mha shuffle-test --config``: the same training, another without positions, and the comparison."""
     arguments = ["shuffle-test", "-c", str(TINY), *tiny_settings, "--output", "both", "--shuffles", "3"]
@@ -42,6 +51,12 @@ def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str])
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint with random weights, for commands that only have to have one. Not to be written to."""
     return small_checkpoint_file(tmp_path_factory.mktemp("small") / "small.keras")
+
+
+@pytest.fixture
+def predict(small: Path, tmp_path: Path) -> Predict:
+    """``mha predict -c SMALL ARGS``."""
+    return lambda *args, stdin="", env=None: run_mha("predict", "-c", small, *args, stdin=stdin, env=env, cwd=tmp_path)
 
 
 def _once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:

@@ -10,9 +10,11 @@ import pytest
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli import render
 from mha_cli.cli.progress import training_progress
-from mha_cli.config import load_config
+from mha_cli.config import SampleData, load_config
+from mha_cli.data.corpus import Corpus
+from mha_cli.data.sample import SampleReviews
 from mha_cli.progress import EpochRecord, StepProgress
-from tests.cli.command import TINY, TINY_SETTINGS, Result, has_control_characters, refusal, run_here, tree
+from tests.cli.command import TINY, TINY_SETTINGS, Result, has_control_characters, refusal, run_here, run_mha, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +91,39 @@ def test_the_same_seed_gives_the_same_numbers(trained: Run, compared: Run) -> No
         np.testing.assert_array_equal(weight, second[path], err_msg=path)
 
 
+# With n-gram scores, word vectors, batches by tokens and bfloat16
+
+
+def test_scores_and_vectors_are_in_the_checkpoint(scored: Run) -> None:
+    assert scored.result.code == 0, scored.result.stderr
+    assert json.loads((scored.directory / "metrics.json").read_text())["precision"] == "bfloat16"
+    weights = read_checkpoint(scored.checkpoint).weights
+    assert weights["scores/table"].shape == (4096, 1)
+    assert weights["classifier/kernel"].shape == (17, 1)
+    assert weights["classifier/kernel"][-1] > 0  # the scores are listened to
+    for line in ("counting word vectors", "fitting n-gram scores"):
+        assert line in scored.result.stderr
+
+
+def test_evaluate_and_predict_agree_with_the_accuracy_that_was_recorded(
+    scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = json.loads((scored.directory / "metrics.json").read_text())["best"]
+    arguments = ("evaluate", scored.checkpoint, "--split", "validation", "--json")
+    figures = json.loads(run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch).stdout)
+    assert figures["num_reviews"] == 40
+    assert figures["accuracy"] == best["validation_accuracy"] > 0.5
+    assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
+
+    config = read_checkpoint(scored.checkpoint).config
+    reviews = list(SampleReviews(SampleData(num_reviews=400)).read("train"))
+    _, rows = Corpus(reviews, config.text, None, "sample").split(config.data.validation_share, config.seed)
+    texts = "\n".join(reviews[row].text for row in rows)
+    lines = run_mha("predict", "--json", "-c", scored.checkpoint, stdin=texts, cwd=tmp_path).lines
+    right = [json.loads(line)["label"] == reviews[row].label for line, row in zip(lines, rows, strict=True)]
+    assert sum(right) / len(right) == pytest.approx(best["validation_accuracy"])
+
+
 # What is shown
 
 
@@ -137,10 +172,11 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         num_parameters=16385,
         vocabulary_size=245,
         seconds=4.5,
+        precision="bfloat16",
     )
     render.training(summary, as_json=False)
     shown = capsys.readouterr().out
-    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s)"):
+    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s, bfloat16)"):
         assert figure in shown
     assert f"next: mha evaluate {summary.checkpoint}" in shown
 

@@ -28,7 +28,7 @@ def padding_share(batches: list[Rows], lengths: npt.NDArray[np.int64]) -> float:
 
 @given(many_lengths, st.integers(1, 40), st.integers(0, 100))
 def test_training_batches_hold_every_row_once(lengths: npt.NDArray[np.int64], batch_size: int, seed: int) -> None:
-    batches = training_batches(lengths, batch_size, np.random.default_rng(seed))
+    batches = training_batches(lengths, np.random.default_rng(seed), batch_size)
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     # The learning-rate schedule counts on this number of steps.
     assert len(batches) == math.ceil(len(lengths) / batch_size)
@@ -37,14 +37,14 @@ def test_training_batches_hold_every_row_once(lengths: npt.NDArray[np.int64], ba
 
 def test_training_batches_span_several_pools() -> None:
     lengths = review_lengths(2 * 7 * POOL_BATCHES + 3)
-    batches = training_batches(lengths, 7, np.random.default_rng(0))
+    batches = training_batches(lengths, np.random.default_rng(0), 7)
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     assert sorted(map(len, batches)) == [3] + [7] * (2 * POOL_BATCHES)
 
 
 def test_training_batches_follow_the_generator() -> None:
     lengths = review_lengths(500)
-    first, again, other = ([rows.tolist() for rows in training_batches(lengths, 8, np.random.default_rng(seed))] for seed in (1, 1, 2))
+    first, again, other = ([rows.tolist() for rows in training_batches(lengths, np.random.default_rng(seed), 8)] for seed in (1, 1, 2))
     assert first == again
     assert first != other
     assert sorted(map(sorted, first)) != sorted(map(sorted, other))  # other batches, not only another order of them
@@ -52,7 +52,7 @@ def test_training_batches_follow_the_generator() -> None:
 
 def test_training_batches_come_in_no_order_of_length() -> None:
     lengths = review_lengths(3200)
-    longest = [lengths[rows].max() for rows in training_batches(lengths, 32, np.random.default_rng(0))]
+    longest = [lengths[rows].max() for rows in training_batches(lengths, np.random.default_rng(0), 32)]
     assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
 
 
@@ -60,7 +60,7 @@ def test_training_batches_come_in_no_order_of_length() -> None:
 def test_training_batches_hold_little_padding(batch_size: int) -> None:
     lengths = review_lengths(5000)
     rng = np.random.default_rng(0)
-    bucketed = training_batches(lengths, batch_size, rng)
+    bucketed = training_batches(lengths, rng, batch_size)
     order = rng.permutation(len(lengths))
     random = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
     assert padding_share(bucketed, lengths) < padding_share(random, lengths) / 4
@@ -96,4 +96,34 @@ def test_empty_reviews_count_as_one_token_each() -> None:
 def test_no_reviews_make_no_batches() -> None:
     nothing = np.zeros(0, dtype=np.int64)
     assert list(scoring_batches(nothing)) == []
-    assert training_batches(nothing, 8, np.random.default_rng(0)) == []
+    assert training_batches(nothing, np.random.default_rng(0), 8) == []
+
+
+# Batches by tokens
+
+
+@given(many_lengths.filter(len), st.integers(1, 3000), st.integers(0, 100))
+def test_batches_by_tokens_hold_every_row_once_within_the_budget(lengths: npt.NDArray[np.int64], tokens: int, seed: int) -> None:
+    batches = training_batches(lengths, np.random.default_rng(seed), 32, tokens)
+    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
+    for rows in batches:
+        assert len(rows) == 1 or len(rows) * max(1, lengths[rows].max()) <= tokens
+
+
+def test_batches_by_tokens_follow_the_generator() -> None:
+    lengths = review_lengths(500)
+    first, again, other = (
+        [rows.tolist() for rows in training_batches(lengths, np.random.default_rng(seed), 8, 4000)] for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert sorted(map(sorted, first)) != sorted(map(sorted, other))
+
+
+def test_batches_by_tokens_are_of_many_short_reviews_or_few_long_ones_in_no_order() -> None:
+    lengths = review_lengths(3200)
+    batches = training_batches(lengths, np.random.default_rng(0), 1, 6000)
+    sizes, longest = [len(rows) for rows in batches], [lengths[rows].max() for rows in batches]
+    assert max(sizes) > 5 * min(sizes)
+    assert np.corrcoef(sizes, longest)[0, 1] < -0.3
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+    assert np.mean([size * length for size, length in zip(sizes, longest, strict=True)]) > 0.8 * 6000

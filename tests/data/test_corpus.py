@@ -48,6 +48,17 @@ def _spans(reviews: EncodedReviews) -> list[tuple[int, int]]:
     return list(zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True))
 
 
+# Repeated texts
+
+
+def test_repeated_texts_are_counted_to_the_letter() -> None:
+    found = corpus("aabbab", ["one", "two", "one", "One", "", "one"])
+    assert found.num_repeated == 2
+    assert found.count_known(["one", "three", "one", "ONE", ""]) == 3
+    assert found.count_known([]) == 0
+    assert corpus("abab").num_repeated == 0
+
+
 # Reading
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mha_cli.config import FilesData
 from mha_cli.data import files
-from mha_cli.data.files import FileReviews, read_labelled_file
+from mha_cli.data.files import FileReviews, read_labelled_file, read_text_lines
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_USAGE, MhaError
 
@@ -493,6 +493,38 @@ def test_file_reviews_unknown_split() -> None:
             source.read(split)
         shown = split.replace("\x1b", "\\x1b")
         assert str(raised.value) == f'no split "{shown}" in train.csv; {hint}'
+
+
+# Texts without labels
+
+
+@pytest.mark.parametrize("name", ["texts.txt", "texts.txt.gz", "texts"])
+def test_unlabelled_texts_are_lines(name: str) -> None:
+    write(name, "one film\n\n  another, \twith café  \r\n \t\nlast without a line feed")
+    assert list(read_text_lines(name)) == ["one film", "another, \twith café", "last without a line feed"]
+
+
+def test_unlabelled_texts_of_a_source() -> None:
+    write("train.csv", "text,label\nfine,pos\n")
+    write("more.txt", "one\ntwo\n")
+    given = {"source": "files", "train": "train.csv"}
+    texts = FileReviews(FilesData.model_validate({**given, "unlabelled": "more.txt"})).unlabelled()
+    assert texts is not None
+    assert list(texts) == ["one", "two"]
+    assert FileReviews(FilesData.model_validate(given)).unlabelled() is None
+
+
+def test_unlabelled_texts_without_a_word_are_none() -> None:
+    assert list(read_text_lines(write("empty.txt", " \n\n"))) == []
+
+
+def test_unlabelled_texts_that_cannot_be_read() -> None:
+    with pytest.raises(MhaError) as missing:
+        list(read_text_lines("more.txt"))
+    assert str(missing.value) == "more.txt: No such file or directory; give the path of data that can be read"
+    assert missing.value.exit_code == EXIT_USAGE
+    with pytest.raises(MhaError, match=r"^bad\.txt:2: not UTF-8: byte 0xE9 at place 4 of the line"):
+        list(read_text_lines(write("bad.txt", b"fine\ncaf\xe9\n")))
 
 
 def test_reading_files_needs_no_tensorflow() -> None:

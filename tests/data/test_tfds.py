@@ -123,6 +123,18 @@ def test_a_split_without_labels(tiny_dir: Path) -> None:
     assert next(source.read_texts("train")) == "train 0"
 
 
+def test_unlabelled_texts_are_those_of_the_named_split(tiny_dir: Path) -> None:
+    texts = TfdsReviews(settings(data_dir=str(tiny_dir), unlabelled_split="extra")).unlabelled()
+    assert texts is not None
+    assert list(texts) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
+    assert TfdsReviews(settings(data_dir=str(tiny_dir))).unlabelled() is None
+
+
+def test_an_unlabelled_split_that_is_not_there_is_told_at_once(tiny_dir: Path) -> None:
+    error = error_of(data_dir=str(tiny_dir), unlabelled_split="unsupervised")
+    assert error.startswith('tiny_reviews has no split "unsupervised" (data.unlabelled_split); ')
+
+
 def test_a_review_without_a_label(tiny_dir: Path) -> None:
     source = TfdsReviews(settings(data_dir=str(tiny_dir), label_key="partly"))
     assert source.class_names == ("0", "1")

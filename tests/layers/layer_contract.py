@@ -44,9 +44,9 @@ class Masked(keras.layers.Layer):
 
 
 def randomize(layer: keras.Layer, seed: int = 0, scale: float = 0.5) -> None:
-    """Give every weight random values, biases and norms included."""
+    """Give every weight random values, biases, norms and what is not trained included."""
     rng = np.random.default_rng(seed)
-    for weight in layer.trainable_variables:
+    for weight in layer.weights:
         weight.assign(rng.normal(0.0, scale, weight.shape))
 
 

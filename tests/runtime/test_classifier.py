@@ -12,7 +12,7 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 WORDS = ["the", "film", "was", "good", "bad", "not", "very", "."]
 LONGEST = 7
@@ -98,8 +98,6 @@ def test_order_is_kept_whatever_the_batches(
 def test_nothing_gives_nothing(make_classifier: Callable[..., Classifier], batch_shapes: list[tuple[int, int]]) -> None:
     model = make_classifier()
     assert model.predict([]) == []
-    assert list(model.predict_stream([])) == []
-    assert list(model.predict_stream([[], []])) == []
     assert batch_shapes == []
 
 
@@ -108,7 +106,8 @@ def test_an_empty_text_gets_the_prior_of_the_classifier(make_classifier: Callabl
     (prediction,) = model.predict([""])
     bias = float(model.checkpoint.weights["classifier/bias"][0])
     assert prediction.probabilities["positive"] == pytest.approx(1 / (1 + np.exp(-bias)), abs=1e-6)
-    assert (prediction.num_tokens, prediction.num_unknown, prediction.truncated) == (0, 0, False)
+    assert (prediction.num_tokens, prediction.num_read, prediction.num_unknown) == (0, 0, 0)
+    assert (prediction.truncated, prediction.empty, prediction.all_unknown) == (False, True, False)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +115,7 @@ def test_an_empty_text_gets_the_prior_of_the_classifier(make_classifier: Callabl
     [
         ("the film was good", 4, 0, False),
         ("the movie was superb", 4, 2, False),
+        ("what a superb movie", 4, 4, False),
         ("the film was very very very good", LONGEST, 0, False),
         ("the film was very very very good .", LONGEST + 1, 0, True),
         ("odd the film was very very good unread words are not counted", 12, 1, True),
@@ -123,7 +123,9 @@ def test_an_empty_text_gets_the_prior_of_the_classifier(make_classifier: Callabl
 )
 def test_counts_tokens(text: str, num_tokens: int, num_unknown: int, truncated: bool, make_classifier: Callable[..., Classifier]) -> None:
     (prediction,) = make_classifier().predict([text])
-    assert (prediction.num_tokens, prediction.num_unknown, prediction.truncated) == (num_tokens, num_unknown, truncated)
+    assert (prediction.num_tokens, prediction.num_read) == (num_tokens, min(num_tokens, LONGEST))
+    assert (prediction.num_unknown, prediction.truncated) == (num_unknown, truncated)
+    assert (prediction.empty, prediction.all_unknown) == (False, num_unknown == 4)
 
 
 def test_reads_the_part_that_the_config_keeps(make_classifier: Callable[..., Classifier]) -> None:
@@ -136,20 +138,3 @@ def test_reads_the_part_that_the_config_keeps(make_classifier: Callable[..., Cla
         cut, whole = make_classifier(truncation=truncation).predict([text, kept])
         assert cut.probabilities == pytest.approx(whole.probabilities, abs=1e-6)
         assert (cut.truncated, whole.truncated) == (True, False)
-
-
-def test_a_stream_is_answered_batch_by_batch(make_classifier: Callable[..., Classifier]) -> None:
-    asked: list[int] = []
-
-    def batches() -> Iterator[list[str]]:
-        for number, batch in enumerate((TEXTS[:2], [], TEXTS[2:])):
-            asked.append(number)
-            yield batch
-
-    model = make_classifier()
-    stream = model.predict_stream(batches())
-    first = [next(stream), next(stream)]
-    assert asked == [0]
-    rest = list(stream)
-    assert asked == [0, 1, 2]
-    assert [prediction.text for prediction in first + rest] == TEXTS

@@ -34,7 +34,7 @@ def random(*shape: int) -> np.ndarray:
 def keras_model(model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]) -> keras.Model:
     model = build_classifier(*model_case)
     weights = random_weights(*model_case)
-    for variable in model.trainable_variables:
+    for variable in model.weights:
         variable.assign(weights[variable.path])
     return model
 
@@ -78,7 +78,7 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
     config = config_from_dict({"text": {"vocabulary_size": 23, "sequence_length": length}, "model": {**sizes, **model}}, "test")
     weights = random_weights(config, 23, 3)
     keras_model = build_classifier(config, 23, 3)
-    for variable in keras_model.trainable_variables:
+    for variable in keras_model.weights:
         variable.assign(weights[variable.path])
     reviews = [np.random.default_rng(size).integers(1, 23, size).tolist() for size in (length, forward.QUERY_BLOCK + 1, 5)]
     token_ids = padded(reviews, length)

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import gzip
 import os
 import threading
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mha_cli.runtime.lines import CHUNK_BYTES, line_batches
+from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.runtime import lines as lines_module
+from mha_cli.runtime.lines import CHUNK_BYTES, Pause, read_lines, split_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -32,145 +36,183 @@ def pipe() -> Iterator[Pipe]:
             os.close(end)
 
 
-def lines_of(pipe: Pipe, data: bytes) -> list[str]:
-    """All lines of a short stream that has already ended."""
-    os.write(pipe.write, data)
-    os.close(pipe.write)
-    return [line for batch in line_batches(pipe.read, 100) for line in batch]
+def lines_in(chunks: Iterable[bytes]) -> list[bytes]:
+    """The lines in pieces of bytes between which the producer pauses."""
+    pieces = [piece for chunk in chunks for piece in (chunk, Pause(0))]
+    return [line for line in split_lines(iter(pieces), "x") if not isinstance(line, Pause)]
 
 
-def test_a_slow_producer_gets_each_line_at_once(pipe: Pipe) -> None:
-    batches = line_batches(pipe.read, 100)
-    for line in ("first", "", "third"):
-        os.write(pipe.write, f"{line}\n".encode())
-        assert next(batches) == [line]  # the producer has not ended, nor sent more
+def error_of(chunks: Iterable[bytes], before: int = 0) -> str:
+    """The one line about what is wrong, after so many lines."""
+    lines = split_lines(iter(chunks), "x")
+    for _ in range(before):
+        assert isinstance(next(lines), bytes)
+    with pytest.raises(MhaError) as raised:
+        list(lines)
+    assert raised.value.exit_code == EXIT_USAGE
+    return str(raised.value)
+
+
+# From a descriptor
+
+
+def test_a_slow_producer_pauses(pipe: Pipe) -> None:
+    lines = read_lines(pipe.read, "x")
+    for line in (b"first", b"", b"third"):
+        os.write(pipe.write, line + b"\n")
+        assert next(lines) == line  # the producer has not ended, nor sent more
+        assert next(lines) == Pause(pipe.read)
     os.close(pipe.write)
-    assert list(batches) == []
+    assert list(lines) == []
 
 
 def test_a_pause_within_a_line_does_not_hold_earlier_lines_back(pipe: Pipe) -> None:
-    batches = line_batches(pipe.read, 100)
+    lines = read_lines(pipe.read, "x")
     os.write(pipe.write, b"one\ntwo\nthr")
-    assert next(batches) == ["one", "two"]
+    assert [next(lines) for _ in range(3)] == [b"one", b"two", Pause(pipe.read)]
     os.write(pipe.write, b"ee\nfo")
-    assert next(batches) == ["three"]
+    assert [next(lines) for _ in range(2)] == [b"three", Pause(pipe.read)]
     os.write(pipe.write, b"ur")
     os.close(pipe.write)
-    assert list(batches) == [["four"]]
+    assert list(lines) == [b"four"]
 
 
-def test_a_fast_producer_gets_full_batches(pipe: Pipe) -> None:
-    os.write(pipe.write, b"".join(b"%d\n" % number for number in range(10)))
+def test_packed_lines_come_as_soon_as_they_are_sent(pipe: Pipe) -> None:
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    lines = read_lines(pipe.read, "x")
+    os.write(pipe.write, packer.compress(b"one\ntwo\nthr") + packer.flush(zlib.Z_SYNC_FLUSH))
+    assert [next(lines) for _ in range(3)] == [b"one", b"two", Pause(pipe.read)]
+    os.write(pipe.write, packer.compress(b"ee") + packer.flush())
     os.close(pipe.write)
-    assert list(line_batches(pipe.read, 4)) == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
+    assert list(lines) == [b"three"]
 
 
-def test_a_full_batch_does_not_wait(pipe: Pipe) -> None:
-    batches = line_batches(pipe.read, 2)
-    os.write(pipe.write, b"1\n2\n3\n")
-    assert next(batches) == ["1", "2"]
-    assert next(batches) == ["3"]
-
-
-def test_batches_fill_across_chunks(tmp_path: Path) -> None:
-    lines = [f"{number} " + "word " * (number % 40) for number in range(3_000)]
+def test_a_file_never_pauses(tmp_path: Path) -> None:
+    expected = [b"%d " % number + b"word " * (number % 40) for number in range(3_000)]
     path = tmp_path / "lines.txt"
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_bytes(b"".join(line + b"\n" for line in expected))
     assert path.stat().st_size > 3 * CHUNK_BYTES
     descriptor = os.open(path, os.O_RDONLY)
-    batches = list(line_batches(descriptor, 700))
+    assert list(read_lines(descriptor, "x")) == expected
     os.close(descriptor)
-    assert [len(batch) for batch in batches] == [700, 700, 700, 700, 200]
-    assert [line for batch in batches for line in batch] == lines
+
+
+def test_a_pipe_that_nobody_waits_for_blocks_nobody(pipe: Pipe) -> None:
+    os.set_blocking(pipe.read, False)
+    producer = threading.Timer(0.05, lambda: (os.write(pipe.write, b"late\n"), os.close(pipe.write)))
+    producer.start()
+    assert [line for line in read_lines(pipe.read, "x") if not isinstance(line, Pause)] == [b"late"]
+    producer.join()
+
+
+def test_a_descriptor_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for reason in ("Is a directory", "Bad file descriptor"):
+        with pytest.raises(MhaError) as raised:
+            list(read_lines(folder, "mine"))
+        assert str(raised.value) == f"mine: cannot be read: {reason}; give a file of texts"
+        with suppress(OSError):
+            os.close(folder)
+
+
+# From bytes
 
 
 @pytest.mark.parametrize(
     ("data", "lines"),
     [
         (b"", []),
-        (b"one\n", ["one"]),
-        (b"one\ntwo", ["one", "two"]),
-        (b"one\r\ntwo\r\nthree", ["one", "two", "three"]),
-        (b"a\rb\r\r\nlast\r", ["a\rb\r", "last"]),
-        (b"\n\none\n\ntwo\n\n", ["", "", "one", "", "two", ""]),
-        (b"\r\n\r\n", ["", ""]),
-        (b"  spaces \t\n", ["  spaces \t"]),
-        (b"good \xff\xfe film\ncaf\xe9\n", ["good \ufffd\ufffd film", "caf\ufffd"]),
-        (b"cut short \xe2\x82", ["cut short \ufffd"]),
-        (b"nul\x00inside\n\x00\n", ["nul\x00inside", "\x00"]),
-        ("naïve – 映画 🎬\n".encode(), ["naïve – 映画 🎬"]),
-        ("one\u2028line\x0b\x0c\x1c\x85\u2029still\n".encode(), ["one\u2028line\x0b\x0c\x1c\x85\u2029still"]),
+        (b"one\n", [b"one"]),
+        (b"one\ntwo", [b"one", b"two"]),
+        (b"one\r\ntwo\r\n\rthree\r", [b"one\r", b"two\r", b"\rthree\r"]),
+        (b"\n\none\n\ntwo\n\n", [b"", b"", b"one", b"", b"two", b""]),
+        (b"nul\x00inside\n\x00\n", [b"nul\x00inside", b"\x00"]),
+        (b"\xff\n\xc3\x28\n", [b"\xff", b"\xc3\x28"]),
+        ("one\u2028line\x0b\x0c\x1c\x85\u2029still\n".encode(), ["one\u2028line\x0b\x0c\x1c\x85\u2029still".encode()]),
+        (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n", [b"one", b"\xef\xbb\xbftwo"]),
+        (b"\xef\xbb\xbf", []),
+        (b"\xef\xbbone", [b"\xef\xbbone"]),
+        (b"\x1fone\n", [b"\x1fone"]),
     ],
     ids=[
         "nothing",
         "one-line",
         "no-last-newline",
-        "crlf",
-        "lone-carriage-returns",
+        "carriage-returns-are-left",
         "blank-lines-keep-their-place",
-        "blank-crlf-lines",
-        "spaces",
-        "not-utf-8",
-        "cut-character",
         "nul",
-        "unicode",
+        "not-utf-8",
         "other-separators-do-not-end-a-line",
+        "byte-order-mark-at-the-start-alone",
+        "byte-order-mark-alone",
+        "half-a-byte-order-mark",
+        "half-a-gzip-mark",
     ],
 )
-def test_reads_lines(data: bytes, lines: list[str], pipe: Pipe) -> None:
-    assert lines_of(pipe, data) == lines
+def test_where_lines_end(data: bytes, lines: list[bytes]) -> None:
+    assert lines_in([data]) == lines
+    assert lines_in([bytes([byte]) for byte in data]) == lines
+    assert lines_in([gzip.compress(data)]) == lines
 
 
-@pytest.mark.parametrize("max_lines", [1, 100])
-def test_a_line_longer_than_a_chunk_comes_whole(max_lines: int, pipe: Pipe) -> None:
-    # The characters of three bytes are cut wherever a chunk ends, and so is the line's own end.
-    lines = ["short", "映" * CHUNK_BYTES, "", "x" * (3 * CHUNK_BYTES - 1), "last"]
-
-    def produce() -> None:
-        with os.fdopen(pipe.write, "wb") as stream:
-            stream.write("\r\n".join(lines).encode())
-
-    producer = threading.Thread(target=produce)
-    producer.start()
-    batches = list(line_batches(pipe.read, max_lines))
-    producer.join()
-    assert [line for batch in batches for line in batch] == lines
-    assert all(len(batch) <= max_lines for batch in batches)
+@given(st.binary(max_size=200) | st.text("a\n\r", max_size=200).map(str.encode), st.lists(st.integers(0, 200)), st.booleans())
+@settings(deadline=None)
+def test_any_cut_gives_the_same_lines(data: bytes, cuts: list[int], packed: bool) -> None:
+    if data[:2] in {b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b"}:
+        return
+    expected = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    data = gzip.compress(data) if packed else data
+    places = sorted(min(cut, len(data)) for cut in cuts)
+    chunks = [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
+    assert lines_in(chunks) == (expected if expected[-1] else expected[:-1])
 
 
-@pytest.mark.parametrize("text", ["naïve 🎬\r\nnext", "\r\n\r\n\n"])
-def test_bytes_that_come_one_by_one_make_the_same_lines(text: str, pipe: Pipe) -> None:
-    lines: list[str] = []
-    batches = line_batches(pipe.read, 100)
-    reader = threading.Thread(target=lambda: lines.extend(line for batch in batches for line in batch))
-    reader.start()
-    for byte in text.encode():
-        os.write(pipe.write, bytes([byte]))
-    os.close(pipe.write)
-    reader.join()
-    expected = text.replace("\r\n", "\n").split("\n")
-    assert lines == (expected if expected[-1] else expected[:-1])
+def test_a_line_longer_than_a_chunk_comes_whole() -> None:
+    expected = [b"short", b"x" * (3 * CHUNK_BYTES), b"", b"y" * CHUNK_BYTES]
+    data = b"\n".join(expected)
+    assert lines_in(data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)) == expected
 
 
-words = [b"\n", b"\r", b"\r\n", b"a", b"\xe6\x98", b"\xa0", b"\xff", b"\0"]
-any_bytes = st.binary(max_size=40) | st.lists(st.sampled_from(words)).map(b"".join)
+@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
+def test_utf_16_is_refused(mark: bytes) -> None:
+    message = "x: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8"
+    assert error_of([mark + b"a\0\n\0"]) == message
+    assert error_of([mark[:1], mark[1:], b"a\0"]) == message
+    assert error_of([gzip.compress(mark + b"a\0")]) == message
 
 
-@given(st.lists(any_bytes, max_size=5), st.integers(1, 4))
-def test_any_bytes_in_any_pieces(pieces: list[bytes], max_lines: int) -> None:
-    read, write = os.pipe()
-    batches = []
-    try:
-        reader = line_batches(read, max_lines)
-        for piece in pieces:
-            os.write(write, piece)
-            if b"\n" in piece:
-                batches.append(next(reader))  # what is whole comes before the stream goes on
-        os.close(write)
-        batches.extend(reader)
-    finally:
-        os.close(read)
-    *whole, last = b"".join(pieces).split(b"\n")
-    expected = [line.removesuffix(b"\r").decode("utf-8", "replace") for line in [*whole, *([last] if last else [])]]
-    assert [line for batch in batches for line in batch] == expected
-    assert all(0 < len(batch) <= max_lines for batch in batches)
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "MAX_LINE_BYTES", 100)
+    endless = (b"x" * 30 for _ in iter(int, 1))
+    assert error_of((chunk for part in ([b"one\ntwo\n"], endless) for chunk in part), before=2) == (
+        "x:3: a line longer than 100 bytes; write one text a line"
+    )
+
+
+# Gzip
+
+
+DAMAGED = "x: the gzip data is cut short or damaged; copy or compress the file again"
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_gzip_members_follow_each_other(size: int) -> None:
+    data = gzip.compress(b"one\ntw") + gzip.compress(b"") + gzip.compress(b"o\nthree") + b"\0" * 20
+    assert lines_in(data[start : start + size] for start in range(0, len(data), size)) == [b"one", b"two", b"three"]
+
+
+def test_what_unpacks_to_much_comes_in_small_pieces() -> None:
+    data = gzip.compress(b"x" * 20_000_000 + b"\n")
+    assert len(data) < CHUNK_BYTES
+    sizes = [len(piece) for piece in lines_module._unpacked(iter([data]), "x") if isinstance(piece, bytes)]
+    assert max(sizes) <= CHUNK_BYTES
+    assert sum(sizes) == 20_000_001
+
+
+@pytest.mark.parametrize("size", [3, 10_000])
+def test_damaged_gzip(size: int) -> None:
+    data = gzip.compress(b"one\ntwo\n" * 1000, mtime=0)
+    flipped = bytearray(data)
+    flipped[-6] ^= 1  # of the checksum
+    for broken, before in ((data[:-1], 2000), (data[:5], 0), (bytes(flipped), 0), (data + b"more", 2000), (data[:12] + data[30:], 0)):
+        assert error_of([broken[start : start + size] for start in range(0, len(broken), size)], before=before) == DAMAGED

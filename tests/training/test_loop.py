@@ -18,6 +18,7 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
 from mha_cli.training.loop import (
+    EpochPosition,
     Trainer,
     compile_forward,
     cross_entropy,
@@ -27,7 +28,7 @@ from mha_cli.training.loop import (
     predicted_classes,
 )
 from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
-from mha_cli.training.preparation import PreparedData
+from mha_cli.training.preparation import PreparedData, one_hot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ def smoothed_cross_entropy(probabilities: npt.NDArray[Any], labels: npt.NDArray[
 def test_cross_entropy_is_scikit_learns(num_classes: int) -> None:
     probabilities, labels = random_probabilities(17, num_classes)
     outputs = probabilities[:, 1:] if num_classes == 2 else probabilities
-    losses = cross_entropy(outputs, labels).numpy()
+    losses = cross_entropy(outputs, one_hot(labels, num_classes)).numpy()
     assert losses.shape == (17,)
     assert losses.mean() == pytest.approx(scikit_learn_loss(probabilities, labels), abs=1e-5)
 
@@ -93,7 +94,7 @@ def test_cross_entropy_is_scikit_learns(num_classes: int) -> None:
 def test_cross_entropy_with_label_smoothing_by_hand(num_classes: int, label_smoothing: float) -> None:
     probabilities, labels = random_probabilities(17, num_classes)
     outputs = probabilities[:, 1:] if num_classes == 2 else probabilities
-    losses = cross_entropy(outputs, labels, label_smoothing).numpy()
+    losses = cross_entropy(outputs, one_hot(labels, num_classes), label_smoothing).numpy()
     np.testing.assert_allclose(losses, smoothed_cross_entropy(probabilities, labels, label_smoothing), atol=1e-5, rtol=1e-5)
 
 
@@ -254,7 +255,7 @@ def test_the_loss_falls_and_progress_is_told(tiny_config: Config, tiny_data: Pre
     assert accuracies == sorted(set(accuracies))
     assert accuracies[-1] == max(record.validation_accuracy for record in records)
 
-    assert trainer.steps_per_epoch == 12  # 360 reviews, 32 a step
+    # 12 steps an epoch: 360 reviews, 32 a step
     assert [(step.epoch, step.step) for step in steps] == [(epoch, step) for epoch in range(1, 9) for step in range(1, 13)]
     assert {(step.epochs, step.steps) for step in steps} == {(8, 12)}
     ends = steps[11::12]
@@ -267,9 +268,9 @@ def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_d
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
     probabilities = predict_probabilities(compile_forward(trainer.model), tiny_data.train, 2)
-    loss, accuracy, _ = trainer.run_epoch(1, ignore_step)
-    assert loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
-    assert accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
+    done = trainer.run_epoch(1, ignore_step)
+    assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
+    assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +280,8 @@ def three_classes() -> PreparedData:
     corpus = Corpus(reviews, TextConfig(), None, "films.csv")
     train, validation = corpus.split(0.25, seed=0)
     vocabulary = corpus.vocabulary(train)
-    return PreparedData(corpus.encode(train, vocabulary), corpus.encode(validation, vocabulary), vocabulary, corpus.class_names)
+    encoded = corpus.encode(train, vocabulary)
+    return PreparedData(encoded, one_hot(encoded.labels, 3), corpus.encode(validation, vocabulary), vocabulary, corpus.class_names)
 
 
 def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedData) -> None:
@@ -359,15 +361,15 @@ class Scripted:
     def __init__(self, scores: list[tuple[float, float]], **settings: object) -> None:
         self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))
         nothing = EncodedReviews(np.zeros(0, np.int32), np.zeros(11, np.int64), np.zeros(10, np.int32), 0)
-        self.data = PreparedData(nothing, nothing, None, ("a", "b"))  # type: ignore[arg-type]
+        self.data = PreparedData(nothing, np.zeros((10, 2), np.float32), nothing, None, ("a", "b"))  # type: ignore[arg-type]
         self.scores = scores
         self.epoch = 0
 
-    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> tuple[float, float, float]:
+    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> EpochPosition:
         self.epoch = epoch
-        return 1 / epoch, 0.5, 2.0
+        return EpochPosition(epoch, step=1, loss_sum=10 / epoch, num_correct=5, num_reviews=10, seconds=2.0)
 
-    def score(self, reviews: EncodedReviews) -> tuple[float, float]:
+    def validate(self) -> tuple[float, float]:
         return self.scores[self.epoch - 1]
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mha_cli.training.tensorflow_setup import _native_stderr_held_back
+from mha_cli.training.tensorflow_setup import native_stderr_held_back
 
 PRINT_BACKEND_AND_TRACE = """
 import mha_cli.training, keras
@@ -26,14 +26,14 @@ def test_importing_and_tracing_are_silent_and_the_backend_is_settled() -> None:
 
 
 def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
-    with _native_stderr_held_back():
+    with native_stderr_held_back():
         os.write(2, b"chatter\n")
     os.write(2, b"afterwards\n")
     assert capfd.readouterr().err == "afterwards\n"
 
 
 def test_what_native_code_writes_is_shown_where_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ImportError, match="no such library"), _native_stderr_held_back():
+    with pytest.raises(ImportError, match="no such library"), native_stderr_held_back():
         os.write(2, b"what went wrong\n")
         raise ImportError("no such library")
     os.write(2, b"afterwards\n")
@@ -45,6 +45,6 @@ def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None
         raise OSError(9, "Bad file descriptor")
 
     monkeypatch.setattr(os, "dup", closed)
-    with _native_stderr_held_back():
+    with native_stderr_held_back():
         done = True
     assert done

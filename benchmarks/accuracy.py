@@ -1,0 +1,108 @@
+"""Test accuracy on the official IMDB split against wall time: our recipes and what a user would pick instead.
+
+    python benchmarks/accuracy.py                                    # everything; accuracy.json, accuracy.png and a table
+    python benchmarks/accuracy.py nbsvm configs/imdb.yaml            # these only; the results of the others stay
+    python benchmarks/accuracy.py --reviews 500 --results /tmp/try   # a try-out
+
+Ours are trained by `mha train` and scored by `mha evaluate`, a run a seed; every peer has a process of its own. The wall time is that of
+the whole job: starting, reading, training.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
+import plots
+import tables
+
+PEERS = {"fasttext": "fastText, bigrams", "tfidf": "TF-IDF, 1–2-grams", "nbsvm": "NB-SVM, 1–3-grams"}
+"""Names on the command line of `text_peers.py`, and in tables."""
+
+SEEDED_PEERS = ("fasttext",)
+"""Of the peers those whose result depends on chance; the others run once."""
+
+RECIPES = ("imdb-fast", "imdb", "imdb-semi")
+
+
+def default_systems() -> list[str]:
+    """The peers, and those of our recipes that there are."""
+    paths = [Path("configs", f"{name}.yaml") for name in RECIPES]
+    return [*PEERS, *(str(path) for path in paths if (harness.ROOT / path).exists())]
+
+
+def jobs(systems: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, int | None]]:
+    """What to run, seed by seed, so that a disturbed hour does not hit one system alone."""
+    by_chance = [(system, seed) for seed in seeds for system in systems if system not in PEERS or system in SEEDED_PEERS]
+    return [*((system, None) for system in systems if system in PEERS and system not in SEEDED_PEERS), *by_chance]
+
+
+def system_name(system: str) -> str:
+    """The name of a peer or of a recipe in tables."""
+    return PEERS.get(system) or f"mha {Path(system).stem}"
+
+
+def score_peer(peer: str, seed: int | None, num_reviews: int | None) -> dict[str, Any]:
+    """Figures of a peer, trained and scored in a process of its own."""
+    splits = [] if num_reviews is None else ["--train-split", f"train[:{num_reviews}]", "--test-split", f"test[:{num_reviews}]"]
+    script = harness.script_command(Path(__file__).with_name("text_peers.py"), peer, "--seed", str(seed or 0), *splits)
+    done = harness.run_command(script)
+    return json.loads(done.stdout.splitlines()[-1]) | {"peak_megabytes": done.peak_megabytes}
+
+
+def score_recipe(recipe: str, seed: int, num_reviews: int | None, folder: Path) -> dict[str, Any]:
+    """Figures of one of our recipes: `mha train`, then `mha evaluate`."""
+    changes = [f"seed={seed}"]
+    if num_reviews is not None:
+        changes += [f"data.train_split=train[:{num_reviews}]", f"data.test_split=test[:{num_reviews}]", "training.epochs=1"]
+    run = folder / f"{Path(recipe).stem}-{seed}"
+    settings = [argument for change in changes for argument in ("--set", change)]
+    trained = harness.run_command(harness.mha_command("train", "--config", recipe, *settings, "--output", str(run)))
+    scored = harness.run_command(harness.mha_command("evaluate", str(run / "checkpoint.keras"), "--json"))
+    evaluation = json.loads(scored.stdout)
+    return {
+        "accuracy": evaluation["accuracy"],
+        "accuracy_interval": evaluation["accuracy_interval"],
+        "wall_seconds": trained.seconds,
+        "evaluate_seconds": scored.seconds,
+        "peak_megabytes": trained.peak_megabytes,
+    }
+
+
+def main() -> None:
+    """Run the systems that the arguments name."""
+    parser = harness.parser(__doc__)
+    parser.add_argument("systems", nargs="*", help=f"{', '.join(PEERS)} or the path of a recipe; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of every system that depends on chance (0 1 2)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep our run directories here")
+    parser.add_argument("--reviews", type=int, help="a try-out on so many reviews of each split, one epoch; needs --results")
+    arguments = parser.parse_args()
+    systems = arguments.systems or default_systems()
+    for system in systems:
+        if system not in PEERS and not Path(system).exists() and not (harness.ROOT / system).exists():
+            parser.error(f"{system} is neither a recipe nor one of {', '.join(PEERS)}")
+    if arguments.reviews is not None and arguments.results == harness.RESULTS:
+        parser.error("--reviews makes figures that are no results; give --results FOLDER as well")
+    path = arguments.results / "accuracy.json"
+    with tempfile.TemporaryDirectory() as scratch:
+        for system, seed in jobs(systems, arguments.seeds):
+            name, busy = system_name(system), harness.busy_share()
+            if system in PEERS:
+                figures = score_peer(system, seed, arguments.reviews)
+            else:
+                recipe = str(Path(system).resolve()) if Path(system).exists() else system
+                figures = score_recipe(recipe, seed or 0, arguments.reviews, (arguments.keep or Path(scratch)).resolve())
+            made = harness.record({"system": name, "seed": seed}, figures, busy)
+            records = harness.merge_records(path, [made])
+            print(f"{name}, seed {seed}: {figures['accuracy']:.2%} in {tables.duration(figures['wall_seconds'])}", file=sys.stderr)
+    plots.draw_accuracy(records, arguments.results / "accuracy.png")
+    tables.show(tables.accuracy(records))
+
+
+if __name__ == "__main__":
+    main()

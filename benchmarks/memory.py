@@ -1,0 +1,85 @@
+"""Peak memory of `mha train` on a CSV file, and the same with ten times as many reviews.
+
+    python benchmarks/memory.py                                          # 25,000 and 250,000 reviews: table and memory.json
+    python benchmarks/memory.py --reviews 500 5000 --results /tmp/try    # a try-out
+
+The reviews are made up: real lengths, words drawn by Zipf's law, so that as in real text new words keep coming. The model is tiny and is
+trained for one epoch: what grows is what the data takes.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import harness
+import numpy as np
+import tables
+
+SETTINGS = (
+    "data.source=files",
+    "text.vocabulary_size=20000",
+    "text.sequence_length=600",
+    "model.embed_dim=4",
+    "model.num_heads=1",
+    "model.feed_forward_dim=4",
+    "training.epochs=1",
+    "training.batch_size=32",
+)
+MEDIAN_WORDS, SPREAD = 175, 0.7
+"""Of the IMDB reviews: median length, and standard deviation of its logarithm, which makes a mean of about 225."""
+
+ZIPF_EXPONENT = 1.4
+CHUNK = 1000
+"""Reviews made at once."""
+
+
+def write_reviews(path: Path, num_reviews: int) -> None:
+    """A CSV file of made-up reviews in two classes that differ in one word."""
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for start in range(0, num_reviews, CHUNK):
+            lengths = np.maximum(1, rng.lognormal(np.log(MEDIAN_WORDS), SPREAD, min(CHUNK, num_reviews - start)).astype(int))
+            words = iter(rng.zipf(ZIPF_EXPONENT, int(lengths.sum())).tolist())
+            for number, length in enumerate(lengths.tolist()):
+                label = number % 2
+                writer.writerow([" ".join(["good" if label else "bad", *(f"word{next(words)}" for _ in range(length))]), label])
+
+
+def peak_megabytes(num_reviews: int) -> float:
+    """Peak memory of `mha train` on so many made-up reviews."""
+    with tempfile.TemporaryDirectory() as folder:
+        reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
+        write_reviews(reviews, num_reviews)
+        settings = [argument for setting in (*SETTINGS, f"data.train={reviews}") for argument in ("--set", setting)]
+        command = harness.mha_command("train", "--config", str(recipe), *settings, "--output", str(Path(folder) / "run"))
+        return harness.run_command(command).peak_megabytes
+
+
+def measure(sizes: Sequence[int]) -> dict[str, float]:
+    """Peak memory for every number of reviews."""
+    peaks = {}
+    for num_reviews in sizes:
+        peaks[str(num_reviews)] = peak_megabytes(num_reviews)
+        print(f"{num_reviews:,} reviews: {peaks[str(num_reviews)]:,.0f} MB", file=sys.stderr)
+    return peaks
+
+
+def main() -> None:
+    """Measure the sizes that the arguments ask for."""
+    parser = harness.parser(__doc__)
+    parser.add_argument("--reviews", type=int, nargs="+", default=[25_000, 250_000])
+    arguments = parser.parse_args()
+    busy = harness.busy_share()
+    record = harness.record({"settings": list(SETTINGS)}, {"megabytes": measure(arguments.reviews)}, busy)
+    harness.write_record(arguments.results / "memory.json", record)
+    tables.show(tables.training_memory(record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Results as pictures: speed against length, accuracy against time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, pstdev
+from typing import Any
+
+from harness import Record
+
+PUBLISHED = {
+    "encoder without positions, Chollet 2021": 87.5,
+    "encoder with positions, Chollet 2021": 88.3,
+    "NB-SVM, bigrams, Wang and Manning 2012": 91.2,
+    "seq2-bown-CNN, Johnson and Zhang 2015": 92.33,
+    "paragraph vectors, Le and Mikolov 2014 (unlabelled reviews)": 92.6,
+    "SA-LSTM, Dai and Le 2015 (unlabelled reviews)": 92.8,
+    "DistilBERT, Sanh et al. 2019 (pre-trained on other text)": 92.8,
+    "DV-ngrams-cosine + NB, Thongtan and Phienthrakul 2019 (unlabelled reviews)": 93.7,
+    "virtual adversarial training, Miyato et al. 2017 (unlabelled reviews)": 94.1,
+}
+"""Test accuracy in %, as published, on the same split."""
+
+TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
+"""Seconds that are marked on an axis of time."""
+
+LABEL_GAP = 0.3
+"""Least distance of two labels of published figures, in points of accuracy."""
+
+
+def draw_attention(record: Record, path: Path) -> None:
+    """Tokens per second against length, both on log axes."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    passes = list(dict.fromkeys(row["pass"] for row in record["figures"]))
+    for axes, name in zip(figure.subplots(1, len(passes)), passes, strict=True):
+        own = [row for row in record["figures"] if row["pass"] == name]
+        for candidate in own[0]["ms"]:
+            speed = [row["batch"] * row["length"] / row["ms"][candidate] * 1e3 for row in own]
+            axes.loglog([row["length"] for row in own], speed, "o-" if candidate.startswith("mha") else "s--", label=candidate)
+        axes.set_title(name)
+        axes.set_xticks(lengths := [row["length"] for row in own], [f"{length:,}" for length in lengths])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_minor_formatter("{x:,.0f}")
+        axes.set_xlabel("length, tokens")
+        axes.set_ylabel("tokens per second")
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.legend()
+    _save(figure, path)
+
+
+def draw_accuracy(records: Sequence[Record], path: Path) -> None:
+    """Test accuracy against wall time on a log axis, a mark a system with the spread of its seeds; published figures as lines."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    systems: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    axes = figure.subplots()
+    for name, runs in systems.items():
+        seconds, accuracies = [run["wall_seconds"] for run in runs], [100 * run["accuracy"] for run in runs]
+        mark = "o" if name.startswith("mha ") else "s"
+        axes.errorbar(mean(seconds), mean(accuracies), xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, label=name)
+    places = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
+    for label, accuracy in PUBLISHED.items():
+        axes.axhline(accuracy, color="grey", linewidth=0.6, linestyle=":", zorder=0)
+        edge = axes.get_yaxis_transform()  # x in parts of the axes, y in accuracy
+        axes.annotate(
+            f"{accuracy:.1f}  {label}",
+            xy=(1.0, accuracy),
+            xytext=(1.03, places[label]),
+            xycoords=edge,
+            textcoords=edge,
+            va="center",
+            fontsize=8,
+            color="dimgrey",
+            arrowprops={"arrowstyle": "-", "color": "grey", "linewidth": 0.5, "relpos": (0.0, 0.5), "shrinkA": 0, "shrinkB": 0},
+            annotation_clip=False,
+        )
+    seconds = [record["figures"]["wall_seconds"] for record in records]
+    axes.set_xscale("log")
+    axes.set_xlim(min(seconds) / 2, max(seconds) * 2)
+    axes.set_xticks([tick for tick in TICKS if min(seconds) / 2 <= tick <= max(seconds) * 2])
+    axes.xaxis.set_major_formatter(lambda tick, _: TICKS[tick])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("wall time of reading and training")
+    axes.set_ylabel("test accuracy, %")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(title="measured here", loc="lower right")
+    _save(figure, path)
+
+
+def spread(values: Sequence[float], gap: float) -> list[float]:
+    """Rising values moved apart as little as needed to be ``gap`` from each other: where they crowd, around their own middle."""
+    groups: list[list[float]] = []
+    for value in values:
+        groups.append([value])
+        while len(groups) > 1 and _first(groups[-1], gap) < _last(groups[-2], gap) + gap:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [_first(group, gap) + gap * place for group in groups for place in range(len(group))]
+
+
+def _first(group: Sequence[float], gap: float) -> float:
+    return mean(group) - gap * (len(group) - 1) / 2
+
+
+def _last(group: Sequence[float], gap: float) -> float:
+    return mean(group) + gap * (len(group) - 1) / 2
+
+
+def _save(figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)

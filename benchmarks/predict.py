@@ -1,0 +1,93 @@
+"""`mha predict` against plain Keras on the same checkpoint: one text from a cold process, and a stream of reviews from start to end.
+
+    python benchmarks/predict.py                                    # trains configs/imdb-fast.yaml; table and predict.json
+    python benchmarks/predict.py runs/imdb-fast/checkpoint.keras    # with a model that is there
+
+The reviews are those of IMDB's test split, without their labels. Keras's process is as short as it can be: it imports Keras and the layers,
+opens the file with `keras.models.load_model`, encodes the texts with our tokenizer, and predicts batches of similar length. All candidates
+run in turn, each time from a new process.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import harness
+import tables
+
+TEXT = "A superb, moving film."
+KERAS = """
+import sys
+from pathlib import Path
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.data.batches import scoring_batches
+from mha_cli.data.corpus import encode_texts
+from mha_cli.text.encoder import TextEncoder
+import keras
+import mha_cli.layers
+import numpy as np
+
+path, texts = sys.argv[1:]
+model = keras.models.load_model(path)
+checkpoint = read_checkpoint(Path(path))
+reviews = encode_texts(Path(texts).read_text().split("\\n")[:-1], TextEncoder(checkpoint.config.text, checkpoint.vocabulary))
+probabilities = np.zeros((len(reviews), model.output_shape[-1]))
+for rows in scoring_batches(reviews.lengths):
+    probabilities[rows] = model.predict_on_batch(reviews.padded(rows))
+for row in probabilities:
+    print(*row)
+"""
+
+
+def write_reviews(path: Path, num_reviews: int) -> None:
+    """Reviews of IMDB's test split, a line each."""
+    from mha_cli.config import TfdsData
+    from mha_cli.data.tfds import TfdsReviews
+
+    texts = TfdsReviews(TfdsData(source="tfds")).read_texts(f"test[:{num_reviews}]")
+    path.write_text("".join(" ".join(text.split()) + "\n" for text in texts))
+
+
+def main() -> None:
+    """Measure the checkpoint that the arguments name."""
+    parser = harness.parser(__doc__)
+    parser.add_argument("checkpoint", type=Path, nargs="?", help="by default configs/imdb-fast.yaml is trained first")
+    parser.add_argument("--reviews", type=int, default=10_000, help="in the stream (10,000)")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        if arguments.checkpoint is None:
+            harness.run_command(harness.mha_command("train", "--config", "configs/imdb-fast.yaml", "--output", str(run)))
+        checkpoint = str((arguments.checkpoint or run / "checkpoint.keras").resolve())
+        busy = harness.busy_share()
+        one, many = Path(folder) / "one.txt", Path(folder) / "many.txt"
+        one.write_text(TEXT + "\n")
+        # In a process of its own: what reads TFDS stays large.
+        harness.run_command([sys.executable, __file__, checkpoint, "--reviews", str(arguments.reviews), "--write", str(many)])
+        commands = {
+            "mha --help": harness.mha_command("--help"),
+            "mha predict, one text": harness.mha_command("predict", "-c", checkpoint, TEXT),
+            "Keras, one text": [sys.executable, "-c", KERAS, checkpoint, str(one)],
+            "mha predict, stream": harness.mha_command("predict", "-c", checkpoint, "-i", str(many)),
+            "mha predict --workers 2, stream": harness.mha_command("predict", "-c", checkpoint, "--workers", "2", "-i", str(many)),
+            "Keras, stream": [sys.executable, "-c", KERAS, checkpoint, str(many)],
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for number in range(arguments.rounds + 1):
+            for name, command in commands.items():
+                finished = harness.run_command(command)
+                if number:  # the first round fills the file cache
+                    seconds[name].append(finished.seconds)
+    record = harness.record({"reviews": arguments.reviews, "rounds": arguments.rounds}, {"seconds": seconds}, busy)
+    harness.write_record(arguments.results / "predict.json", record)
+    tables.show(tables.predict(record))
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        write_reviews(Path(sys.argv[-1]), int(sys.argv[sys.argv.index("--reviews") + 1]))
+    else:
+        main()

@@ -1,0 +1,71 @@
+"""Write the README's tables of results from the JSON in `benchmarks/results`.
+
+`python benchmarks/readme_table.py` puts them between the README's two marker comments; with `--check` it writes nothing and exits with 1 if
+the README says anything else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import harness
+import tables
+
+BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+NOTICE = "<!-- Written by benchmarks/readme_table.py from benchmarks/results; do not edit. -->"
+
+TABLES: dict[str, Callable[[Any], tables.Table]] = {
+    "accuracy.json": tables.accuracy,
+    "book.json": tables.book,
+    "predict.json": tables.predict,
+    "attention.json": tables.attention,
+    "attention-memory.json": tables.attention_memory,
+    "memory.json": tables.training_memory,
+}
+"""What shows each file of results, in the order of the README."""
+
+
+def with_tables(readme: str, results: Path) -> str:
+    """The README's text with the tables of all results that there are.
+
+    Raises:
+        ValueError: the markers are missing, or stand twice or in the wrong order.
+    """
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
+        raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
+    parts, note = [], ""
+    for name, make in TABLES.items():
+        content = harness.read_json(results / name)
+        if not content:
+            continue
+        table, picture = make(content), (results / name).with_suffix(".png")
+        parts.append(tables.markdown(table, previous_note=note))
+        if picture.exists():
+            parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
+        note = table.note
+    return before + "\n\n".join([f"{BEGIN}\n{NOTICE}", *parts, END]) + after
+
+
+def main(arguments: list[str]) -> int:
+    """Write the tables, or with ``--check`` tell whether they are up to date; returns the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python benchmarks/readme_table.py [--check]", file=sys.stderr)
+        return 2
+    path = harness.ROOT / "README.md"
+    readme = path.read_text(encoding="utf-8")
+    written = with_tables(readme, harness.RESULTS)
+    if not arguments:
+        path.write_text(written, encoding="utf-8")
+        return 0
+    if written != readme:
+        print("README.md is out of date; run python benchmarks/readme_table.py", file=sys.stderr)
+    return int(written != readme)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

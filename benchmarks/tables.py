@@ -1,0 +1,162 @@
+"""Results as tables: rows from JSON records, shown on a terminal or written as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean, median, stdev
+from typing import Any
+
+from harness import QUIET, Record
+
+NOTHING = "–"
+PACKAGE_TITLES = {"tensorflow": "TensorFlow", "keras": "Keras", "torch": "torch", "scikit-learn": "scikit-learn", "fasttext": "fastText"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results.
+
+    Args:
+        title: what was measured, in a sentence without its full stop.
+        headings: of the columns.
+        rows: a cell a heading; all but the first column are figures.
+        note: machine and date.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    note: str
+
+
+def show(table: Table) -> None:
+    """Print a table on the terminal."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(title=table.title, caption=table.note)
+    for place, heading in enumerate(table.headings):
+        drawn.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*row)
+    Console(highlight=False).print(drawn)
+
+
+def markdown(table: Table, previous_note: str = "") -> str:
+    """A table as the README has it, after a table with ``previous_note``."""
+    lines = [table.headings, ("---", *("---:" for _ in table.headings[1:])), *table.rows]
+    drawn = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    note = f" {table.note}." if table.note != previous_note else ""
+    return f"**{table.title}.**{note}\n\n{drawn}"
+
+
+# What each benchmark says
+
+
+def accuracy(records: Sequence[Record]) -> Table:
+    """A row a system, the most accurate first: test accuracy over the seeds, wall time, and how long the fastest of all takes."""
+    systems: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
+    fastest = min(mean(figures["wall_seconds"] for figures in runs) for runs in systems.values())
+    rows = []
+    for name, runs in sorted(systems.items(), key=lambda item: -mean(figures["accuracy"] for figures in item[1])):
+        wall = mean(figures["wall_seconds"] for figures in runs)
+        accuracies = [100 * figures["accuracy"] for figures in runs]
+        rows.append((name, _mean_and_spread(accuracies), str(len(runs)), duration(wall), _ratio(wall, fastest)))
+    title = "Test accuracy on the official IMDB split (25,000 reviews to learn from, 25,000 to score), mean ± standard deviation over seeds"
+    return Table(title, ("system", "test accuracy", "runs", "reading and training", "× the fastest"), rows, machine_note(records))
+
+
+def book(record: Record) -> Table:
+    """A row a candidate: median reviews per second of training and of inference, and both as multiples of the listing and of torch."""
+    speeds = {job: {name: median(values) for name, values in record["figures"][job].items()} for job in ("training", "inference")}
+    bases = [name for name in ("listing", "torch") if name in speeds["training"]]
+    headings = ["candidate"]
+    for job in speeds:
+        headings += [f"reviews/s in {job}", *(f"× {base}" for base in bases)]
+    rows = []
+    for name in speeds["training"]:
+        cells = [name]
+        for of_candidate in speeds.values():
+            cells += [f"{of_candidate[name]:,.0f}", *(_ratio(of_candidate[name], of_candidate[base]) for base in bases)]
+        rows.append(tuple(cells))
+    settings = record["settings"]
+    title = f"The book's model on {settings['reviews']:,} IMDB reviews of real length, median of {settings['rounds']} rounds"
+    return Table(title, tuple(headings), rows, machine_note([record]))
+
+
+def attention(record: Record) -> Table:
+    """A row a length: tokens per second of the form that ``auto`` takes, and it as a multiple of Keras's layer and of torch's."""
+    by_length: dict[int, list[str]] = {}
+    for row in record["figures"]:
+        own = row["ms"][f"mha {row['auto']}"]
+        speed = f"{row['batch'] * row['length'] / own * 1e3:,.0f}"
+        by_length.setdefault(row["length"], []).extend([speed, _ratio(row["ms"]["Keras"], own), _ratio(row["ms"]["torch"], own)])
+    passes = list(dict.fromkeys(row["pass"] for row in record["figures"]))
+    headings = ("length", *(heading for name in passes for heading in (f"tokens/s {name}", "× Keras", "× torch")))
+    rows = [(f"{length:,}", *cells) for length, cells in by_length.items()]
+    title = "The attention layer alone, float32, embed {embed_dim}, {num_heads} heads".format(**record["settings"])
+    return Table(title, headings, rows, machine_note([record]))
+
+
+def attention_memory(record: Record) -> Table:
+    """A row a form: peak memory above idle of one forward and backward pass, and how much more it is than that of ``auto``."""
+    peaks = record["figures"]["megabytes"]
+    rows = [(name, f"{peak:,.0f}", _ratio(peak, peaks["mha auto"])) for name, peak in peaks.items()]
+    title = f"Peak memory of the attention layer above idle, one review of {record['settings']['length']:,} tokens, forward and backward"
+    return Table(title, ("form", "MB", "× mha auto"), rows, machine_note([record]))
+
+
+def training_memory(record: Record) -> Table:
+    """A row a size of the data: peak memory of ``mha train``, and how it grows."""
+    peaks = record["figures"]["megabytes"]
+    base = next(iter(peaks.values()))
+    rows = [(f"{int(reviews):,}", f"{peak:,.0f}", _ratio(peak, base)) for reviews, peak in peaks.items()]
+    return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, machine_note([record]))
+
+
+def predict(record: Record) -> Table:
+    """A row a command: wall time from start to end, and what Keras takes for the same."""
+    reviews = record["settings"]["reviews"]
+    seconds = {name: median(found) for name, found in record["figures"]["seconds"].items()}
+    rows = []
+    for name, found in seconds.items():
+        keras = seconds["Keras, stream" if "stream" in name else "Keras, one text"]
+        rate = f"{reviews / found:,.0f}" if "stream" in name else NOTHING
+        rows.append((name, f"{found:.2f}", rate, NOTHING if name == "mha --help" else _ratio(keras, found)))
+    headings = ("command", "seconds", "reviews/s", "× as fast as Keras")
+    return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, machine_note([record]))
+
+
+# Cells
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def machine_note(records: Sequence[Record]) -> str:
+    """Machine, software and date of the records; all of them where they differ."""
+    return "; ".join(dict.fromkeys(_machine_note(record) for record in records))
+
+
+def _machine_note(record: Record) -> str:
+    machine = record["machine"]
+    versions = {"Python": machine["python"]} | {title: machine["packages"].get(name) for name, title in PACKAGE_TITLES.items()}
+    software = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
+    hardware = f"{machine['cpu']}, {machine['cores']} cores ({', '.join(machine['instructions'])}), {machine['memory_gib']} GiB"
+    busy = record["busy_share"] or 0.0
+    return f"{hardware}, {software}, {record['date']}" + (", beside other programs" if busy > QUIET else "")
+
+
+def _mean_and_spread(values: Sequence[float]) -> str:
+    return f"{mean(values):.2f} ± {stdev(values):.2f} %" if len(values) > 1 else f"{values[0]:.2f} %"
+
+
+def _ratio(value: float, base: float) -> str:
+    return f"{value / base:.2f}" if value / base < 10 else f"{value / base:.0f}"

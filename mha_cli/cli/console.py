@@ -1,0 +1,26 @@
+"""What every command shows its results with: a console, a line, JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from mha_cli.errors import printable
+
+
+def stdout_console() -> Console:
+    """Where tables and coloured text go; numbers and words are not coloured by themselves."""
+    return Console(highlight=False)
+
+
+def print_line(text: str, console: Console | None = None) -> None:
+    """A line of plain text, never broken; on stdout unless another console is given."""
+    (console or stdout_console()).print(Text(printable(text, 1000)), soft_wrap=True)
+
+
+def print_json(result: Any) -> None:
+    """A result for programs, on stdout."""
+    print(json.dumps(result, indent=1, default=str))

@@ -1,0 +1,48 @@
+"""Ctrl-C and a polite kill during a training: the first asks it to stop after the step, the second ends it at once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequest:
+    """What has been asked of a run.
+
+    Once ``patient`` is set, a first signal is only noted, for the run to look at after its step; any other one raises
+    ``KeyboardInterrupt`` where the program is.
+    """
+
+    def __init__(self) -> None:
+        self.patient = False
+        self.signal: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What shells expect of a program that a signal ends: 130 for Ctrl-C, 143 for a polite kill."""
+        return 128 + (self.signal or signal.SIGINT)
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        first, self.signal = self.signal is None, number
+        if not (self.patient and first):
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def stop_request() -> Iterator[StopRequest]:
+    """Take over the signals for the time of a run; one that the caller has told to ignore them keeps ignoring them."""
+    request = StopRequest()
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, request.receive)
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

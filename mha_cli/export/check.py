@@ -1,0 +1,67 @@
+"""Texts on which an export is held against its checkpoint."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.config import SampleData
+from mha_cli.data.sample import SampleReviews
+from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.vocabulary import SPECIAL_TOKENS
+
+SAMPLE_TEXTS = 16
+LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
+"""Tokens of the texts that are drawn from the model's own vocabulary."""
+
+BATCH = 7
+SPARE_PLACES = 3
+"""Padding after the longest text of a batch."""
+
+ODD_TEXTS = (
+    "",
+    "a",
+    ".",
+    "!!! ??? ...",
+    "Zzyzxq wrblgh ffrngk.",
+    "superb zzyzxq dreadful zzyzxq superb",
+    "not not not not not not not not",
+    "Pneumonoultramicroscopicsilicovolcanoconiosis" * 3,
+    "Ça déjà vu, naïve — 映画 は 素晴らしい 😀",
+    "It's the film's own <br /><br /> ending, isn't it?",
+)
+
+
+def check_reviews(checkpoint: Checkpoint) -> list[list[int]]:
+    """Token ids of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
+    rng = random.Random(0)
+    words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
+    texts = [review.text for review in islice(SampleReviews(SampleData()).read("test"), SAMPLE_TEXTS)]
+    texts += ODD_TEXTS
+    for length in LENGTHS:
+        texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
+    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    return [encoder.encode(text).token_ids for text in texts]
+
+
+def batches_of(reviews: list[list[int]], sequence_length: int) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
+    """Row numbers and token ids, (B, L): every review alone, then batches of different lengths with padding after the longest."""
+    for row in range(len(reviews)):
+        yield [row], _padded(reviews, [row], max(1, len(reviews[row])))
+    order = sorted(range(len(reviews)), key=lambda row: len(reviews[row]))
+    for start in range(0, len(order), BATCH):
+        rows = order[start : start + BATCH]
+        longest = max(len(reviews[row]) for row in rows)
+        yield rows, _padded(reviews, rows, min(max(1, longest + SPARE_PLACES), sequence_length))
+
+
+def _padded(reviews: list[list[int]], rows: list[int], length: int) -> npt.NDArray[np.int32]:
+    token_ids = np.zeros((len(rows), length), dtype=np.int32)
+    for target, row in zip(token_ids, rows, strict=True):
+        target[: len(reviews[row])] = reviews[row]
+    return token_ids

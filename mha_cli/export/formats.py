@@ -1,0 +1,131 @@
+"""Writing a checkpoint in another format, and refusing what does not say the same as the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
+from mha_cli.export import onnx_file, small, tensorflow_files
+from mha_cli.export.check import batches_of, check_reviews
+from mha_cli.files import atomic_place
+from mha_cli.progress import SILENT, Watcher
+from mha_cli.runtime.classifier import probabilities_of
+
+TokenIds = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of other programs.
+
+    Args:
+        write: writes a checkpoint to a path where nothing is yet.
+        opened: the written file or folder in its own runtime, as a function from token ids, int32 (B, L), to the probabilities of all
+            classes, float32 (B, C).
+        tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
+        packages: what it needs beyond what mha always has: names to install by, each with the module to import.
+    """
+
+    write: Callable[[Checkpoint, Path], None]
+    opened: Callable[[Path], Callable[[TokenIds], Any]]
+    tolerance: float
+    packages: dict[str, str]
+
+
+ROUNDING = 1e-4
+"""Allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
+
+ROUNDING_TO_BYTES = 0.2
+"""One byte a weight moves a probability that is near one half by some hundredths; answers that are sure stay so."""
+
+FORMATS: dict[str, Format] = {
+    "int8": Format(small.write, small.opened, ROUNDING_TO_BYTES, {}),
+    "onnx": Format(onnx_file.write, onnx_file.opened, ROUNDING, {"onnx": "onnx", "onnxruntime": "onnxruntime"}),
+    "saved-model": Format(tensorflow_files.write_saved_model, tensorflow_files.open_saved_model, ROUNDING, {}),
+    "litert": Format(tensorflow_files.write_litert, tensorflow_files.open_litert, ROUNDING, {"ai-edge-litert": "ai_edge_litert"}),
+}
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written, and how near it comes to the checkpoint.
+
+    Args:
+        path: of the file or folder.
+        format: its name.
+        num_bytes: of all its files.
+        num_texts: texts on which it was checked, alone and in padded batches.
+        largest_difference: of a class probability from the checkpoint's, in [0, 1].
+        tolerance: what that may be at most.
+    """
+
+    path: str
+    format: str
+    num_bytes: int
+    num_texts: int
+    largest_difference: float
+    tolerance: float
+
+
+def known_format(name: str) -> Format:
+    """The format of that name, if all that it needs is installed.
+
+    Raises:
+        MhaError: there is none, or packages are missing.
+    """
+    if name not in FORMATS:
+        raise MhaError(f"--format {printable(name)}: no such format", did_you_mean(name, FORMATS))
+    found = FORMATS[name]
+    missing = [package for package, module in found.packages.items() if find_spec(module) is None]
+    if missing:
+        raise MhaError(f"--format {name} needs {' and '.join(missing)}", f"pip install {' '.join(missing)}")
+    return found
+
+
+def export_checkpoint(checkpoint: Checkpoint, name: str, output: Path, watcher: Watcher = SILENT) -> Export:
+    """Write a checkpoint in another format. It takes its place only after it has answered like the checkpoint.
+
+    Args:
+        checkpoint: from ``read_checkpoint``.
+        name: of the format.
+        output: file or folder to write, where nothing is yet.
+        watcher: told how it goes.
+
+    Raises:
+        MhaError: no such format, packages are missing, something is at ``output``, or the export answers differently.
+    """
+    chosen = known_format(name)
+    reviews = check_reviews(checkpoint)
+    with atomic_place(output) as place:
+        watcher.tell(f"writing {output.name}")
+        chosen.write(checkpoint, place)
+        watcher.tell(f"checking {output.name} on {len(reviews)} texts")
+        difference = largest_difference(chosen.opened(place), checkpoint, reviews)
+        if not difference <= chosen.tolerance:  # NaN is refused as well
+            raise MhaError(
+                f"--format {name}: a probability differs by {difference:.1e} from the checkpoint's, more than {chosen.tolerance:.0e}",
+                "nothing was written; take another format",
+                EXIT_FAILURE,
+            )
+        num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
+    return Export(str(output), name, num_bytes, len(reviews), difference, chosen.tolerance)
+
+
+def largest_difference(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews: list[list[int]]) -> float:
+    """The largest difference of a class probability between an export and its checkpoint, over reviews alone and in padded batches."""
+    expected = probabilities_of(reviews, checkpoint)
+    differences = [0.0]
+    for rows, token_ids in batches_of(reviews, checkpoint.config.text.sequence_length):
+        answer = np.asarray(run(token_ids))
+        if answer.shape != expected[rows].shape:
+            return float("inf")
+        differences.append(float(np.abs(answer - expected[rows]).max()))
+    return float(np.max(differences))

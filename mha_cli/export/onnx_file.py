@@ -1,0 +1,319 @@
+"""The classifier as an ONNX file, for ONNX Runtime and whatever else reads ONNX.
+
+The graph is written out here, operator by operator, as ``runtime/forward.py`` writes the same formulas in NumPy: a converter would have to
+guess them back from TensorFlow's graph.
+
+Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes, R buckets.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mha_cli
+from mha_cli.config import config_to_dict
+from mha_cli.errors import MhaError
+from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, below, sinusoid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from mha_cli.checkpoint import Checkpoint
+    from mha_cli.runtime.forward import Weights
+
+OPSET = 17
+"""The first with LayerNormalization; ONNX Runtime reads it since 1.12."""
+
+IR_VERSION = 8
+"""Of the file; what came with the operator set."""
+
+MAX_BYTES = 2**31 - 2**24
+"""Of the weights: a protocol buffer holds two gigabytes, the graph included."""
+
+LOWEST = np.float32(-3e38)
+MASKED = np.float32(-1e9)
+
+
+def write(checkpoint: Checkpoint, path: Path) -> None:
+    """Write the file: ``token_ids`` int32 (batch, length) to ``probabilities`` float32 (batch, classes).
+
+    Raises:
+        MhaError: the weights are too large for the format.
+    """
+    import onnx
+
+    if sum(weight.nbytes for weight in checkpoint.weights.values()) > MAX_BYTES:
+        raise MhaError("--format onnx: the weights are over 2 GB, more than one ONNX file holds", "take --format saved-model")
+    graph = _Graph()
+    _probabilities(graph, checkpoint)
+    graph.nodes[-1].output[0] = "probabilities"  # the last node gives them
+    num_classes = len(checkpoint.class_names)
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            graph.nodes,
+            "mha",
+            [onnx.helper.make_tensor_value_info("token_ids", onnx.TensorProto.INT32, ["batch", "length"])],
+            [onnx.helper.make_tensor_value_info("probabilities", onnx.TensorProto.FLOAT, ["batch", num_classes])],
+            graph.constants,
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="mha",
+        producer_version=mha_cli.__version__,
+    )
+    onnx.helper.set_model_props(model, metadata(checkpoint))
+    onnx.checker.check_model(model, full_check=True)
+    path.write_bytes(model.SerializeToString())
+
+
+def metadata(checkpoint: Checkpoint) -> dict[str, str]:
+    """What a program needs besides the graph, as the file's ``metadata_props``.
+
+    Returns:
+        ``class_names``, ``text`` (how a text becomes tokens) and ``config`` as JSON; ``vocabulary``, a token a line, the line number,
+        counted from 0, being its id.
+    """
+    config = config_to_dict(checkpoint.config)
+    return {
+        "class_names": json.dumps(checkpoint.class_names, ensure_ascii=False),
+        "text": json.dumps(config["text"]),
+        "vocabulary": "\n".join(checkpoint.vocabulary.tokens),
+        "config": json.dumps(config, ensure_ascii=False),
+    }
+
+
+class _Graph:
+    """Nodes and constants of a graph in the making."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._names: dict[str, int] = {}
+
+    def __call__(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """Add a node; returns the name of its output."""
+        import onnx
+
+        output = self._unused(name or operator)
+        self.nodes.append(onnx.helper.make_node(operator, list(inputs), [output], name=output, **attributes))
+        return output
+
+    def constant(self, values: npt.ArrayLike, name: str = "constant") -> str:
+        """Add a constant; returns its name."""
+        import onnx
+
+        name = self._unused(name)
+        self.constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(values).reshape(np.shape(values)), name))
+        return name
+
+    def _unused(self, name: str) -> str:
+        self._names[name] = self._names.get(name, 0) + 1
+        return name if self._names[name] == 1 else f"{name}_{self._names[name]}"
+
+
+def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
+    """Probabilities of all classes, (B, C), from ``token_ids`` (B, L)."""
+    model, weights = checkpoint.config.model, checkpoint.weights
+    mask_BL = graph("Not", graph("Equal", "token_ids", graph.constant(np.int32(0), "padding_id")), name="mask")
+    x_BLD = _embed(graph, mask_BL, checkpoint)
+    for block in range(model.num_blocks):
+        x_BLD = _encode(graph, x_BLD, mask_BL, checkpoint, block)
+    features_BD = _global_max_pool(graph, x_BLD, mask_BL)
+    if model.score_ngrams:
+        scores_BU = _review_scores(graph, mask_BL, weights["scores/table"], model.score_ngrams)
+        features_BD = graph("Concat", features_BD, scores_BU, axis=1, name="features")
+    logits = _affine(graph, features_BD, below(weights, "classifier/"), "classifier")
+    if len(checkpoint.class_names) > 2:
+        return graph("Softmax", logits, axis=-1)
+    second_B1 = graph("Sigmoid", logits)
+    first_B1 = graph("Sub", graph.constant(np.float32(1.0)), second_B1)
+    return graph("Concat", first_B1, second_B1, axis=1)
+
+
+def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
+    """Token embedding, embeddings of the n-grams that end there and position embedding, (B, L, D)."""
+    model, weights = checkpoint.config.model, checkpoint.weights
+    x_BLD = graph("Gather", graph.constant(weights["embedding/token_embeddings"], "token_embeddings"), "token_ids", name="embedding")
+    if model.max_ngram > 1:
+        table = graph.constant(weights["embedding/ngram_embeddings"], "ngram_embeddings")
+        for n in range(2, model.max_ngram + 1):
+            bucket_BL, whole_BL = _ngrams(graph, mask_BL, n, model.ngram_buckets)
+            ngrams_BLD = graph("Mul", graph("Gather", table, bucket_BL), _unsqueeze(graph, _as_float(graph, whole_BL), 2))
+            x_BLD = graph("Add", x_BLD, ngrams_BLD)
+    if model.positions == "none":
+        return x_BLD
+    learned = model.positions == "learned"
+    longest = checkpoint.config.text.sequence_length
+    positions_SD = weights["embedding/position_embeddings"] if learned else sinusoid(longest, model.embed_dim)
+    positions_LD = _first(graph, graph.constant(positions_SD, "position_embeddings"), _length(graph), axis=0)
+    return graph("Add", x_BLD, positions_LD, name="embedded")
+
+
+def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str]:
+    """The bucket of the n tokens that end at each position, int32 (B, L), and where there are n, bool (B, L)."""
+    length = _length(graph)
+    # 32-bit arithmetic that wraps round; the first product is of two constants.
+    with np.errstate(over="ignore"):
+        hash_BL = graph.constant(np.int32(n) * HASH_FACTOR)
+    for back in range(n - 1, -1, -1):
+        earlier_BL = "token_ids"
+        if back:
+            padded = graph("Pad", "token_ids", graph.constant(np.array([0, back, 0, 0], np.int64)), graph.constant(np.int32(0)))
+            earlier_BL = _first(graph, padded, length, axis=1)
+        hash_BL = graph("Add", earlier_BL, hash_BL)
+        if back:
+            hash_BL = graph("Mul", hash_BL, graph.constant(HASH_FACTOR))
+    bucket_BL = graph("Mod", hash_BL, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
+    if n == 1:
+        return bucket_BL, mask_BL
+    scalar = graph("Squeeze", length, graph.constant(np.array([0], np.int64)))
+    place_L = graph("Range", graph.constant(np.int64(0)), scalar, graph.constant(np.int64(1)))
+    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", place_L, graph.constant(np.int64(n - 1))))
+
+
+def _review_scores(graph: _Graph, mask_BL: str, table_RU: npt.NDArray[np.float32], max_ngram: int) -> str:
+    """The sum of the scores of a review's distinct n-grams, (B, U)."""
+    buckets = len(table_RU)
+    none = graph.constant(np.int32(buckets))
+    found = []
+    for n in range(1, max_ngram + 1):
+        bucket_BL, whole_BL = _ngrams(graph, mask_BL, n, buckets)
+        found.append(graph("Where", whole_BL, bucket_BL, none))
+    all_BN = graph("Concat", *found, axis=1)
+    number = graph("Shape", all_BN, start=1, end=2)
+    # Sorted, from the largest down, an n-gram that was there before stands beside itself.
+    sorted_BN = graph("TopK", all_BN, number, axis=1, name="sorted_ngrams")
+    graph.nodes[-1].output.append(f"{sorted_BN}_places")
+    padded = graph("Pad", sorted_BN, graph.constant(np.array([0, 1, 0, 0], np.int64)), graph.constant(np.int32(-1)))
+    before_BN = _first(graph, padded, number, axis=1)
+    counts_BN = graph("And", graph("Not", graph("Equal", sorted_BN, before_BN)), graph("Less", sorted_BN, none))
+    rows = graph("Min", sorted_BN, graph.constant(np.int32(buckets - 1)))
+    scores_BNU = graph("Gather", graph.constant(table_RU, "score_table"), rows)
+    counted = graph("Mul", scores_BNU, _unsqueeze(graph, _as_float(graph, counts_BN), 2))
+    return graph("ReduceSum", counted, graph.constant(np.array([1], np.int64)), keepdims=0, name="scores")
+
+
+def _encode(graph: _Graph, x_BLD: str, mask_BL: str, checkpoint: Checkpoint, block: int) -> str:
+    """One encoder block, (B, L, D)."""
+    model = checkpoint.config.model
+    name = f"encoder_{block}/"
+    weights = below(checkpoint.weights, name)
+
+    def norm(x: str, which: str) -> str:
+        gamma, beta = (graph.constant(weights[f"{which}/{part}"], f"{name}{which}/{part}") for part in ("gamma", "beta"))
+        return graph("LayerNormalization", x, gamma, beta, axis=-1, epsilon=NORM_EPSILON, name=f"{name}{which}")
+
+    def attend(x: str) -> str:
+        return _attention(graph, x, mask_BL, below(weights, "attention/"), checkpoint, block)
+
+    def feed_forward(x: str) -> str:
+        hidden = _affine(graph, x, below(weights, "feed_forward_in/"), f"{name}feed_forward_in")
+        activated = graph("Relu", hidden) if model.activation == "relu" else _gelu(graph, hidden)
+        return _affine(graph, activated, below(weights, "feed_forward_out/"), f"{name}feed_forward_out")
+
+    if model.normalization == "pre":
+        attended_BLD = graph("Add", x_BLD, attend(norm(x_BLD, "attention_norm")))
+        return graph("Add", attended_BLD, feed_forward(norm(attended_BLD, "feed_forward_norm")))
+    attended_BLD = norm(graph("Add", x_BLD, attend(x_BLD)), "attention_norm")
+    return norm(graph("Add", attended_BLD, feed_forward(attended_BLD)), "feed_forward_norm")
+
+
+def _attention(graph: _Graph, x_BLD: str, mask_BM: str, weights: Weights, checkpoint: Checkpoint, block: int) -> str:
+    """Self-attention of every head, concatenated and projected, (B, L, D).
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2; additive: Bahdanau et al. 2015, section A.1.2.
+    """
+    model = checkpoint.config.model
+    name = f"encoder_{block}/attention/"
+
+    def project(which: str) -> str:
+        kernel_DHK = weights[f"{which}_kernel"]
+        width, heads, head_width = kernel_DHK.shape
+        x = graph("MatMul", x_BLD, graph.constant(kernel_DHK.reshape(width, -1), f"{name}{which}_kernel"))
+        if f"{which}_bias" in weights:
+            x = graph("Add", x, graph.constant(weights[f"{which}_bias"].reshape(-1), f"{name}{which}_bias"))
+        split = graph("Reshape", x, graph.constant(np.array([0, 0, heads, head_width], np.int64)))
+        return graph("Transpose", split, perm=[0, 2, 1, 3], name=f"{name}{which}")
+
+    q_BHLK, k_BHMK, v_BHMV = project("query"), project("key"), project("value")
+    if model.scoring == "additive":
+        score_1H11K = graph.constant(weights["score_kernel"][None, :, None, None, :], f"{name}score_kernel")
+        sums_BHLMK = graph("Tanh", graph("Add", _unsqueeze(graph, q_BHLK, 3), _unsqueeze(graph, k_BHMK, 2)))
+        products = graph("Mul", sums_BHLMK, score_1H11K)
+        scores_BHLM = graph("ReduceSum", products, graph.constant(np.array([-1], np.int64)), keepdims=0, name=f"{name}scores")
+    else:
+        if model.use_scale:
+            q_BHLK = graph("Mul", q_BHLK, graph.constant(np.float32(model.head_key_dim**-0.5), f"{name}scale"))
+        scores_BHLM = graph("MatMul", q_BHLK, graph("Transpose", k_BHMK, perm=[0, 1, 3, 2]), name=f"{name}scores")
+    allowed_B11M = _unsqueeze(graph, _as_float(graph, mask_BM), 1, 2)
+    hidden_B11M = graph("Mul", graph("Sub", graph.constant(np.float32(1.0)), allowed_B11M), graph.constant(MASKED))
+    weights_BHLM = graph("Softmax", graph("Add", scores_BHLM, hidden_B11M), axis=-1, name=f"{name}weights")
+    anywhere_B111 = graph("ReduceMax", allowed_B11M, axes=[-1], keepdims=1)
+    mixed_BHLV = graph("Mul", graph("MatMul", weights_BHLM, v_BHMV), anywhere_B111)
+    kernel_HVD = weights["output_kernel"]
+    heads, head_width, width = kernel_HVD.shape
+    shape = graph.constant(np.array([0, 0, heads * head_width], np.int64))
+    concatenated = graph("Reshape", graph("Transpose", mixed_BHLV, perm=[0, 2, 1, 3]), shape)
+    output_BLD = graph("MatMul", concatenated, graph.constant(kernel_HVD.reshape(-1, width), f"{name}output_kernel"))
+    if "output_bias" not in weights:
+        return output_BLD
+    return graph("Add", output_BLD, graph.constant(weights["output_bias"], f"{name}output_bias"), name=f"{name}output")
+
+
+def _global_max_pool(graph: _Graph, x_BLD: str, mask_BL: str) -> str:
+    """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
+    real_BLD = graph("Where", _unsqueeze(graph, mask_BL, 2), x_BLD, graph.constant(LOWEST))
+    largest_BD = graph("ReduceMax", real_BLD, axes=[1], keepdims=0)
+    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), axes=[1], keepdims=1), to=_type("BOOL"))
+    return graph("Where", any_B1, largest_BD, graph.constant(np.float32(0.0)), name="pooling")
+
+
+def _affine(graph: _Graph, x: str, weights: Weights, name: str) -> str:
+    """X W + b."""
+    product = graph("MatMul", x, graph.constant(weights["kernel"], f"{name}/kernel"))
+    return graph("Add", product, graph.constant(weights["bias"], f"{name}/bias"), name=name)
+
+
+def _gelu(graph: _Graph, x: str) -> str:
+    """X Φ(x), with the normal distribution's Φ itself and not its tanh approximation."""
+    error = graph("Erf", graph("Mul", x, graph.constant(np.float32(0.5**0.5))))
+    twice = graph("Mul", x, graph("Add", error, graph.constant(np.float32(1.0))))
+    return graph("Mul", twice, graph.constant(np.float32(0.5)))
+
+
+def _length(graph: _Graph) -> str:
+    """L, as int64 (1,)."""
+    return graph("Shape", "token_ids", start=1, end=2, name="length")
+
+
+def _first(graph: _Graph, x: str, number: str, axis: int) -> str:
+    """The first entries along an axis; the number is int64 (1,)."""
+    start, along = graph.constant(np.array([0], np.int64)), graph.constant(np.array([axis], np.int64))
+    return graph("Slice", x, start, number, along)
+
+
+def _unsqueeze(graph: _Graph, x: str, *axes: int) -> str:
+    return graph("Unsqueeze", x, graph.constant(np.array(axes, np.int64)))
+
+
+def _as_float(graph: _Graph, x: str) -> str:
+    return graph("Cast", x, to=_type("FLOAT"))
+
+
+def _type(name: str) -> int:
+    import onnx
+
+    return int(onnx.TensorProto.DataType.Value(name))
+
+
+def opened(path: Path) -> Any:
+    """The file in ONNX Runtime, as a function from token ids to probabilities."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return lambda token_ids: session.run(["probabilities"], {"token_ids": token_ids})[0]

@@ -1,0 +1,131 @@
+"""The classifier in TensorFlow's own formats: a SavedModel folder, and a LiteRT file (.tflite) for phones and small devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mha_cli
+from mha_cli.config import config_to_dict
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+
+if TYPE_CHECKING:
+    from mha_cli.checkpoint import Checkpoint
+
+EXTRA_FOLDER = "assets.extra"
+"""Where a SavedModel carries what is not part of the graph."""
+
+
+def companions(checkpoint: Checkpoint) -> dict[str, str]:
+    """What a program needs besides the model, by file name.
+
+    Returns:
+        ``vocabulary.txt``, a token a line, the line number, counted from 0, being its id; ``labels.txt``, a class a line;
+        ``mha.json``, class names and every setting.
+    """
+    description = {
+        "mha_version": mha_cli.__version__,
+        "class_names": list(checkpoint.class_names),
+        "config": config_to_dict(checkpoint.config),
+    }
+    return {
+        "vocabulary.txt": "\n".join(checkpoint.vocabulary.tokens) + "\n",
+        "labels.txt": "".join(f"{printable(name, 1000)}\n" for name in checkpoint.class_names),
+        "mha.json": json.dumps(description, indent=1, ensure_ascii=False) + "\n",
+    }
+
+
+def write_saved_model(checkpoint: Checkpoint, path: Path) -> None:
+    """Write a folder whose signature ``serving_default`` takes ``token_ids`` and gives ``probabilities``."""
+    _write_graph(checkpoint, path)
+    (path / EXTRA_FOLDER).mkdir()
+    for name, text in companions(checkpoint).items():
+        (path / EXTRA_FOLDER / name).write_text(text, encoding="utf-8")
+
+
+def open_saved_model(path: Path) -> Any:
+    """The folder in TensorFlow, as a function from token ids to probabilities."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(path))  # the function does not keep the variables alive
+    serve = loaded.signatures["serving_default"]
+
+    def run(token_ids: Any, _loaded: Any = loaded) -> Any:
+        return serve(token_ids=tf.constant(token_ids))["probabilities"].numpy()
+
+    return run
+
+
+def write_litert(checkpoint: Checkpoint, path: Path) -> None:
+    """Write a LiteRT file of built-in operators only; the companions are appended as a zip archive, as LiteRT's metadata has it.
+
+    Raises:
+        MhaError: TensorFlow's converter cannot translate the model.
+    """
+    from mha_cli.training import tensorflow_setup
+
+    with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
+        import tensorflow as tf
+
+        _write_graph(checkpoint, Path(folder))
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["serving_default"])
+        try:
+            content = converter.convert()
+        except Exception as error:  # the converter raises what its stages raise
+            reason = printable(str(error).partition("\n")[0], 200)
+            raise MhaError(f"--format litert: TensorFlow cannot convert this model: {reason}", "", EXIT_FAILURE) from None
+    path.write_bytes(content)
+    with zipfile.ZipFile(path, "a") as archive:
+        for name, text in companions(checkpoint).items():
+            archive.writestr(zipfile.ZipInfo(name), text)  # without the hour: the same model gives the same bytes
+
+
+def open_litert(path: Path) -> Any:
+    """The file in LiteRT's interpreter, as a function from token ids to probabilities."""
+    from mha_cli.training import tensorflow_setup
+
+    with tensorflow_setup.native_stderr_held_back():
+        from ai_edge_litert.interpreter import Interpreter
+
+        interpreter = Interpreter(str(path))
+        interpreter.allocate_tensors()  # the first time, it says how it computes
+
+    def run(token_ids: Any) -> Any:
+        (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
+        interpreter.resize_tensor_input(given["index"], token_ids.shape)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(given["index"], token_ids)
+        interpreter.invoke()
+        return interpreter.get_tensor(answer["index"])
+
+    return run
+
+
+def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
+    """A SavedModel without the companions."""
+    from mha_cli.training import tensorflow_setup
+
+    with tensorflow_setup.native_stderr_held_back():
+        import keras
+        import tensorflow as tf
+
+        from mha_cli.training.evaluation import to_model
+
+        # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
+        settings = checkpoint.config.model.model_copy(update={"attention_form": "fused"})
+        config = checkpoint.config.model_copy(update={"model": settings})
+        model = to_model(dataclasses.replace(checkpoint, config=config))
+        two_classes = len(checkpoint.class_names) == 2
+
+        def serve(token_ids: Any) -> dict[str, Any]:
+            probabilities = model(token_ids, training=False)
+            return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities}
+
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("serve", serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")])
+        archive.write_out(str(path), verbose=False)

@@ -1,0 +1,56 @@
+"""Which of its probabilities a classifier answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import MhaError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mha_cli.runtime.classifier import Prediction
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How probabilities become answers.
+
+    Args:
+        threshold: probability in [0, 1] that a class needs to be an answer; None asks for none.
+        only: classes that are looked for; empty means all.
+        top_k: how many classes are given; None is the answer alone.
+    """
+
+    threshold: float | None = None
+    only: tuple[str, ...] = ()
+    top_k: int | None = None
+
+    def refuse_unknown(self, class_names: Sequence[str]) -> None:
+        """Refuse to look for a class that the model does not have.
+
+        Raises:
+            MhaError: there is no such class.
+        """
+        for name in self.only:
+            if name not in class_names:
+                raise MhaError(
+                    f"--only {printable(name)}: no class of the model", did_you_mean(printable(name), map(printable, class_names))
+                )
+
+    def answer(self, prediction: Prediction) -> str | None:
+        """The class that is the answer to a text; None if none is probable enough, or it is not looked for.
+
+        It is the most probable class. If certain classes are looked for and there is a threshold, it is the most probable one of
+        those: so a threshold below one half finds more of a class than those of which it is the most probable.
+        """
+        if self.threshold is None:
+            return prediction.label if not self.only or prediction.label in self.only else None
+        best = max(self.only, key=prediction.probabilities.__getitem__) if self.only else prediction.label
+        return best if prediction.probabilities[best] >= self.threshold else None
+
+    def top(self, prediction: Prediction) -> list[tuple[str, float]]:
+        """The most probable classes that reach the threshold and their probabilities, the most probable first."""
+        ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[: self.top_k]
+        return [item for item in ranked if self.threshold is None or item[1] >= self.threshold]

@@ -1,0 +1,100 @@
+"""From records to answers: in batches that fill while a stream is fast and end where it pauses, in this process or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TypeAlias
+
+from mha_cli.errors import MhaError
+from mha_cli.runtime.classifier import Classifier, Prediction
+from mha_cli.runtime.lines import Pause
+from mha_cli.runtime.records import Record
+
+FIRST_BATCH_RECORDS = 64
+MAX_BATCH_RECORDS = 1024
+"""Enough for texts of similar length to be found among them."""
+MAX_BATCH_CHARACTERS = 1 << 22
+"""A batch of long texts has fewer of them."""
+
+Answer: TypeAlias = tuple[Record, Prediction]
+
+
+def batches_of(records: Iterator[Record | Pause]) -> Iterator[list[Record] | Pause]:
+    """Records in batches. None is held back while the next one has to be waited for.
+
+    The first batch is small, so that its answers come soon; while the stream is fast, each has twice as many as the one before.
+
+    Raises:
+        MhaError: what ``records`` raises; every record before that has come.
+    """
+    batch: list[Record] = []
+    characters, max_records = 0, FIRST_BATCH_RECORDS
+    try:
+        for record in records:
+            if isinstance(record, Pause):
+                if batch:
+                    yield batch
+                    batch, characters = [], 0
+                yield record
+                continue
+            batch.append(record)
+            characters += len(record.text)
+            if len(batch) == max_records or characters >= MAX_BATCH_CHARACTERS:
+                yield batch
+                batch, characters, max_records = [], 0, min(2 * max_records, MAX_BATCH_RECORDS)
+    except MhaError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def answer(classifier: Classifier, records: Iterator[Record | Pause], workers: int = 1) -> Generator[list[Answer], None, None]:
+    """Answers in the order of the records, batch by batch, each as soon as it is there.
+
+    Args:
+        classifier: that answers.
+        records: from ``read_records``; how far they are read ahead is bounded.
+        workers: processes that compute; 1 is this one.
+
+    Raises:
+        MhaError: what ``records`` raises, after the answers to every record before that; or a worker process has ended.
+    """
+    batches = batches_of(records)
+    if workers > 1:
+        yield from _answer_with_workers(classifier, batches, workers)
+        return
+    for batch in batches:
+        if not isinstance(batch, Pause):
+            yield list(zip(batch, classifier.predict([record.text for record in batch]), strict=True))
+
+
+def _answer_with_workers(classifier: Classifier, batches: Iterator[list[Record] | Pause], number: int) -> Iterator[list[Answer]]:
+    from mha_cli.runtime.workers import Workers
+
+    def done() -> Iterator[list[Answer]]:
+        for records, scores in workers.done():
+            yield list(zip(records, classifier.predictions([record.text for record in records], scores), strict=True))
+
+    def rest() -> Iterator[list[Answer]]:
+        while workers.busy:
+            workers.wait()
+            yield from done()
+
+    with Workers(classifier, number) as workers:
+        try:
+            for batch in batches:
+                if isinstance(batch, Pause):
+                    while workers.busy and not workers.wait(batch):
+                        yield from done()
+                    yield from done()
+                    continue
+                while workers.full:
+                    workers.wait()
+                    yield from done()
+                workers.begin(batch)
+        except MhaError:
+            yield from rest()
+            raise
+        yield from rest()

@@ -1,0 +1,73 @@
+"""How much memory a training will take, told before it starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mha_cli.config import Config
+from mha_cli.data.batches import training_batches
+from mha_cli.errors import MhaError
+from mha_cli.layers.attention import LONG
+from mha_cli.memory import available_memory
+from mha_cli.training.preparation import PreparedData
+
+BYTES = 4
+FRAMEWORK_BYTES = 700_000_000
+"""What TensorFlow and the rest of the program take, whatever the recipe."""
+
+COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}
+"""Arrays of a weight's size: itself and the moments of its optimizer."""
+
+ARRAYS_OF_WIDTH = 16
+"""Arrays (B, L, D) that a block keeps for the backward pass, or that are alive in it."""
+
+ARRAYS_OF_ATTENTION = 4
+"""Arrays (B, H, L, L) alive at once where attention is not computed block by block."""
+
+ARRAYS_OF_HEADS = 16
+"""Likewise of queries, keys, values and what they mix, (B, L, H, K)."""
+
+NGRAM_BYTES = 80
+"""For one n-gram of one review while scores are fitted: the sparse matrix, its scaled copy and the solver's own."""
+
+
+def refuse_what_does_not_fit(config: Config, data: PreparedData) -> None:
+    """Compare the estimate with what is free.
+
+    Raises:
+        MhaError: it does not fit; the message names the estimate, what is free and which setting takes most.
+    """
+    free = available_memory()
+    parts = memory_estimate(config, data)
+    total = sum(parts.values())
+    if free is None or total <= free:
+        return
+    largest = max(parts, key=lambda part: parts[part])
+    raise MhaError(f"training would take about {total / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free", f"lower {largest}")
+
+
+def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
+    """Bytes that training will take, by the settings that decide."""
+    model, training = config.model, config.training
+    weights = config.num_parameters(len(data.vocabulary), len(data.class_names))
+    table = model.score_buckets * (1 if len(data.class_names) == 2 else len(data.class_names))
+    copies = COPIES[training.optimizer] + (training.average_decay is not None)
+    lengths = data.train.lengths
+    batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
+    largest = max(_step_bytes(config, len(rows), int(lengths[rows].max(initial=1))) for rows in batches)
+    steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
+    return {
+        "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
+        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + NGRAM_BYTES * model.score_ngrams * len(data.train.token_ids),
+        steps: largest,
+    }
+
+
+def _step_bytes(config: Config, reviews: int, length: int) -> int:
+    """Bytes of a step on so many reviews of that length."""
+    model = config.model
+    blockwise = model.attention_form == "blockwise" or (model.attention_form == "auto" and length >= LONG)
+    keys = 1 if blockwise else length
+    width = ARRAYS_OF_WIDTH * model.embed_dim + 3 * model.feed_forward_dim
+    attention = sum(ARRAYS_OF_ATTENTION * heads * keys + ARRAYS_OF_HEADS * heads * model.head_key_dim for heads in model.heads)
+    return BYTES * reviews * length * (model.num_blocks * width + attention)

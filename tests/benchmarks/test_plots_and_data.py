@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import memory
+import numpy as np
+import pytest
+from plots import spread
+
+from mha_cli.data.files import read_labelled_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("values", "moved"),
+    [([1, 5, 9], [1, 5, 9]), ([1, 1], [0.5, 1.5]), ([1, 1.5, 2.1], [0.5333, 1.5333, 2.5333]), ([1, 3, 3, 3], [1, 2, 3, 4])],
+)
+def test_labels_that_crowd_are_spread_around_their_middle(values: list[float], moved: list[float]) -> None:
+    assert spread(values, 1.0) == pytest.approx(moved, abs=1e-3)
+
+
+def test_made_up_reviews_are_as_many_and_as_long_as_asked(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.csv"
+    memory.write_reviews(path, 1500)
+    reviews = list(read_labelled_file(str(path), "text", "label"))
+    assert len(reviews) == 1500
+    assert sum(review.label == "1" for review in reviews) == 750
+    assert 200 < np.mean([len(review.text.split()) for review in reviews]) < 250

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import harness
+import pytest
+import readme_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+README = f"# mha\n\nBefore.\n\n{readme_table.BEGIN}\nold\n{readme_table.END}\n\nAfter.\n"
+
+
+def record(settings: dict[str, Any], figures: Any, busy: float = 0.0) -> harness.Record:
+    machine = {
+        "cpu": "Some CPU",
+        "cores": 2,
+        "instructions": ["avx2"],
+        "memory_gib": 24,
+        "python": "3.11.7",
+        "packages": {"torch": "2.13.0"},
+    }
+    return {"machine": machine, "date": "2030-01-02", "busy_share": busy, "settings": settings, "figures": figures}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    runs = [("NB-SVM", None, 0.9, 30.0), ("mha imdb", 0, 0.91, 250.0), ("mha imdb", 1, 0.93, 350.0)]
+    accuracy = [record({"system": name, "seed": seed}, {"accuracy": share, "wall_seconds": wall}) for name, seed, share, wall in runs]
+    (folder / "accuracy.json").write_text(json.dumps(accuracy))
+    figures = {
+        "training": {"listing": [10.0, 30.0, 20.0], "torch": [40.0, 40.0, 41.0], "mha": [50.0, 60.0, 70.0]},
+        "inference": {"listing": [100.0, 100.0, 100.0], "torch": [300.0, 300.0, 300.0], "mha": [1500.0, 1200.0, 1100.0]},
+    }
+    (folder / "book.json").write_text(json.dumps(record({"reviews": 320, "rounds": 3}, figures, busy=0.5)))
+    (folder / "accuracy.png").touch()
+    return folder
+
+
+def test_tables_are_made_of_the_results_that_there_are(results: Path) -> None:
+    written = readme_table.with_tables(README, results)
+    assert written.startswith(f"# mha\n\nBefore.\n\n{readme_table.BEGIN}\n")
+    assert written.endswith(f"{readme_table.END}\n\nAfter.\n")
+    assert "old" not in written
+    assert "Some CPU, 2 cores (avx2), 24 GiB, Python 3.11.7, torch 2.13.0, 2030-01-02." in written
+    assert "| mha imdb | 92.00 ± 1.41 % | 2 | 5 min | 10 |\n| NB-SVM | 90.00 % | 1 | 30 s | 1.00 |" in written
+    assert "](benchmarks/results/accuracy.png)" in written
+    assert "median of 3 rounds.** Some CPU" in written  # another note than that of the table before
+    assert "2030-01-02, beside other programs." in written
+    assert "| mha | 60 | 3.00 | 1.50 | 1,200 | 12 | 4.00 |" in written
+    assert readme_table.with_tables(written, results) == written
+
+
+def test_no_results_make_no_table(tmp_path: Path) -> None:
+    written = readme_table.with_tables(README, tmp_path)
+    assert written == README.replace("old", readme_table.NOTICE + "\n")
+
+
+def test_markers_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs the lines <!-- benchmarks: begin --> and <!-- benchmarks: end -->, once each"):
+        readme_table.with_tables("# mha\n", tmp_path)
+
+
+def test_the_readme_has_the_tables_of_the_results_in_this_checkout() -> None:
+    assert readme_table.main(["--check"]) == 0, "run python benchmarks/readme_table.py"

@@ -1,0 +1,453 @@
+"""What a user can get wrong, and what mha answers: the table behind docs/errors.md and tests/cli/test_bad_input.py.
+
+Nothing is imported here beyond the standard library: docs/generate.py reads the table too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+WAY_OUT = "give a checkpoint that `mha train` wrote"
+MIND = "mind indentation, quotes and colons"
+NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
+CLOSE_QUOTE = 'close it; a quote inside a quoted text is written twice: ""'
+READERS = ("predict 'the film' -c", "shuffle-test --data sample")
+"""Other commands that a checkpoint can be put behind."""
+
+CONFIG = "train --config x.yaml"
+SAMPLE = "data: {source: sample}\n"
+FILES = "data: {source: files, train: reviews.csv}\n"
+EVALUATE = "evaluate good.keras --data reviews.csv --json"
+PREDICT = "predict -c good.keras"
+FILM = f"{PREDICT} 'the film'"
+LABEL = "*tive\t0.*\n"
+"""What ``mha predict`` prints for one text with the test's checkpoint, which knows the classes negative and positive."""
+
+ROWS = b"text,label\nthe film was superb,positive\ndreadful,negative\n"
+SCORED = '*"num_reviews": 2*'
+
+
+class Case(NamedTuple):
+    """A row of the table.
+
+    Args:
+        given: what is wrong, in words; no two rows of a section are the same.
+        args: arguments of ``mha``, as in a shell.
+        message: the line on stderr without ``error:``; … stands for anything.
+        code: exit code.
+        files: what to put into the current folder beside what is always there.
+        stdin: what comes in.
+        env: changes of the environment.
+        shell: how a shell starts it, ``"$@"`` being the command; empty to run it in the process of the tests.
+        stdout: what comes out; * stands for anything.
+        also: other commands that say the same.
+    """
+
+    given: str
+    args: str
+    message: str = ""
+    code: int = 2
+    files: Mapping[str, str | bytes] = {}
+    stdin: bytes = b""
+    env: Mapping[str, str] = {}
+    shell: str = ""
+    stdout: str = ""
+    also: tuple[str, ...] = ()
+
+
+def _config(given: str, text: str | bytes, message: str) -> Case:
+    return Case(given, CONFIG, message, files={"x.yaml": text})
+
+
+def _override(override: str, message: str, given: str = "") -> Case:
+    rest = f"--config sample.yaml --set '{override}'"
+    return Case(given or f"`--set {override}`", f"train {rest}", message, files={"sample.yaml": SAMPLE}, also=(f"shuffle-test {rest}",))
+
+
+def _checkpoint(given: str, name: str, message: str) -> Case:
+    return Case(given, f"evaluate {name}", f"{name}: {message}", also=tuple(f"{reader} {name}" for reader in READERS))
+
+
+def _train(given: str, rows: bytes | None, message: str, name: str = "reviews.csv") -> Case:
+    files: dict[str, str | bytes] = {"x.yaml": FILES.replace("reviews.csv", name)}
+    return Case(given, CONFIG, message, files=files if rows is None else files | {name: rows})
+
+
+def _evaluate(given: str, rows: bytes, message: str) -> Case:
+    return Case(given, EVALUATE, message, files={"reviews.csv": rows})
+
+
+def _read(given: str, rows: bytes, said: str) -> Case:
+    return Case(given, EVALUATE, said, code=0, files={"reviews.csv": rows}, stdout=SCORED)
+
+
+SECTIONS: dict[str, list[Case]] = {
+    "Command line": [
+        Case("an unknown command", "nonsense", "No such command 'nonsense'.; see `mha --help`"),
+        Case("control characters in its name", "'\x1b[31m'", r"No such command '\x1b[31m'.; see `mha --help`"),
+        Case("an unknown option", "--nonsense", "No such option: --nonsense; see `mha --help`"),
+        Case("an unknown option of a command", "evaluate good.keras --jsno", "No such option: --jsno…; see `mha evaluate --help`"),
+        Case(
+            "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
+        ),
+        Case("`mha train` without a config", "train", "Missing option '--config' / '-c'.; see `mha train --help`"),
+        Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
+        Case(
+            "`--resume` without `--output`",
+            f"{CONFIG} --resume",
+            "--resume needs --output; name the run directory to go on with",
+            files={"x.yaml": SAMPLE},
+        ),
+        Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'.; see `mha evaluate --help`"),
+        Case(
+            "`mha shuffle-test` with neither checkpoint nor config",
+            "shuffle-test",
+            "shuffle-test takes either checkpoints or --config; see `mha shuffle-test --help` for examples",
+        ),
+        Case(
+            "a number out of range",
+            "shuffle-test good.keras --shuffles 0",
+            "Invalid value for '--shuffles' / '-n': …",
+        ),
+        Case(
+            "a word where a number belongs",
+            "shuffle-test good.keras --shuffles many",
+            "Invalid value for '--shuffles' / '-n': …",
+        ),
+        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …"),
+        Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …"),
+        Case(
+            "texts and `--input` at once",
+            f"{PREDICT} -i x 'the film'",
+            "predict takes either texts or --input, not both; leave one of them out",
+        ),
+        Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
+    ],
+    "Config": [
+        Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
+        Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
+        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 1,000,000 bytes; a config is a short YAML file"),
+        Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
+        _config("a huge file", b"#" * 1_000_001, "x.yaml: larger than 1,000,000 bytes; a config is a short YAML file"),
+        _config("Latin-1", b"# caf\xe9\n", "x.yaml: not UTF-8 at byte 5; save it as UTF-8"),
+        _config("UTF-16", SAMPLE.encode("utf-16"), "x.yaml: not UTF-8 at byte 0; save it as UTF-8"),
+        _config(
+            "a NUL", "seed: \0\n", f"x.yaml: not valid YAML: unacceptable character #x0000: special characters are not allowed; {MIND}"
+        ),
+        _config(
+            "a bomb of aliases",
+            "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n",
+            "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out",
+        ),
+        _config("a list that holds itself", "a: &x [*x]\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
+        _config("brackets without end", "[" * 500_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
+        _config(
+            "a tag that would run something",
+            "seed: !!python/object/apply:os.system ['touch hacked']\n",
+            "x.yaml:1: the tag tag:yaml.org,2002:python/object/apply:os.system is not allowed; write a plain value",
+        ),
+        _config(
+            "another version of YAML",
+            "%YAML 1.1\n---\ntext: {lowercase: yes}\n",
+            "x.yaml:1: %YAML 1.1 is not read, only YAML 1.2; leave the line out",
+        ),
+        _config("a version that there is not", "%YAML 1.9\n---\n", "x.yaml:1: %YAML 1.9 is not read, only YAML 1.2; leave the line out"),
+        _config(
+            "a truth value of YAML 1.1", "text:\n  lowercase: yes\n", "x.yaml:2: text.lowercase is 'yes'; it should be a valid boolean"
+        ),
+        _config(
+            "a key that stands twice",
+            "seed: 1\nmodel:\n  dropout: 0\n  dropout: 0\n",
+            "x.yaml:4: model.dropout stands twice (first on line 3); keep one of them",
+        ),
+        _config("a list", "- model\n", "x.yaml: not a mapping of settings; write `section:` lines with `key: value` lines below them"),
+        _config(
+            "a tab as indentation",
+            "model:\n\tnum_heads: 4\n",
+            f"x.yaml:2: not valid YAML: found character '\\t' that cannot start any token; {MIND}",
+        ),
+        _config("an unknown setting", "model:\n  num_head: 4\n", "x.yaml:2: model.num_head is not a setting; did you mean num_heads?"),
+        _config(
+            "control characters in its name",
+            '"\\e[31mred[bold]": 1\n',
+            r"x.yaml:1: \x1b[31mred[bold] is not a setting; choose from data, model, seed, text, training",
+        ),
+        _config(
+            "a word where a number belongs",
+            "model:\n  num_heads: four\n",
+            "x.yaml:2: model.num_heads is 'four'; it should be a valid integer",
+        ),
+        _config(
+            "a number too small", "model:\n  num_heads: 0\n", "x.yaml:2: model.num_heads is 0; it should be greater than or equal to 1"
+        ),
+        _config(
+            "a negative number", "training:\n  epochs: -3\n", "x.yaml:2: training.epochs is -3; it should be greater than or equal to 1"
+        ),
+        _config(
+            "not a number", "training:\n  learning_rate: .nan\n", "x.yaml:2: training.learning_rate is nan; it should be a finite number"
+        ),
+        _config("infinity", "training:\n  clip_norm: 1e999\n", "x.yaml:2: training.clip_norm is inf; it should be a finite number"),
+        _config("a number of 100 digits", f"seed: {'9' * 100}\n", f"x.yaml:1: the number {'9' * 39}… is too large; write a smaller one"),
+        _config(
+            "settings that do not go together",
+            "model:\n  embed_dim: 64\n  num_heads: 7\n",
+            "x.yaml:1: model: num_heads=7 does not divide embed_dim=64; take num_heads=4 or 8, or set key_dim",
+        ),
+        _config(
+            "a model too large",
+            "text:\n  vocabulary_size: 10000000\nmodel:\n  embed_dim: 16384\n",
+            "x.yaml: the model would have 164,927,930,497 weights (660 GB), more than the 1,000,000,000 allowed; lower "
+            "text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
+        ),
+        _override("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
+        _override("model.embed_dim=[4]", "--set model.embed_dim is [4]; it should be a valid integer"),
+        _override("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
+        _override("model.num_heads", "--set model.num_heads: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        _override("training.learning_rate=inf", "--set training.learning_rate is 'inf'; it should be a valid number"),
+    ],
+    "Checkpoint": [
+        _checkpoint("no such file", "nowhere.keras", f"no such file; {WAY_OUT}"),
+        _checkpoint("a text", "text.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
+        _checkpoint("an empty file", "empty.keras", f"is empty; {WAY_OUT}"),
+        _checkpoint("a folder", "folder.keras", f"is a folder; {WAY_OUT}"),
+        _checkpoint("a device", "/dev/null", f"is not a regular file; {WAY_OUT}"),
+        _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
+        _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
+        _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
+        _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
+        _checkpoint(
+            "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
+        ),
+        _checkpoint("one of a later version", "newer.keras", "has format 3; this version of mha reads format 2; update mha, or train anew"),
+    ],
+    "Labelled reviews": [
+        _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
+        _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
+        _train("a header alone", b"text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
+        _train(
+            "no header",
+            b"superb,positive\n",
+            'reviews.csv:1: no header: the first line names neither "text" nor "label", but superb, positive; '
+            "add a header line (text,label), or set data.text_column and data.label_column",
+        ),
+        _train(
+            "a column missing",
+            b"text,lable\nsuperb,1\n",
+            'reviews.csv:1: no column "label" among text, lable; did you mean lable? (see data.label_column)',
+        ),
+        _train(
+            "a ragged row",
+            b"text,label\nsuperb, moving,positive\n",
+            "reviews.csv:2: 3 fields where the header has 2; put a text that holds a comma in double quotes",
+        ),
+        _train(
+            "an unbalanced quote",
+            ROWS + b'"no end,positive\nbad,negative\n',
+            f"reviews.csv:4: a quote in this row is never closed; {CLOSE_QUOTE}",
+        ),
+        _train(
+            "a row without a class", ROWS + b"fine,\n", "reviews.csv:4: the label is empty; give every review a class, or leave the row out"
+        ),
+        _train(
+            "one class",
+            b"text,label\nfine,positive\ngood,positive\n",
+            "reviews.csv, split train: every review has the class 'positive'; a classifier needs reviews of at least two classes",
+        ),
+        _train(
+            "a class of one row",
+            ROWS + b"bad,negative\n",
+            "reviews.csv, split train: the class 'positive' has 1 review; "
+            "each class needs at least 2, one to train on and one to validate with",
+        ),
+        _train(
+            "no words",
+            b"text,label\n,a\n,a\n,b\n,b\n",
+            "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
+        ),
+        _train("UTF-16", ROWS.decode().encode("utf-16"), "reviews.csv:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"),
+        _train(
+            "invalid UTF-8", ROWS + b"caf\xe9,negative\n", "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
+        ),
+        _train(
+            "a file of unknown kind",
+            ROWS,
+            "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl, .ndjson or .json file, plain …",
+            "reviews.xlsx",
+        ),
+        _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at place 13; …", "reviews.jsonl"),
+        _train(
+            "JSON nested without end",
+            b"[" * 200_000,
+            "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a review each",
+            "reviews.jsonl",
+        ),
+        _evaluate(
+            "a class in the test data that the model does not know",
+            ROWS + b"fair,neutral\n",
+            "…: review 3 has the class 'neutral'; the model knows negative, positive",
+        ),
+        _read("a byte-order mark", b"\xef\xbb\xbf" + ROWS, "works: it is dropped"),
+        _read("CRLF line ends", ROWS.replace(b"\n", b"\r\n"), "works: they are line ends"),
+        _read("a NUL in a text", ROWS.replace(b"superb", b"su\0perb"), "works: it is a character like others"),
+        _read(
+            "a text of 10 MB in one line", ROWS.replace(b"superb", b"superb " * 1_500_000), "works: the text is cut to text.sequence_length"
+        ),
+        _read("a word of 1 MB", ROWS.replace(b"superb", b"x" * 1_000_000), "works: an unknown word"),
+    ],
+    "Texts to classify": [
+        Case("no such file", f"{PREDICT} -i nowhere.txt", "nowhere.txt: cannot be read: No such file or directory; give a file of texts"),
+        Case("a folder", f"{PREDICT} -i finished", "finished: cannot be read: Is a directory; give a file of texts"),
+        Case("control characters in a file name", f"{PREDICT} -i '\x1b[31m'", r"\x1b[31m: cannot be read: No such file or directory; …"),
+        Case(
+            "standard input that is closed, asked for with `-`",
+            f"{PREDICT} -",
+            "standard input: cannot be read: Bad file descriptor; give a file of texts",
+            shell='"$@" <&-',
+        ),
+        Case(
+            "standard input that is a folder",
+            PREDICT,
+            "Fatal Python error: init_sys_streams: <stdin> is a directory, …",
+            1,
+            shell='"$@" < finished',
+        ),
+        Case("nothing on standard input", PREDICT, "works: nothing comes out", 0, shell='"$@"'),
+        Case(
+            "standard input in UTF-16",
+            PREDICT,
+            "standard input: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8",
+            stdin="the film\n".encode("utf-16"),
+            shell='"$@"',
+        ),
+        Case(
+            "standard input that is no text",
+            PREDICT,
+            "works: a line out for every line in; bytes that are not UTF-8 become U+FFFD",
+            0,
+            stdin=bytes(range(128, 254)) + b"\0\n",
+            shell='"$@"',
+            stdout=LABEL,
+        ),
+        Case(
+            "gzip data cut short",
+            PREDICT,
+            "standard input: the gzip data is cut short or damaged; copy or compress the file again",
+            stdin=b"\x1f\x8b\x08\0\0\0\0\0",
+            shell='"$@"',
+        ),
+        Case(
+            "a line of 10 MB",
+            PREDICT,
+            "works: the text is cut to text.sequence_length",
+            0,
+            stdin=b"superb " * 1_500_000,
+            shell='"$@"',
+            stdout=LABEL,
+        ),
+        Case("a word of 1 MB", PREDICT, "works: an unknown word", 0, stdin=b"x" * 1_000_000, shell='"$@"', stdout=LABEL),
+        Case(
+            "a ragged row",
+            f"{PREDICT} -i x.csv",
+            "x.csv:2: 2 fields where the header has 1; put a text that holds a comma in double quotes",
+            files={"x.csv": "text\na,b\n"},
+        ),
+    ],
+    "Output": [
+        *(
+            Case(given, f"{CONFIG} --output {name}", f"--output {name}: {message}", files={"x.yaml": SAMPLE})
+            for given, name, message in (
+                ("a finished run", "finished", "holds a finished run; choose another folder, or remove this one"),
+                ("an unfinished run", "unfinished", "holds an unfinished run; add --resume to go on with it, or choose another folder"),
+                ("a folder with other things", "mine", "is not empty; choose another folder"),
+                ("a file where a folder belongs", "file", "is a file; choose another folder"),
+                ("the current folder", ".", "is not empty; choose another folder"),
+                ("a folder that cannot be made", "/proc/x", "cannot be made: No such file or directory; choose another folder"),
+                ("a folder below a file", "file/x", "…; choose …"),
+            )
+        ),
+        Case(
+            "answers into a folder that is not there",
+            f"{FILM} -o nowhere/x",
+            "nowhere/x: cannot be written: No such file or directory; choose a folder that exists and can be written to",
+        ),
+        Case("answers into a folder", f"{FILM} -o finished", "finished: …; choose another file"),
+        Case(
+            "answers where nothing can be written",
+            f"{FILM} -o /proc/x",
+            "/proc/x: cannot be written: No such file or directory; choose a folder that exists and can be written to",
+        ),
+        Case("answers into a full device", f"{FILM} -o /dev/full", "cannot write /dev/full: No space left on device", 1),
+        Case("standard output that is full", FILM, "cannot write the output: No space left on device", 1, shell='"$@" > /dev/full'),
+        Case("standard output that is closed", FILM, "works: what comes out is lost", 0, shell='"$@" >&-'),
+    ],
+    "Environment": [
+        Case("no `HOME`", FILM, "works", 0, shell='unset HOME; "$@"', stdout=LABEL),
+        Case("a `HOME` that cannot be written to", FILM, "works", 0, env={"HOME": "/proc"}, shell='"$@"', stdout=LABEL),
+        Case("a `TMPDIR` that is not there", FILM, "works", 0, env={"TMPDIR": "/nowhere"}, shell='"$@"', stdout=LABEL),
+        Case(
+            "`LANG=C`",
+            f"{PREDICT} 'é – 映画'",
+            "works: data is UTF-8 everywhere",
+            0,
+            env={"LANG": "C", "LC_ALL": "C"},
+            shell='"$@"',
+            stdout=LABEL,
+        ),
+        Case(
+            "a `numpy.py` or `yaml.py` in the current folder",
+            FILM,
+            "works: it is not imported",
+            0,
+            files=dict.fromkeys(("numpy.py", "yaml.py", "json.py", "mha_cli.py", "typer.py"), "raise SystemExit('hostile')"),
+            shell='"$@"',
+            stdout=LABEL,
+        ),
+        Case(
+            "settings of Keras that are not ours: `keras.json`, `KERAS_BACKEND`",
+            EVALUATE,
+            "works: Keras runs on TensorFlow",
+            0,
+            files={
+                "reviews.csv": ROWS,
+                ".keras/keras.json": '{"backend": "nonsense", "floatx": "float32", "image_data_format": "channels_first", "epsilon": 0.5}',
+            },
+            env={"KERAS_BACKEND": "nonsense", "KERAS_HOME": ".keras"},
+            shell='"$@"',
+            stdout=SCORED,
+        ),
+        Case(
+            "`MHA_CHECKPOINT` that names nothing",
+            "predict 'the film'",
+            f"nowhere.keras: no such file; {WAY_OUT}",
+            env={"MHA_CHECKPOINT": "nowhere.keras"},
+            shell='"$@"',
+        ),
+    ],
+    "Limits": [
+        Case("few open files (`ulimit -n 16`)", FILM, "works", 0, shell='ulimit -n 16; "$@"', stdout=LABEL),
+        Case(
+            "a file larger than allowed (`ulimit -f`)",
+            f"{FILM} -o answers.tsv",
+            "answers.tsv: cannot be written: File too large; the earlier file, if any, is unchanged",
+            1,
+            shell='ulimit -f 0; "$@"',
+        ),
+        Case(
+            "standard output larger than allowed (`ulimit -f`)",
+            FILM,
+            "cannot write the output: File too large",
+            1,
+            shell='ulimit -f 0; "$@" > finished/out',
+        ),
+        Case(
+            "half a gigabyte of addresses (`ulimit -v`)",
+            FILM,
+            "works",
+            0,
+            env={"OPENBLAS_NUM_THREADS": "1"},
+            shell='ulimit -v 500000; "$@"',
+            stdout=LABEL,
+        ),
+    ],
+}

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.export.formats import FORMATS
+from mha_cli.text.encoder import TextEncoder
+from tests.checkpoints import WORDS, small_checkpoint_file
+from tests.cli.command import refusal, run_here, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Result, Run
+
+    Mha = Callable[..., Result]
+    Forward = Callable[[np.ndarray], np.ndarray]
+
+TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film " * 9, "dreadful superb the the was a a film , . not it's é")
+"""Short, unknown, and longer than the model's 13 tokens."""
+
+SCORES = {"max_ngram": 3, "ngram_buckets": 19, "score_ngrams": 2, "score_buckets": 41}
+CASES: dict[str, dict[str, Any]] = {
+    "post": {},
+    "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
+    "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 3, "activation": "gelu", "use_bias": False},
+    "n-grams-and-scores": SCORES,
+    "all-at-once": {**SCORES, "num_blocks": 2, "normalization": "pre", "class_names": ("a", "b", "c"), "positions": "sinusoidal"},
+    "additive-no-positions": {"scoring": "additive", "positions": "none"},
+    "no-scale": {"use_scale": False},
+    "blockwise": {"attention_form": "blockwise"},
+}
+TRACED = ("two-blocks-gelu", "all-at-once", "additive-no-positions", "blockwise")
+"""Cases for the formats that are traced from the layers, which takes seconds each; the ONNX graph is written by hand and has all."""
+
+
+def onnx(path: Path) -> Forward:
+    session = pytest.importorskip("onnxruntime").InferenceSession(path)
+    (given,), (answer,) = session.get_inputs(), session.get_outputs()
+    assert (given.name, given.type, given.shape) == ("token_ids", "tensor(int32)", ["batch", "length"])
+    assert (answer.name, answer.type, answer.shape[0]) == ("probabilities", "tensor(float)", "batch")
+    return lambda token_ids: session.run(None, {"token_ids": token_ids})[0]
+
+
+def saved_model(path: Path) -> Forward:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(path))
+
+    def run(token_ids: np.ndarray) -> np.ndarray:
+        return loaded.signatures["serving_default"](token_ids=tf.constant(token_ids))["probabilities"].numpy()
+
+    return run
+
+
+def litert(path: Path) -> Forward:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(path))
+    signatures = interpreter.get_signature_list()
+    assert signatures == {"serving_default": {"inputs": ["token_ids"], "outputs": ["probabilities"]}}
+
+    def run(token_ids: np.ndarray) -> np.ndarray:
+        interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], token_ids.shape)
+        return interpreter.get_signature_runner("serving_default")(token_ids=token_ids)["probabilities"]
+
+    return run
+
+
+RUNTIMES: dict[str, Callable[[Path], Forward]] = {"onnx": onnx, "saved-model": saved_model, "litert": litert}
+
+
+@pytest.fixture
+def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in this process."""
+    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+@pytest.fixture(params=RUNTIMES)
+def format_name(request: pytest.FixtureRequest) -> str:
+    """Every format whose packages are here, in turn."""
+    for module in FORMATS[request.param].packages.values():
+        pytest.importorskip(module)
+    return str(request.param)
+
+
+def test_every_format_is_tested_and_named_in_the_help(mha: Mha) -> None:
+    assert FORMATS.keys() == {"int8", *RUNTIMES}  # int8 is our own: tests/test_quantization.py
+    page = mha("export", "--help").stdout
+    assert all(name in page for name in FORMATS)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_export_says_what_predict_says(format_name: str, case: str, mha: Mha, tmp_path: Path) -> None:
+    if format_name != "onnx" and case not in TRACED:
+        pytest.skip("TensorFlow traces the layers, which have tests of their own")
+    small_checkpoint_file(tmp_path / "a.keras", **CASES[case])
+    result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json")
+    assert (result.code, result.stderr) == (0, "")
+    said = json.loads(result.stdout)
+    assert said.keys() == {"path", "format", "num_bytes", "num_texts", "largest_difference", "tolerance"}
+    assert (said["path"], said["format"], said["tolerance"]) == ("exported", format_name, 1e-4)
+    assert said["num_texts"] >= 40
+    assert 0 <= said["largest_difference"] < 1e-5
+    exported = {name: content for name, content in tree(tmp_path).items() if name.startswith("exported")}
+    assert said["num_bytes"] == sum(len(content) for content in exported.values() if content is not None)
+
+    predicted = [json.loads(line) for line in run_mha("predict", "-c", "a.keras", "--json", *TEXTS, cwd=tmp_path).lines]
+    expected = np.array([list(line["probabilities"].values()) for line in predicted])
+    checkpoint = read_checkpoint(tmp_path / "a.keras")
+    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    reviews = [encoder.encode(text).token_ids for text in TEXTS]
+    run = RUNTIMES[format_name](tmp_path / "exported")
+    padded = np.zeros((len(TEXTS), 13), np.int32)
+    for row, review in enumerate(reviews):
+        padded[row, : len(review)] = review
+        alone = run(np.array([review], np.int32))
+        assert alone.shape == (1, len(checkpoint.class_names))
+        np.testing.assert_allclose(alone[0], expected[row], atol=1e-5)
+    np.testing.assert_allclose(run(padded), expected, atol=1e-5)
+
+
+def test_a_trained_model(format_name: str, trained: Run, tmp_path: Path) -> None:
+    result = run_mha("export", trained.checkpoint, "-f", format_name, "-o", "trained", cwd=tmp_path)
+    assert (result.code, result.stderr) == (0, "")
+    assert f"Export to {format_name}" in result.stdout
+    assert "trained" in result.stdout
+    assert "of a probability (allowed: 1e-04)" in result.stdout
+
+
+TOKENS = ["[PAD]", "[UNK]", *WORDS]
+
+
+def test_an_onnx_file_carries_vocabulary_and_settings(mha: Mha, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    small_checkpoint_file(tmp_path / "a.keras", ("bad", "é"))
+    assert mha("export", "a.keras", "-f", "onnx", "-o", "a.onnx").code == 0
+    found = onnxruntime.InferenceSession(tmp_path / "a.onnx").get_modelmeta().custom_metadata_map
+    assert found.keys() == {"class_names", "text", "vocabulary", "config"}
+    assert json.loads(found["class_names"]) == ["bad", "é"]
+    assert found["vocabulary"].split("\n") == TOKENS
+    assert json.loads(found["text"])["sequence_length"] == 13
+    assert json.loads(found["config"])["text"] == json.loads(found["text"])
+    model = onnx.load(tmp_path / "a.onnx")
+    assert (model.opset_import[0].version, model.ir_version) == (17, 8)
+    assert {node.domain for node in model.graph.node} == {""}
+
+
+@pytest.mark.parametrize("format_name", ["saved-model", "litert"])
+def test_tensorflow_files_carry_vocabulary_and_settings(format_name: str, mha: Mha, tmp_path: Path) -> None:
+    for module in FORMATS[format_name].packages.values():
+        pytest.importorskip(module)
+    small_checkpoint_file(tmp_path / "a.keras", ("bad", "é"))
+    assert mha("export", "a.keras", "-f", format_name, "-o", "exported").code == 0
+    if format_name == "litert":
+        with zipfile.ZipFile(tmp_path / "exported") as archive:
+            found = {name: archive.read(name).decode() for name in archive.namelist()}
+    else:
+        folder = tmp_path / "exported" / "assets.extra"
+        found = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert found.keys() == {"vocabulary.txt", "labels.txt", "mha.json"}
+    assert found["vocabulary.txt"].splitlines() == TOKENS
+    assert found["labels.txt"] == "bad\né\n"
+    description = json.loads(found["mha.json"])
+    assert description["class_names"] == ["bad", "é"]
+    assert description["config"]["text"]["sequence_length"] == 13
+
+
+def test_an_export_that_answers_differently_is_refused(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(path: Path) -> Forward:
+        return lambda token_ids: np.full((len(token_ids), 2), np.nan)
+
+    monkeypatch.setitem(FORMATS, "saved-model", dataclasses.replace(FORMATS["saved-model"], opened=opened))
+    small_checkpoint_file(tmp_path / "a.keras")
+    result = mha("export", "a.keras", "-f", "saved-model", "-o", "exported")
+    assert (result.code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: --format saved-model: a probability differs by nan from the checkpoint's, more than 1e-04; "
+        "nothing was written; take another format\n"
+    )
+    assert list(tree(tmp_path)) == ["a.keras"]
+
+
+def test_what_appears_meanwhile_is_not_replaced(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(checkpoint: object, path: Path) -> None:
+        path.write_text("export")
+        (tmp_path / "exported").write_text("mine")
+
+    changed = dataclasses.replace(FORMATS["saved-model"], write=write, opened=lambda path: lambda token_ids: 0, tolerance=float("inf"))
+    monkeypatch.setitem(FORMATS, "saved-model", changed)
+    small_checkpoint_file(tmp_path / "a.keras")
+    message = refusal(mha("export", "a.keras", "-f", "saved-model", "-o", "exported"))
+    assert message == "exported: has come to exist meanwhile; choose another name, or remove it"
+    assert (tmp_path / "exported").read_text() == "mine"
+    assert sorted(tree(tmp_path)) == ["a.keras", "exported"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-f", "onx", "-o", "a.onnx"], "--format onx: no such format; did you mean onnx?"),
+        (["-f", "onnx", "-o", "a.keras"], "--output a.keras: exists; choose another name, or remove it"),
+        (["-f", "onnx", "-o", "nowhere/a.onnx"], "--output nowhere/a.onnx: its folder does not exist; make it first"),
+    ],
+)
+def test_refused_before_any_work(arguments: list[str], message: str, mha: Mha, tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "a.keras")
+    assert refusal(mha("export", "a.keras", *arguments)) == message
+    assert list(tree(tmp_path)) == ["a.keras"]
+
+
+@pytest.mark.parametrize(
+    ("name", "absent", "message"),
+    [
+        ("onnx", ["onnx", "onnxruntime"], "--format onnx needs onnx and onnxruntime; pip install onnx onnxruntime"),
+        ("litert", ["ai_edge_litert"], "--format litert needs ai-edge-litert; pip install ai-edge-litert"),
+    ],
+)
+def test_missing_packages_are_named(name: str, absent: list[str], message: str, mha: Mha, monkeypatch: pytest.MonkeyPatch) -> None:
+    formats = importlib.import_module("mha_cli.export.formats")
+    monkeypatch.setattr(formats, "find_spec", lambda module: None if module in absent else sys)
+    assert refusal(mha("export", "nowhere.keras", "-f", name, "-o", "exported")) == message
+
+
+def test_a_checkpoint_that_is_none(mha: Mha) -> None:
+    message = refusal(mha("export", "nowhere.keras", "-f", "saved-model", "-o", "exported"))
+    assert message == "nowhere.keras: no such file; give a checkpoint that `mha train` wrote"

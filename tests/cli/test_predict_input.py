@@ -1,0 +1,176 @@
+"""`mha predict`: formats, what is odd or broken in them, and producers that pause."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import select
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.command import TIMEOUT, refusal, run_here, start, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.command import Predict
+
+TEXTS = ("the film was superb", 'dreadful,\t"dreadful"', "not a\n\nfilm", "", "é – 🎬 a superb film")
+
+
+def table(delimiter: str) -> bytes:
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, delimiter=delimiter)
+    writer.writerow(["id", "text"])
+    writer.writerows((f"n{number}", text) for number, text in enumerate(TEXTS))
+    return written.getvalue().encode()
+
+
+REVIEWS = {
+    "csv": table(","),
+    "tsv": table("\t"),
+    "jsonl": "".join(json.dumps({"text": text, "id": f"n{number}"}) + "\n" for number, text in enumerate(TEXTS)).encode(),
+}
+
+
+def said(stdout: str) -> list[tuple[str, int, int]]:
+    """The answers without what depends on the batch that they were computed in."""
+    return [(found["label"], found["tokens"], found["unknown"]) for found in map(json.loads, stdout.splitlines())]
+
+
+@pytest.mark.parametrize("form", REVIEWS)
+def test_every_format_on_every_way_in(form: str, predict: Predict, tmp_path: Path) -> None:
+    expected = said(predict("--json", *TEXTS).stdout)
+    (tmp_path / f"reviews.{form}").write_bytes(b"\xef\xbb\xbf" + REVIEWS[form])
+    (tmp_path / f"reviews.{form.upper()}.gz").write_bytes(gzip.compress(REVIEWS[form]))
+    for arguments, stdin in (
+        (["-i", f"reviews.{form}"], b""),
+        (["-i", f"reviews.{form.upper()}.gz"], b""),
+        (["--format", form], gzip.compress(REVIEWS[form])),
+    ):
+        result = predict("--json", "--field", "id", *arguments, stdin=stdin)
+        assert (result.code, result.stderr) == (0, "")
+        assert said(result.stdout) == expected
+        assert [json.loads(line)["fields"] for line in result.lines] == [{"id": f"n{number}"} for number in range(len(TEXTS))]
+
+
+def test_several_inputs_and_standard_input_among_them(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\nthe film\n")
+    (tmp_path / "b").write_text("text\n")
+    result = predict("--json", "-i", "b", "-i", "-", "--input", "a.csv", "-i", "b", stdin="a superb film")
+    assert [json.loads(line)["id"] for line in result.lines] == [1, 2, 3, 4]
+    assert [tokens for _, tokens, _ in said(result.stdout)] == [1, 3, 2, 1]
+
+
+def test_odd_reviews_are_answered_and_marked(predict: Predict) -> None:
+    lines = ["the film", "", "xyzzy quux", "the " * 14, "  ", "xyzzy " * 14]
+    marks = [(found["empty"], found["all_unknown"], found["truncated"]) for found in map(json.loads, predict("--json", *lines).lines)]
+    assert marks == [
+        (False, False, False),
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+        (True, False, False),
+        (False, True, True),
+    ]
+
+
+def test_a_very_long_line(predict: Predict) -> None:
+    result = predict("--json", stdin=b"the film\n" + b"superb " * 1_500_000 + b"\nnot")
+    assert (result.code, result.stderr) == (0, "")
+    assert [tokens for _, tokens, _ in said(result.stdout)] == [2, 1_500_000, 1]
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "message"),
+    [
+        (
+            "csv",
+            b"text,id\nthe film,1\n\nsuperb,2,3\nnot,4\n",
+            "4: 3 fields where the header has 2; put a text that holds a comma in double quotes",
+        ),
+        (
+            "jsonl",
+            b'{"text": "the film"}\n{"text": "superb"\n',
+            "2: not JSON: Expecting ',' delimiter at place 18; write one JSON object a line, a review each",
+        ),
+    ],
+)
+def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: bytes, message: str, predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / f"reviews.{form}").write_bytes(data)
+    for number_of_workers in ("1", "2"):
+        result = predict("-i", f"reviews.{form}", "--workers", number_of_workers)
+        assert (result.code, result.stderr) == (2, f"error: reviews.{form}:{message}\n")
+        assert result.lines == predict("the film").lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--format", "xml"], "Invalid value for '--format'"),
+        (["the film", "--format", "csv"], "--format and --text-column go with --input and standard input; leave them out"),
+        (["the film", "--text-column", "text"], "--format and --text-column go with --input and standard input; leave them out"),
+        (["the film", "--field", "id"], '--field id: arguments: plain lines have only the column "text"; '),
+        (["--text-column", "review"], "--text-column review: plain lines have no columns; add --format csv, tsv or jsonl"),
+        (["--format", "csv", "--field", "i\x1bd"], r'reviews:1: no column "i\x1bd" among text; set --field'),
+        (["--quiet"], "--quiet goes with --only; name the class that is looked for"),
+        (["--quiet", "--only", "positive", "-o", "x"], "--quiet prints nothing; leave --output out"),
+        (["--only", "positiv"], "--only positiv: no class of the model; did you mean positive?"),
+        (["--threshold", "1.5"], "Invalid value for '--threshold'"),
+        (["--threshold", "nan"], "Invalid value for '--threshold'"),
+        (["--top-k", "0"], "Invalid value for '--top-k' / '-k'"),
+        (["--workers", "0"], "Invalid value for '--workers'"),
+    ],
+)
+def test_options_that_do_not_fit(arguments: list[str], message: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "reviews").write_text("text\n")
+    source = [] if "the film" in arguments else ["-i", "reviews"]
+    assert refusal(run_here("predict", "-c", small, *source, *arguments, cwd=tmp_path, monkeypatch=monkeypatch)).startswith(message)
+    assert list(tree(tmp_path)) == ["reviews"]
+
+
+# Producers that pause
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "gzip"])
+def test_a_slow_producer_is_answered_at_once(form: str, small: Path, tmp_path: Path) -> None:
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+
+    def packed(data: bytes) -> bytes:
+        return packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
+
+    records: Any = {
+        "jsonl": [b'{"text": "the film"}\n', b'{"text": ""}\n{"text": "superb"}\n{"te'],
+        "csv": [b"text\nthe film\n", b'"not\n\na film"\nsuperb\n"begun\n'],
+        "gzip": [packed(b"the film\n"), packed(b"\nsuperb\nbeg")],
+    }
+    arguments = [] if form == "gzip" else ["--format", form]
+    with start(["-c", small, *arguments], tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        for sent, answers in zip(records[form], (1, 2), strict=True):
+            process.stdin.write(sent)
+            for _ in range(answers):
+                assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
+                assert b"\t" in process.stdout.readline()
+        process.kill()
+
+
+# The environment
+
+
+@pytest.mark.parametrize("env", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}])
+def test_data_is_utf8_in_every_language(env: dict[str, str], predict: Predict) -> None:
+    result = predict("--field", "text", stdin="naïve – 映画 🎬\n", env=env)
+    assert (result.code, result.stderr) == (0, "")
+    assert result.lines[0].split("\t")[2] == "naïve – 映画 🎬"
+
+
+def test_colours_are_for_terminals_alone(predict: Predict) -> None:
+    plain = predict("the film", "xyzzy")
+    for env in ({"FORCE_COLOR": "1"}, {"CLICOLOR_FORCE": "1"}, {"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert predict("the film", "xyzzy", env=env) == plain

@@ -1,0 +1,270 @@
+"""`mha predict`: what is chosen, where it goes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.runtime.classifier import Classifier
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, run_on_terminal, start
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.command import Predict
+
+TEXTS = ("not a film", "dreadful, dreadful", "a superb film, not a dreadful one .", "", "dreadful film was not")
+LINES = "".join(f"{text}\n" for text in TEXTS)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with random weights that are not of one opinion. Not to be written to."""
+    return small_checkpoint_file(tmp_path_factory.mktemp("divided") / "small.keras", seed=11)
+
+
+@pytest.fixture(scope="session")
+def labels(small: Path) -> list[str]:
+    """Of TEXTS; both classes are among them."""
+    found = [prediction.label for prediction in Classifier(read_checkpoint(small)).predict(TEXTS)]
+    assert set(found) == {"negative", "positive"}
+    return found
+
+
+# Some of it
+
+
+def test_only_one_class_gives_the_lines_as_they_came(predict: Predict, tmp_path: Path) -> None:
+    ends = (b"\r\n", b"\n", b" \xff\x00\x1b[1m\n", b"\n", b" .")
+    (tmp_path / "reviews").write_bytes(b"".join(text.encode() + end for text, end in zip(TEXTS, ends, strict=True)))
+    said = [line.split("\t")[0] for line in predict("-i", "reviews").lines]
+    assert set(said) == {"negative", "positive"}
+    for name in set(said):
+        assert predict("-i", "reviews", "--only", name, "-o", name) == Result(0, "", "")
+        lines = (tmp_path / "reviews").read_bytes().split(b"\n")
+        assert (tmp_path / name).read_bytes() == b"".join(line + b"\n" for line, label in zip(lines, said, strict=True) if label == name)
+
+
+def test_a_table_keeps_its_header(predict: Predict, labels: list[str], tmp_path: Path) -> None:
+    rows = [f'{number},"{text}"\n' for number, text in enumerate(TEXTS)]
+    (tmp_path / "reviews.csv").write_text("id,text\n" + "".join(rows))
+    result = predict("-i", "reviews.csv", "--only", "negative", "-o", "negative.csv")
+    assert result == Result(0, "", "")
+    kept = [row for row, label in zip(rows, labels, strict=True) if label == "negative"]
+    assert (tmp_path / "negative.csv").read_text() == "id,text\n" + "".join(kept)
+    again = predict("-i", "negative.csv", "--only", "positive")
+    assert (again.code, again.stdout) == (1, "")
+
+
+def test_only_in_json(predict: Predict, labels: list[str]) -> None:
+    found = [json.loads(line) for line in predict("--json", "--only", "positive", stdin=LINES).lines]
+    assert [answer["id"] for answer in found] == [number for number, label in enumerate(labels, start=1) if label == "positive"]
+    assert {answer["label"] for answer in found} == {"positive"}
+
+
+def test_quiet_ends_at_the_first_match(small: Path, tmp_path: Path, labels: list[str]) -> None:
+    wanted = TEXTS[labels.index("positive")]
+    with start(["-c", small, "--only", "positive", "--quiet"], tmp_path) as process:
+        assert process.stdin
+        process.stdin.write(f"{wanted}\n{{".encode())  # and it does not end
+        assert process.wait(TIMEOUT) == 0
+        assert process.stdout
+        assert process.stderr
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+@pytest.mark.parametrize("quiet", [["--quiet"], ["-q"], []])
+def test_no_match_is_exit_code_1(quiet: list[str], predict: Predict, labels: list[str]) -> None:
+    others = [text for text, label in zip(TEXTS, labels, strict=True) if label == "negative"]
+    assert predict("--only", "positive", *quiet, *others) == Result(1, "", "")
+
+
+def test_threshold(predict: Predict) -> None:
+    found = [json.loads(line) for line in predict("--json", *TEXTS).lines]
+    middle = sorted(answer["probability"] for answer in found)[len(found) // 2]
+    middle -= 1e-5  # JSON rounds
+    lines = predict("--threshold", str(middle), *TEXTS).lines
+    for line, answer in zip(lines, found, strict=True):
+        sure = answer["probability"] >= middle
+        assert line == (f"{answer['label']}\t{answer['probability']:.4f}" if sure else "\t")
+    assert "\t" in lines
+
+
+def test_a_low_threshold_finds_more_of_a_class(predict: Predict) -> None:
+    found = [json.loads(line)["probabilities"]["positive"] for line in predict("--json", *TEXTS).lines]
+    low = min(found) + 1e-5
+    kept = [text for text, probability in zip(TEXTS, found, strict=True) if probability >= low]
+    assert predict("--only", "positive", "--threshold", str(low), stdin=LINES).lines == kept
+    assert len(kept) == len(TEXTS) - 1
+
+
+def test_the_most_probable_classes(predict: Predict) -> None:
+    for line, answer in zip(predict("--top-k", "9", *TEXTS).lines, predict("--json", *TEXTS).lines, strict=True):
+        ranked = sorted(json.loads(answer)["probabilities"].items(), key=lambda item: -item[1])
+        assert line == "\t".join(f"{name}\t{probability:.4f}" for name, probability in ranked)
+
+
+# A file
+
+
+def test_a_file_is_written_whole(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "real.tsv").write_text("old")
+    (tmp_path / "link.tsv").symlink_to("real.tsv")
+    expected = predict(*TEXTS)
+    for name in ("new.tsv", "link.tsv"):
+        assert predict("--output", name, *TEXTS) == Result(0, "", "")
+        assert (tmp_path / name).read_text() == expected.stdout
+    assert (tmp_path / "link.tsv").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["link.tsv", "new.tsv", "real.tsv"]
+
+
+def test_an_input_may_be_the_output(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "reviews").write_text(LINES)
+    expected = predict("-i", "reviews").stdout
+    assert predict("-i", "reviews", "-o", "reviews") == Result(0, "", "")
+    assert (tmp_path / "reviews").read_text() == expected
+
+
+def test_a_pipe_is_written_to_and_not_replaced(small: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with start(["-c", small, "the film", "-o", "pipe"], tmp_path), open(tmp_path / "pipe") as pipe:
+        assert "\t" in pipe.read()
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.tsv").write_text("old")
+    with start(["-c", small, "-o", "out.tsv"], tmp_path) as process:
+        assert process.stdin
+        process.stdin.write(b"the film\n")
+        while len(os.listdir(tmp_path)) == 1:  # it has not begun yet
+            time.sleep(0.01)
+        process.send_signal(ending)
+        assert process.wait(TIMEOUT) == 128 + ending
+    assert (os.listdir(tmp_path), (tmp_path / "out.tsv").read_text()) == (["out.tsv"], "old")
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "message"),
+    [
+        (".", 2, ".: cannot be written: Is a directory; choose another file"),
+        ("no/x", 2, "no/x: cannot be written: No such file or directory; choose a folder that exists and can be written to"),
+        ("/dev/full", 1, "cannot write /dev/full: No space left on device"),
+    ],
+)
+def test_a_file_that_cannot_be_written(output: str, code: int, message: str, predict: Predict, tmp_path: Path) -> None:
+    assert predict("-o", output, "the film") == Result(code, "", f"error: {message}\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_closed_stdin_is_not_mistaken_for_the_file(small: Path, tmp_path: Path) -> None:
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "predict", "-c", str(small), "-o", "out", "-"]
+    done = subprocess.run(shell, capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: standard input: cannot be read: Bad file descriptor; give a file of texts\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_broken_record_leaves_no_file(predict: Predict, tmp_path: Path) -> None:
+    assert predict("--format", "jsonl", "-o", "out", stdin='{"text": "the film"}\n{').code == 2
+    assert os.listdir(tmp_path) == []
+
+
+# Several processes
+
+
+def test_workers_give_the_same_in_the_same_order(predict: Predict) -> None:
+    stdin = LINES * 300
+    assert predict("--workers", "3", stdin=stdin) == predict(stdin=stdin)
+
+
+def test_a_reader_that_leaves_ends_the_workers_too(small: Path, tmp_path: Path) -> None:
+    producer = subprocess.Popen([sys.executable, "-c", "while True: print('the film')"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert producer.stdout
+    process = start(["-c", small, "--workers", "2"], tmp_path, stdin=producer.stdout.fileno())
+    producer.stdout.close()
+    assert process.stdout
+    assert process.stderr
+    assert b"\t" in process.stdout.readline()
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+        workers = file.read().split()
+    assert len(workers) == 2
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(TIMEOUT) == -signal.SIGPIPE
+    assert not any(os.path.exists(f"/proc/{worker}/fd") for worker in workers)
+    producer.wait(TIMEOUT)
+    process.stderr.close()
+
+
+def test_ctrl_c_ends_the_workers_in_silence(small: Path, tmp_path: Path) -> None:
+    with start(["-c", small, "--workers", "2"], tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(b"the film\n")
+        assert b"\t" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT) == 130
+        assert process.stderr.read() == b"error: interrupted\n"
+
+
+# A terminal
+
+
+def test_styles_on_a_terminal(small: Path, tmp_path: Path) -> None:
+    arguments = ["predict", "-c", str(small), "xyzzy"]
+    styled = run_on_terminal(*arguments, cwd=tmp_path).stdout
+    assert "\t\x1b" not in styled
+    assert styled.startswith("\x1b[1m")
+    assert styled.endswith("xyzzy \x1b[2m(no known word)\x1b[0m\n")
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        plain = run_on_terminal(*arguments, cwd=tmp_path, env=env).stdout
+        assert plain == styled.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
+
+
+@pytest.mark.parametrize("env", [{}, {"TERM": "dumb"}])
+def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(env: dict[str, str], small: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with start(["-c", small], tmp_path, stderr=theirs, env=env) as process:
+        os.close(theirs)
+        assert process.stdin
+        assert process.stdout
+        for _ in range(3):  # for longer than somebody waits without a sign
+            process.stdin.write(b"the film\n")
+            assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\n", process.stdout.readline())
+            time.sleep(0.4)
+        process.stdin.close()
+        assert process.wait(TIMEOUT) == 0
+        assert process.stdout.read() == b""
+    shown = read_terminal(ours)
+    os.close(ours)
+    assert (b"3 reviews in " in shown and b" reviews/s" in shown) if not env else shown == b""
+
+
+def test_somebody_who_types_sees_no_count(small: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with start(["-c", small, "-"], tmp_path, stdin=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        assert process.stdout
+        for _ in range(3):
+            os.write(ours, b"the film\n")
+            assert b"\t" in process.stdout.readline()
+            time.sleep(0.4)
+        os.write(ours, b"\x04")  # the end of what is typed
+        assert process.wait(TIMEOUT) == 0
+    assert b"reviews" not in read_terminal(ours)
+    os.close(ours)

@@ -1,0 +1,97 @@
+"""N-gram scores against a dictionary of plain Python sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+import pytest
+from layer_contract import check_layer
+
+from mha_cli.layers import NgramScores
+from mha_cli.layers.scores import review_scores
+from mha_cli.runtime import forward
+from tests.reviews import bucket, buckets_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REVIEWS = [
+    [7, 2, 7, 2, 7, 22, 22],  # words, pairs and triples that come again
+    [5, 5, 5, 5, 0, 0, 0],
+    [11, 3, 0, 0, 0, 0, 0],  # shorter than three
+    [9, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+]
+TOKEN_IDS = np.array(REVIEWS, dtype=np.int32)
+
+
+def table_of(buckets: int, units: int) -> np.ndarray:
+    return np.random.default_rng(buckets).normal(size=(buckets, units)).astype(np.float32)
+
+
+def layer_with(table: np.ndarray, max_ngram: int) -> NgramScores:
+    layer = NgramScores(max_ngram, *table.shape)
+    layer.build((None, None))
+    layer.table.assign(table)
+    return layer
+
+
+def test_honours_the_layer_contract(tmp_path: Path) -> None:
+    arguments = {"max_ngram": 3, "buckets": 41, "num_scores": 2}
+    token_ids = np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32)
+    check_layer(NgramScores, arguments, [token_ids], (3, 2), tmp_path, keeps_mask=False)
+
+
+@pytest.mark.parametrize("units", [1, 3])
+@pytest.mark.parametrize("buckets", [1, 7, 41, 64, 1_000_003])
+@pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
+def test_scores_are_the_sum_over_the_distinct_ngrams(max_ngram: int, buckets: int, units: int) -> None:
+    table = table_of(buckets, units)
+    expected = np.stack([table[sorted(buckets_in(review, max_ngram, buckets))].sum(axis=0) for review in REVIEWS])
+    assert (expected[-1] == 0).all()
+    scores = layer_with(table, max_ngram)(TOKEN_IDS)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram), expected, atol=1e-5)
+
+
+def test_an_ngram_counts_once_however_often_it_comes() -> None:
+    table = np.zeros((1_000_003, 1), np.float32)
+    table[bucket((5,), len(table))] = 2.0
+    table[bucket((5, 5), len(table))] = 0.25
+    table[bucket((7, 2), len(table))] = -1.0
+    np.testing.assert_array_equal(layer_with(table, 2)(TOKEN_IDS)[:, 0], [-1.0, 2.25, 0.0, 0.0, 0.0])
+
+
+def test_more_padding_changes_nothing() -> None:
+    layer = layer_with(table_of(41, 2), 3)
+    wider = np.pad(TOKEN_IDS, [(0, 0), (0, 4)])
+    np.testing.assert_allclose(layer(wider), layer(TOKEN_IDS), atol=1e-6)
+    np.testing.assert_allclose(layer(TOKEN_IDS[2:3, :2]), layer(TOKEN_IDS)[2:3], atol=1e-6)
+    assert layer(TOKEN_IDS[3:4, :1]).shape == (1, 2)  # every n-gram but the word is longer than the review
+
+
+def test_words_alone_carry_no_order_and_pairs_do() -> None:
+    table = table_of(1_000_003, 1)
+    there, back = np.array([[3, 9, 4, 17]], np.int32), np.array([[17, 4, 9, 3]], np.int32)
+    words, pairs = layer_with(table, 1), layer_with(table, 2)
+    np.testing.assert_allclose(words(there), words(back), atol=1e-6)
+    assert abs(pairs(there) - pairs(back)) > 1e-3
+
+
+def test_the_table_is_not_trained() -> None:
+    layer = layer_with(table_of(7, 1), 1)
+    assert layer.trainable_variables == []
+    assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table"]
+
+
+def test_the_formula_takes_a_plain_variable() -> None:
+    table = table_of(41, 2)
+    np.testing.assert_allclose(review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3), atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores"])
+def test_sizes_below_one_are_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        NgramScores(**{"max_ngram": 1, "buckets": 1, "num_scores": 1, wrong: 0})

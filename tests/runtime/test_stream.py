@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.runtime import stream, workers
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.lines import Pause, read_lines
+from mha_cli.runtime.records import Record, read_records
+from mha_cli.runtime.stream import answer, batches_of
+from tests.checkpoints import WORDS, small_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAUSE = Pause(0)
+
+
+def numbered(count: int) -> list[Record]:
+    """Records that a classifier tells apart: each has as many tokens as its number, up to what the model reads."""
+    return [Record(" ".join(WORDS[(number + place) % len(WORDS)] for place in range(number % 14)), b"") for number in range(count)]
+
+
+def failing(records: list[Record]) -> Iterator[Record | Pause]:
+    yield from records
+    raise MhaError("broken")
+
+
+# Batches
+
+
+def sizes(events: Iterator[list[Record] | Pause]) -> list[int]:
+    """Of the batches; 0 for a pause."""
+    return [0 if isinstance(event, Pause) else len(event) for event in events]
+
+
+def test_batches_grow_while_the_stream_is_fast() -> None:
+    records = numbered(4000)
+    batches = [batch for batch in batches_of(iter(records)) if not isinstance(batch, Pause)]
+    assert [len(batch) for batch in batches] == [64, 128, 256, 512, 1024, 1024, 4000 - 3008]
+    assert [record for batch in batches for record in batch] == records
+
+
+def test_nothing_is_held_back_during_a_pause() -> None:
+    one, two, three = numbered(3)
+    assert list(batches_of(iter([PAUSE, one, two, PAUSE, PAUSE, three]))) == [PAUSE, [one, two], PAUSE, PAUSE, [three]]
+
+
+def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
+    records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]
+    assert sizes(batches_of(iter(records))) == [2, 1, 4]
+
+
+def test_what_came_before_a_fault_comes_first() -> None:
+    batches = batches_of(failing(numbered(70)))
+    assert [len(next(batches)), len(next(batches))] == [64, 6]
+    with pytest.raises(MhaError, match="broken"):
+        next(batches)
+
+
+# Answers
+
+
+@pytest.mark.parametrize("number_of_workers", [1, 3])
+def test_answers_come_in_order(number_of_workers: int) -> None:
+    classifier, records = Classifier(small_checkpoint()), numbered(700)
+    answered = [pair for batch in answer(classifier, iter(records), number_of_workers) for pair in batch]
+    assert [record for record, _ in answered] == records
+    alone = {text: classifier.predict([text])[0] for text in {record.text for record in records}}
+    for record, prediction in answered:
+        assert prediction.text == record.text
+        assert prediction.num_tokens == alone[record.text].num_tokens
+        assert prediction.probabilities == pytest.approx(alone[record.text].probabilities, abs=1e-5)
+
+
+@pytest.mark.parametrize("number_of_workers", [1, 2])
+def test_a_fault_comes_after_all_answers_before_it(number_of_workers: int) -> None:
+    found = []
+    with pytest.raises(MhaError, match="broken"):
+        for batch in answer(Classifier(small_checkpoint()), failing(numbered(300)), number_of_workers):
+            found += batch
+    assert [record for record, _ in found] == numbered(300)
+
+
+@pytest.mark.parametrize("number_of_workers", [1, 2])
+def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
+    ours, theirs = os.pipe()
+    records = read_records(read_lines(ours, "x"), "x", "lines")
+    answers = answer(Classifier(small_checkpoint()), records, number_of_workers)
+    for sent in ([b"the film"], [b"", b"superb"]):
+        os.write(theirs, b"".join(line + b"\n" for line in sent))
+        assert [record.raw for record, _ in next(answers)] == [line + b"\n" for line in sent]  # nothing more has come
+    os.close(theirs)
+    assert list(answers) == []
+    os.close(ours)
+
+
+def test_little_is_read_ahead_of_slow_workers() -> None:
+    taken = 0
+
+    def endless() -> Iterator[Record | Pause]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield Record("the film", b"")
+
+    answers = answer(Classifier(small_checkpoint()), endless(), 2)
+    given = 0
+    for _ in range(20):
+        given += len(next(answers))
+        assert taken - given <= (2 * workers.JOBS_AHEAD + 1) * stream.MAX_BATCH_RECORDS
+    answers.close()
+
+
+# Worker processes
+
+
+def children() -> set[int]:
+    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as file:
+        return {int(word) for word in file.read().split()}
+
+
+def test_workers_end_with_their_work() -> None:
+    before = children()
+    answers = answer(Classifier(small_checkpoint()), iter(numbered(300)), 2)
+    next(answers)
+    started = children() - before
+    assert len(started) == 2
+    answers.close()
+    assert children() == before
+
+
+def test_workers_compute_in_one_thread_each_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    with workers.Workers(Classifier(small_checkpoint()), 1) as pool:
+        with open(f"/proc/{pool._processes[0].pid}/environ") as file:
+            environment = dict(entry.split("=", 1) for entry in file.read().split("\0") if entry)
+        assert (environment["OMP_NUM_THREADS"], environment["OPENBLAS_NUM_THREADS"]) == ("3", "1")
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
+    before = children()
+    answers = answer(Classifier(small_checkpoint()), iter(numbered(100_000)), 2)
+    next(answers)
+    for child in children() - before:
+        os.kill(child, signal.SIGKILL)
+    with pytest.raises(MhaError) as raised:
+        list(answers)
+    assert str(raised.value) == "a worker process has ended; lower --workers if memory is short: each needs its own"
+    assert raised.value.exit_code == EXIT_FAILURE

@@ -1,0 +1,151 @@
+"""Training in bfloat16: where it is chosen, what it touches and what it leaves alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from mha_cli.config import Config
+from mha_cli.model import build_classifier
+from mha_cli.progress import EpochRecord
+from mha_cli.runtime import forward
+from mha_cli.training import precision
+from mha_cli.training.loop import Trainer
+from mha_cli.training.precision import WIDE, choose_precision, computing_in
+from mha_cli.training.run import to_checkpoint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.training.preparation import PreparedData
+
+FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
+
+
+def with_settings(config: Config, *, key_dim: int | None = None, **training: object) -> Config:
+    model = config.model.model_copy(update={"key_dim": key_dim})
+    return config.model_copy(update={"model": model, "training": config.training.model_copy(update=training)})
+
+
+def layers_in(model: keras.Model) -> list[keras.layers.Layer]:
+    """Every layer, those inside layers too."""
+    found = list(model.layers)
+    for layer in found:
+        found += [inner for inner in layer._layers if isinstance(inner, keras.layers.Layer)]
+    return found
+
+
+# The choice
+
+
+@pytest.mark.parametrize(
+    ("setting", "key_dim", "feature", "chosen"),
+    [
+        ("auto", WIDE, "amx_bf16", "bfloat16"),
+        ("auto", WIDE + 1, "avx512_bf16", "bfloat16"),
+        ("auto", WIDE - 1, "amx_bf16", "float32"),  # too narrow to gain
+        ("auto", WIDE, "avx512", "float32"),
+        ("auto", WIDE, "no_amx_bf16_here", "float32"),
+        ("bfloat16", 3, "avx512", "bfloat16"),
+        ("float32", WIDE, "amx_bf16", "float32"),
+    ],
+)
+def test_the_choice(
+    setting: str, key_dim: int, feature: str, chosen: str, tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(FLAGS.format(feature))
+    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    assert choose_precision(with_settings(tiny_config, key_dim=key_dim, precision=setting)) == chosen
+
+
+def test_a_system_that_does_not_tell_its_processor(tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "nothing")
+    assert choose_precision(with_settings(tiny_config, key_dim=WIDE)) == "float32"
+
+
+# The policies
+
+
+def test_all_layers_but_the_last_compute_in_bfloat16_within_the_block_only(tiny_config: Config) -> None:
+    model = build_classifier(tiny_config, 29, 2)
+    layers = layers_in(model)
+    assert {"encoder_0", "attention", "feed_forward_in", "attention_norm", "classifier"} <= {layer.name for layer in layers}
+
+    def compute_types() -> dict[str, str]:
+        return {layer.path: layer.compute_dtype for layer in layers}
+
+    before = compute_types()
+    assert set(before.values()) == {"float32"}
+    with pytest.raises(ZeroDivisionError), computing_in(model, "bfloat16"):
+        inside = compute_types()
+        raise ZeroDivisionError
+    assert {path for path, name in inside.items() if name != "bfloat16"} == {"classifier"}
+    assert compute_types() == before
+    with computing_in(model, "float32"):
+        assert compute_types() == before
+    with computing_in(model, "bfloat16"):
+        pass
+    assert compute_types() == before
+
+
+# A step
+
+
+@pytest.fixture(scope="module")
+def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
+    """One step on all reviews in either type: the trainer, the loss and the types that the attention gave."""
+    found = {}
+    for name in ("float32", "bfloat16"):
+        trainer = Trainer(with_settings(tiny_config, precision=name, batch_size=400), tiny_data)
+        attention = trainer.model.get_layer("encoder_0").attention
+        seen: list[str] = []
+        plain = attention.call
+
+        def watched(*arguments: Any, plain: Any = plain, seen: list[str] = seen, **options: Any) -> Any:
+            output = plain(*arguments, **options)
+            seen.append(keras.backend.standardize_dtype(output.dtype))
+            return output
+
+        attention.call = watched
+        loss = trainer.run_epoch(1, lambda _: None).loss
+        attention.call = plain
+        found[name] = (trainer, loss, seen)
+    return found
+
+
+def test_a_step_computes_in_the_type_it_was_asked_to(steps: dict[str, Any]) -> None:
+    assert {name: set(seen) for name, (_, _, seen) in steps.items()} == {"float32": {"float32"}, "bfloat16": {"bfloat16"}}
+
+
+def test_the_loss_is_near_that_of_float32(steps: dict[str, Any]) -> None:
+    exact, rounded = steps["float32"][1], steps["bfloat16"][1]
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, abs=0.01)
+
+
+def test_weights_stay_float32_and_learn_nearly_the_same(steps: dict[str, Any], tiny_config: Config, tiny_data: PreparedData) -> None:
+    trainers = [steps[name][0] for name in ("float32", "bfloat16")]
+    assert {variable.dtype for variable in trainers[1].model.weights} == {"float32"}
+    assert all(variable.dtype in ("float32", tf.float32) for variable in trainers[1].optimizer.variables[2:])
+    start = {weight.path: np.array(weight) for weight in Trainer(tiny_config, tiny_data).model.weights}
+    exact, rounded = (
+        np.concatenate([(weight - start[path]).ravel() for path, weight in trainer.weights().items()]) for trainer in trainers
+    )
+    # Adam's first step has one size for all weights; only its direction can differ.
+    assert exact @ rounded / (np.linalg.norm(exact) * np.linalg.norm(rounded)) > 0.9
+
+
+def test_validation_and_the_checkpoint_are_float32(steps: dict[str, Any], tiny_data: PreparedData) -> None:
+    trainer: Trainer = steps["bfloat16"][0]
+    loss, accuracy = trainer.validate()
+    reviews = tiny_data.validation
+    probabilities = forward.class_probabilities(reviews.padded(np.arange(len(reviews))), trainer.weights(), trainer.config.model)
+    assert loss == pytest.approx(-np.log(probabilities[np.arange(len(reviews)), reviews.labels]).mean(), abs=1e-5)
+    checkpoint = to_checkpoint(trainer, EpochRecord(1, 0.5, 0.5, loss, accuracy, 1.0, 1.0, True))
+    assert "float32" in checkpoint.keras_config
+    assert "bfloat16" not in checkpoint.keras_config
+    assert {weight.dtype for weight in checkpoint.weights.values()} == {np.dtype(np.float32)}

@@ -1,0 +1,141 @@
+"""An interrupted run that goes on ends with the weights of a run that was never interrupted, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.config import Config, config_to_yaml, load_config
+from mha_cli.errors import MhaError
+from mha_cli.progress import SILENT, StepProgress
+from mha_cli.runs import CHECKPOINT, STATE
+from mha_cli.training import state
+from mha_cli.training.run import train
+
+TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
+SETTINGS = [
+    "data.num_reviews=400",
+    "model.embed_dim=8",
+    "model.num_heads=2",
+    "model.feed_forward_dim=8",
+    "model.max_ngram=2",
+    "model.ngram_buckets=64",
+    "model.score_ngrams=2",
+    "model.score_buckets=256",
+    "training.epochs=3",
+    "training.word_dropout=0.2",
+    "training.average_decay=0.9",
+    "training.schedule=cosine",
+]
+STEPS = 12
+"""Of an epoch: 360 reviews in batches of 32."""
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return load_config(TINY, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def whole(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never interrupted."""
+    output = tmp_path_factory.mktemp("whole") / "run"
+    train(config, output)
+    return output
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    first, second = read_checkpoint(one / CHECKPOINT), read_checkpoint(other / CHECKPOINT)
+    assert first.metrics == second.metrics
+    for path, weight in first.weights.items():
+        np.testing.assert_array_equal(weight, second.weights[path], err_msg=path)
+
+
+def stop_at(config: Config, output: Path, step: int, resume: bool = False) -> None:
+    """Ask the run to stop after so many more steps."""
+    seen: list[StepProgress] = []
+    watcher = dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, output, watcher, resume=resume)
+    assert len(seen) == step
+
+
+@pytest.mark.parametrize("step", [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5])
+def test_stopped_after_any_step(config: Config, whole: Path, tmp_path: Path, step: int) -> None:
+    stop_at(config, tmp_path / "run", step)
+    train(config, tmp_path / "run", resume=True)
+    assert_same_run(whole, tmp_path / "run")
+
+
+def test_stopped_again_and_again(config: Config, whole: Path, tmp_path: Path) -> None:
+    stop_at(config, tmp_path / "run", 3)
+    for _ in range(4):
+        stop_at(config, tmp_path / "run", 7, resume=True)
+    train(config, tmp_path / "run", resume=True)
+    assert_same_run(whole, tmp_path / "run")
+
+
+def test_the_state_is_saved_now_and_then_without_being_asked(
+    config: Config, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(state, "MOST_SHARE", 1e9)  # after every step
+    seen: list[StepProgress] = []
+
+    def fall_over(progress: StepProgress) -> None:
+        seen.append(progress)
+        if len(seen) == STEPS + 4:  # before this step is saved
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fall_over))
+    seen.clear()
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), resume=True)
+    assert (seen[0].epoch, seen[0].step) == (2, 4)
+    assert_same_run(whole, tmp_path / "run")
+
+
+KILLED_IN_A_SAVE = """
+import os, sys
+from pathlib import Path
+from mha_cli.config import load_config
+from mha_cli.training import state
+from mha_cli.training.run import train
+
+config, output, deadly = load_config(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9
+calls, replace = 0, os.replace
+
+def counted(*arguments):
+    global calls
+    calls += 1
+    if calls == deadly:
+        os.kill(os.getpid(), 9)
+    replace(*arguments)
+
+os.replace = counted
+train(config, output)
+"""
+
+
+@pytest.mark.parametrize("rename", [4, STEPS + 3, STEPS + 5])
+def test_killed_in_a_save(config: Config, whole: Path, tmp_path: Path, rename: int) -> None:
+    (tmp_path / "config.yaml").write_text(config_to_yaml(config))
+    arguments = [sys.executable, "-c", KILLED_IN_A_SAVE, str(tmp_path / "config.yaml"), str(tmp_path / "run"), str(rename)]
+    assert subprocess.run(arguments, env=os.environ, check=False).returncode == -9
+    train(config, tmp_path / "run", resume=(tmp_path / "run" / "config.yaml").exists())
+    assert_same_run(whole, tmp_path / "run")
+
+
+def test_a_damaged_state(config: Config, tmp_path: Path) -> None:
+    stop_at(config, tmp_path / "run", 2)
+    (tmp_path / "run" / STATE).write_bytes((tmp_path / "run" / STATE).read_bytes()[:-100])
+    with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from"):
+        train(config, tmp_path / "run", resume=True)
