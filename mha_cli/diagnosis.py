@@ -17,7 +17,7 @@ import mha_cli
 from mha_cli.archive import MAX_FILE_BYTES, open_regular
 from mha_cli.checkpoint import FORMAT_VERSION, read_checkpoint
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
-from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, RUNS
+from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,6 +182,7 @@ def _places(environment: Mapping[str, str]) -> tuple[Place, ...]:
         Place("TensorFlow Datasets", data, "TFDS_DATA_DIR" if data_dir else "default", os.path.isdir(data)),
         Place("checkpoint", checkpoint, CHECKPOINT_VARIABLE, checkpoint is not None and os.path.isfile(checkpoint)),
         Place("trained runs", str(RUNS.absolute()), "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
+        Place("model that comes with mha", str(PACKAGED), "default", PACKAGED.is_file()),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from mha_cli.diagnosis import Place, diagnose
 from mha_cli.errors import MhaError
+from mha_cli.runs import PACKAGED
 
 CPU = "processor\t: 0\nflags\t\t: fpu sse amx_bf16 avx512_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 MEMORY = "MemTotal:       24684000 kB\nMemFree:         100 kB\nMemAvailable:   21000000 kB\n"
@@ -49,14 +50,15 @@ def test_a_machine_that_tells_nothing(root: Path) -> None:
 
 
 def test_places(root: Path) -> None:
-    data, checkpoint, runs = diagnose(root=root, environment={}).places
+    data, checkpoint, runs, packaged = diagnose(root=root, environment={}).places
     assert (data.path, data.named_by) == (str(Path("~/tensorflow_datasets").expanduser()), "default")
     assert checkpoint == Place("checkpoint", None, "MHA_CHECKPOINT", False)
     assert runs == Place("trained runs", str(root / "runs"), "default", False, 0)
+    assert packaged == Place("model that comes with mha", str(PACKAGED), "default", True)
     (root / "a.keras").touch()
     (root / "runs" / "a").mkdir(parents=True)
     (root / "runs" / "a" / "checkpoint.keras").touch()
-    data, checkpoint, runs = diagnose(root=root, environment={"TFDS_DATA_DIR": str(root), "MHA_CHECKPOINT": "a.keras"}).places
+    data, checkpoint, runs, _ = diagnose(root=root, environment={"TFDS_DATA_DIR": str(root), "MHA_CHECKPOINT": "a.keras"}).places
     assert data == Place("TensorFlow Datasets", str(root), "TFDS_DATA_DIR", True)
     assert checkpoint == Place("checkpoint", "a.keras", "MHA_CHECKPOINT", True)
     assert runs == Place("trained runs", str(root / "runs"), "default", True, 1)

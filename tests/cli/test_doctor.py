@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import mha_cli
+from mha_cli.runs import PACKAGED
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import refusal, run_mha, tree
 
@@ -33,6 +34,7 @@ def test_versions_machine_and_places(tmp_path: Path) -> None:
         {"what": "TensorFlow Datasets", "path": "/no/where", "named_by": "TFDS_DATA_DIR", "exists": False, "checkpoints": None},
         {"what": "checkpoint", "path": None, "named_by": "MHA_CHECKPOINT", "exists": False, "checkpoints": None},
         {"what": "trained runs", "path": f"{tmp_path}/runs", "named_by": "default", "exists": True, "checkpoints": 1},
+        {"what": "model that comes with mha", "path": str(PACKAGED), "named_by": "default", "exists": True, "checkpoints": None},
     ]
     assert found["checkpoint"] is None
 
@@ -79,3 +81,8 @@ def test_a_checkpoint_that_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     for arguments in (["doctor", "a.keras"], ["doctor", "a.keras", "--json"]):
         assert refusal(run_mha(*arguments, cwd=tmp_path)).startswith("a.keras: damaged, or no checkpoint (")
+
+
+def test_the_model_that_comes_with_mha_is_in_order(tmp_path: Path) -> None:
+    found = json.loads(run_mha("doctor", PACKAGED, "--json", cwd=tmp_path).stdout)["checkpoint"]
+    assert found["class_names"] == ["neg", "pos"]
