@@ -10,6 +10,7 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 Members = dict[str, bytes]
 NUMBERS = (0, 1, 2, 3, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
@@ -204,33 +205,59 @@ def hdf5_header(members: Members, rng: random.Random) -> bytes:
     return sealed(members | {"model.weights.h5": bytes(data)})
 
 
+class Mutation(NamedTuple):
+    """A way to make mutants.
+
+    Args:
+        change: from the bytes and the members of a checkpoint to the bytes of a mutant.
+        sealed: whether checksums are made to fit.
+        small: whether the checkpoint is in the small form.
+    """
+
+    change: Callable[[bytes, Members, random.Random], bytes]
+    sealed: bool = False
+    small: bool = False
+
+
+def anywhere(whole: bytes, members: Members, rng: random.Random) -> bytes:
+    """Any of the mutations of bytes."""
+    return rng.choice(list(BYTES.values()))(whole, rng)
+
+
+def of_bytes(change: Callable[[bytes, random.Random], bytes]) -> Mutation:
+    """Bytes of the archive changed, wherever they are."""
+    return Mutation(lambda whole, members, rng: change(whole, rng))
+
+
+def of_members(change: Callable[[Members, random.Random], bytes], sealed: bool = False, small: bool = False) -> Mutation:
+    """An archive of other members."""
+    return Mutation(lambda whole, members, rng: change(members, rng), sealed, small)
+
+
 ANY = tuple(BYTES)
-MUTATIONS: dict[str, tuple[bool, Callable[[bytes, Members, random.Random], bytes]]] = {
-    **{name: (False, lambda whole, members, rng, change=change: change(whole, rng)) for name, change in BYTES.items()},
-    **{
-        name: (is_sealed, lambda whole, members, rng, change=change: change(members, rng))
-        for name, is_sealed, change in (
-            ("rename", False, rename),
-            ("duplicate", False, duplicate),
-            ("drop", False, drop),
-            ("exchange", True, exchange),
-            ("compress", False, compress),
-            ("config", True, edit_config),
-            ("description", True, edit_description),
-            ("description bytes", True, within("mha.json", ANY)),
-            ("nest", False, nest),
-            ("vocabulary", True, within("vocabulary.txt", ANY)),
-            ("weights", True, within("model.weights.h5", ANY)),
-            ("HDF5 header", True, hdf5_header),
-            ("HDF5 numbers", True, within("model.weights.h5", ("renumber",))),
-            ("for Keras", True, within("config.json", ANY)),
-        )
-    },
+MUTATIONS = {
+    **{name: of_bytes(change) for name, change in BYTES.items()},
+    "rename": of_members(rename),
+    "duplicate": of_members(duplicate),
+    "drop": of_members(drop),
+    "exchange": of_members(exchange, sealed=True),
+    "compress": of_members(compress),
+    "config": of_members(edit_config, sealed=True),
+    "description": of_members(edit_description, sealed=True),
+    "description bytes": of_members(within("mha.json", ANY), sealed=True),
+    "nest": of_members(nest),
+    "vocabulary": of_members(within("vocabulary.txt", ANY), sealed=True),
+    "weights": of_members(within("model.weights.h5", ANY), sealed=True),
+    "HDF5 header": of_members(hdf5_header, sealed=True),
+    "HDF5 numbers": of_members(within("model.weights.h5", ("renumber",)), sealed=True),
+    "for Keras": of_members(within("config.json", ANY), sealed=True),
+    "small form": Mutation(anywhere, small=True),
+    "small config": of_members(edit_config, sealed=True, small=True),
+    "small weights": of_members(within("weights.int8", ANY), sealed=True, small=True),
 }
 
 
-def mutant(whole: bytes, members: Members, seed: int, number: int) -> tuple[str, bytes]:
-    """The kind and the bytes of one mutant; they depend on seed and number alone."""
+def kind_of(seed: int, number: int) -> tuple[str, random.Random]:
+    """Which mutation makes a mutant, and what draws the rest; both depend on seed and number alone."""
     rng = random.Random(f"{seed}/{number}")
-    kind = rng.choice(list(MUTATIONS))
-    return kind, MUTATIONS[kind][1](whole, members, rng)
+    return rng.choice(list(MUTATIONS)), rng

@@ -30,7 +30,7 @@ from pathlib import Path
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the address space of its threads would count as memory
 
 import numpy as np
-from checkpoint_mutants import MUTATIONS, mutant
+from checkpoint_mutants import MUTATIONS, kind_of
 
 from mha_cli.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config import config_from_dict
@@ -46,11 +46,12 @@ SECONDS = 10
 """Of processor time for one mutant; on an idle processor it takes a few thousandths."""
 
 BATCH = 500
+FORMS = ("tiny.keras", "small.keras")
 TEXTS = ("the film was superb , not dreadful .", "it's a film", "unknown words only", "")
 
 
-def tiny_checkpoint(path: Path) -> None:
-    """Write the checkpoint that the mutants are made from; it has every kind of weight."""
+def tiny_checkpoints(folder: Path) -> None:
+    """Write the checkpoint that the mutants are made from, in both forms; it has every kind of weight."""
     model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "scoring": "additive", "max_ngram": 2, "ngram_buckets": 7}
     sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model | {"score_ngrams": 2, "score_buckets": 11}}
     config = config_from_dict(sections, "tiny")
@@ -58,7 +59,9 @@ def tiny_checkpoint(path: Path) -> None:
     rng = np.random.default_rng(0)
     parameters = parameter_table(config, len(vocabulary), 2)
     weights = {parameter.path: rng.normal(0, 0.5, parameter.shape).astype(np.float32) for parameter in parameters}
-    write_checkpoint(path, Checkpoint(config, ("negative", "positive"), vocabulary, {"epoch": 3}, weights, '{"of": "Keras"}'))
+    checkpoint = Checkpoint(config, ("negative", "positive"), vocabulary, {"epoch": 3}, weights, '{"of": "Keras"}')
+    for form in FORMS:
+        write_checkpoint(folder / form, checkpoint, small=form == "small.keras")
 
 
 # Trying them
@@ -88,23 +91,25 @@ def outcome(path: Path, expected: list[dict[str, float]], may_differ: bool) -> s
 def worker(folder: Path, seed: int, first: int, last: int) -> None:
     """Try some mutants; a line of JSON for each before and after."""
     os.chdir(folder)
-    whole = Path("tiny.keras").read_bytes()
-    with zipfile.ZipFile("tiny.keras") as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    expected = predictions(Path("tiny.keras"))
+    originals = []
+    for form in map(Path, FORMS):
+        with zipfile.ZipFile(form) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        originals.append((form.read_bytes(), members, predictions(form)))
     path = Path("mutant.keras")
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     for number in range(first, last):
-        kind, data = mutant(whole, members, seed, number)
-        path.write_bytes(data)
-        del data
+        kind, rng = kind_of(seed, number)
+        mutation = MUTATIONS[kind]
+        whole, members, expected = originals[mutation.small]
+        path.write_bytes(mutation.change(whole, members, rng))
         print(json.dumps([number, kind, None]), flush=True)
         resource.setrlimit(resource.RLIMIT_AS, (used + MORE_MEMORY, most))
         signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         signal.alarm(60 * SECONDS)  # for what waits without computing; a machine may be busy
-        result = outcome(path, expected, MUTATIONS[kind][0])
+        result = outcome(path, expected, mutation.sealed)
         signal.alarm(0)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -149,7 +154,7 @@ def main() -> int:
     wrong = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tiny_checkpoint(folder / "tiny.keras")
+        tiny_checkpoints(folder)
         for number, kind, result in results(folder, given.seed, given.first, last):
             counts[kind, result if result in {"refused", "same", "other"} else "wrong"] += 1
             if result not in {"refused", "same", "other"}:

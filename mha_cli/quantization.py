@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST = 127
 SCALE = np.dtype("<f4")
+LARGEST_SCALE = np.finfo(np.float32).max / 129
+"""With a larger one, a number could be infinite: int8 goes down to -128."""
 
 
 def quantized_size(parameters: Sequence[Parameter]) -> int:
@@ -45,7 +47,7 @@ def dequantize(data: bytes | bytearray, parameters: Sequence[Parameter]) -> dict
     """The weights in float32, by path.
 
     Raises:
-        ValueError: there are too many or too few bytes, or a scale is no finite number.
+        ValueError: there are too many or too few bytes, or a scale is no number or too large.
     """
     if len(data) != quantized_size(parameters):
         raise ValueError(f"the weights have {len(data):,} bytes; the settings imply {quantized_size(parameters):,}")
@@ -54,8 +56,8 @@ def dequantize(data: bytes | bytearray, parameters: Sequence[Parameter]) -> dict
         width, size = parameter.shape[-1], math.prod(parameter.shape)
         scales = np.frombuffer(data, SCALE, width, start)
         numbers = np.frombuffer(data, np.int8, size, start + width * SCALE.itemsize)
-        if not np.isfinite(scales).all():
+        if not (np.abs(scales) <= LARGEST_SCALE).all():  # not a number fails this, too
             raise ValueError(f"the weight {parameter.path} holds NaN or infinite numbers")
-        weights[parameter.path] = (numbers.reshape(-1, width) * scales).astype(np.float32).reshape(parameter.shape)
+        weights[parameter.path] = (numbers.reshape(-1, width) * scales).astype(np.float32, copy=False).reshape(parameter.shape)
         start += width * SCALE.itemsize + size
     return weights

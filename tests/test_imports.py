@@ -61,6 +61,13 @@ def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None
     assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas"})
 
 
+def test_a_diagnosis_needs_numpy_only(tmp_path: Path) -> None:
+    code, modules = imported_by(tmp_path, "doctor", small_checkpoint_file(tmp_path / "a.keras"))
+    assert code == 0
+    assert "numpy" in modules
+    assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas"})
+
+
 def test_predict_needs_scipy_for_gelu(tmp_path: Path) -> None:
     checkpoint = small_checkpoint_file(tmp_path / "a.keras", activation="gelu")
     code, modules = imported_by(tmp_path, "predict", "-c", checkpoint, "the film")
@@ -125,6 +132,7 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["heads", "good.keras", "--prune", "2", "--output", "pruned.keras"],
         ["heads", "good.keras", "--prune", "1", "--output", "used"],
         ["heads", "good.keras", "--plot", "heads.gif"],
+        ["doctor", "bad.yaml"],
         ["export", "good.keras", "--format", "onx", "--output", "exported"],
         ["export", "good.keras", "--format", "saved-model", "--output", "used"],
         ["export", "bad.yaml", "--format", "saved-model", "--output", "exported"],

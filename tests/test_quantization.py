@@ -49,7 +49,7 @@ def test_another_number_of_bytes(weights: dict[str, np.ndarray], change: int) ->
         dequantize(data[:change] if change < 0 else data + bytes(change), PARAMETERS)
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 3e38, -3e38])
 def test_a_scale_that_is_no_number(weights: dict[str, np.ndarray], number: float) -> None:
     data = np.float32(number).tobytes() + quantize(weights, PARAMETERS)[4:]
     with pytest.raises(ValueError, match="table holds NaN or infinite"):

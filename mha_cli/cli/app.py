@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import mha_cli
-from mha_cli.cli import attention, evaluate, explain, export, heads, predict, shuffle_test, train
+from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("attention", epilog=attention.EXAMPLES)(attention.attention)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
 app.command("export", epilog=export.EXAMPLES)(export.export)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:

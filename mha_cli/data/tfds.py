@@ -32,6 +32,9 @@ NETWORK_TIMEOUT_S = 10.0
 MAX_SERVERS = 3
 """Servers of a set that are tried before a download is given up."""
 
+DEFAULT_DATA_DIR = "~/tensorflow_datasets"
+"""Where TFDS keeps its sets unless TFDS_DATA_DIR names another folder."""
+
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _PORTS = {"http": 80, "https": 443, "ftp": 21}
@@ -153,7 +156,7 @@ def _data_dir(settings: TfdsData) -> str:
                 found = "is not a folder" if os.path.exists(path) else "does not exist"
                 raise MhaError(f"{place}: {printable(folder, 200)} {found}", "create the folder, or name the one that holds your TFDS sets")
             return path
-    return os.path.expanduser(os.path.join("~", "tensorflow_datasets"))
+    return os.path.expanduser(DEFAULT_DATA_DIR)
 
 
 def _open_builder(name: str, data_dir: str) -> Any:

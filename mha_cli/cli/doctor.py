@@ -1,0 +1,98 @@
+"""`mha doctor`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mha_cli.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.diagnosis import CheckpointReport, Diagnosis, Place
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha doctor
+
+mha doctor runs/imdb/checkpoint.keras --json"""
+
+
+def doctor(
+    checkpoint: Annotated[
+        Path | None, typer.Argument(help="A checkpoint to check; it is read, and put to no use.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show versions, the machine, and where data and checkpoints are looked for; check a checkpoint.
+
+    The exit code is 2 if the checkpoint is refused.
+    """
+    from mha_cli.diagnosis import diagnose
+
+    diagnosis = diagnose(checkpoint)
+    if as_json:
+        print(json.dumps(dataclasses.asdict(diagnosis), indent=1))
+    else:
+        _print(diagnosis)
+
+
+def _print(diagnosis: Diagnosis) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from mha_cli.errors import printable
+
+    console = Console(highlight=False)
+    sections = {"Installation": _installation(diagnosis), "Machine": _machine(diagnosis), "Places": map(_place, diagnosis.places)}
+    if diagnosis.checkpoint is not None:
+        sections["Checkpoint, in order"] = _checkpoint(diagnosis.checkpoint)
+    for title, rows in sections.items():
+        table = Table(title=title, show_header=False)
+        for name, value in rows:
+            table.add_row(Text(printable(name)), Text(printable(value, 1000), overflow="fold"))
+        console.print(table)
+
+
+def _installation(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    for name, found in diagnosis.versions.items():
+        yield name, found or "not installed"
+
+
+def _machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    yield "cores", f"{diagnosis.cores}"
+    yield "bfloat16", ", ".join(diagnosis.bfloat16) or "no"
+    yield "memory", _gigabytes(diagnosis.memory_bytes)
+    yield "memory available", _gigabytes(diagnosis.memory_available_bytes)
+    yield "memory limit", "none" if diagnosis.memory_limit_bytes is None else _gigabytes(diagnosis.memory_limit_bytes)
+
+
+def _place(place: Place) -> tuple[str, str]:
+    if place.path is None:
+        return place.what, f"${place.named_by} is not set"
+    found = "exists" if place.exists else "does not exist"
+    if place.exists and place.checkpoints is not None:
+        found = f"{place.checkpoints} checkpoint{'s' * (place.checkpoints != 1)}"
+    return place.what, f"{place.path} ({'' if place.named_by == 'default' else f'${place.named_by}, '}{found})"
+
+
+def _checkpoint(report: CheckpointReport) -> Iterator[tuple[str, str]]:
+    yield "file", report.path
+    yield "size", f"{report.bytes:,} bytes"
+    yield "SHA-256", report.sha256
+    yield "format", f"{report.format}"
+    yield "classes", ", ".join(report.class_names)
+    yield "vocabulary", f"{report.vocabulary_size:,} ids"
+    yield "weights", f"{report.num_weights:,}"
+    for name, value in report.metrics.items():
+        yield name.replace("_", " "), f"{value:.6g}"
+
+
+def _gigabytes(size: int | None) -> str:
+    return "unknown" if size is None else f"{size / 1e9:,.1f} GB"

@@ -1,0 +1,207 @@
+"""What an installation consists of, what the machine has, where things are looked for, and whether a checkpoint is in order.
+
+All of it is found out without importing TensorFlow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mha_cli
+from mha_cli.archive import MAX_FILE_BYTES, open_regular
+from mha_cli.checkpoint import FORMAT_VERSION, read_checkpoint
+from mha_cli.data.tfds import DEFAULT_DATA_DIR
+from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PACKAGES = ("tensorflow", "keras", "numpy")
+BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
+"""What Linux calls the instructions of a processor that computes in bfloat16."""
+
+NO_LIMIT = 2**60
+"""Bytes; what control groups of version 1 say where there is no limit is larger."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something is looked for.
+
+    Args:
+        what: that is looked for.
+        path: the file or folder; None where none is named.
+        named_by: environment variable that names it, or ``default``.
+        exists: whether it is there.
+        checkpoints: trained runs in it; of the run directories only.
+    """
+
+    what: str
+    path: str | None
+    named_by: str
+    exists: bool
+    checkpoints: int | None = None
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """A checkpoint that the reader takes.
+
+    Args:
+        path: of the file.
+        bytes: its size.
+        sha256: of the whole file, in hexadecimal.
+        format: version of the file format.
+        class_names: in the order of their ids.
+        vocabulary_size: ids, the two special ones included.
+        num_weights: numbers in all weights together.
+        metrics: of the saved epoch, such as ``validation_accuracy`` in [0, 1].
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    format: int
+    class_names: tuple[str, ...]
+    vocabulary_size: int
+    num_weights: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How things stand.
+
+    Args:
+        versions: by name; None for what is not installed.
+        cores: processor cores that this process may use.
+        bfloat16: instructions of the processor for it, by the names that Linux gives them; none where it has none.
+        memory_bytes: of the machine; None where that cannot be found out.
+        memory_available_bytes: that can be had without swapping; None likewise.
+        memory_limit_bytes: of this process's control group; None where there is none.
+        places: where data and checkpoints are looked for.
+        checkpoint: of the one that was asked about.
+    """
+
+    versions: Mapping[str, str | None]
+    cores: int
+    bfloat16: tuple[str, ...]
+    memory_bytes: int | None
+    memory_available_bytes: int | None
+    memory_limit_bytes: int | None
+    places: tuple[Place, ...]
+    checkpoint: CheckpointReport | None = None
+
+
+def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Diagnosis:
+    """Look at the installation, the machine and, where one is named, a checkpoint.
+
+    Args:
+        checkpoint: the file to check.
+        root: of the file system that holds ``proc`` and ``sys``.
+        environment: the environment variables.
+
+    Raises:
+        MhaError: the checkpoint is refused.
+    """
+    report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
+    memory = _fields(root / "proc/meminfo")
+    return Diagnosis(
+        versions={"mha": mha_cli.__version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        bfloat16=_bfloat16(root),
+        memory_bytes=_kibibytes(memory.get("MemTotal")),
+        memory_available_bytes=_kibibytes(memory.get("MemAvailable")),
+        memory_limit_bytes=_memory_limit(root),
+        places=_places(environment),
+        checkpoint=report,
+    )
+
+
+def check_checkpoint(path: Path) -> CheckpointReport:
+    """Read a checkpoint as every command does, and put it to no use.
+
+    Raises:
+        MhaError: it is refused.
+    """
+    checkpoint = read_checkpoint(path)
+    with open_regular(path, MAX_FILE_BYTES) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = os.fstat(file.fileno()).st_size
+    return CheckpointReport(
+        path=str(path),
+        bytes=size,
+        sha256=digest,
+        format=FORMAT_VERSION,
+        class_names=checkpoint.class_names,
+        vocabulary_size=len(checkpoint.vocabulary),
+        num_weights=sum(weight.size for weight in checkpoint.weights.values()),
+        metrics=checkpoint.metrics,
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _bfloat16(root: Path) -> tuple[str, ...]:
+    found = set(_fields(root / "proc/cpuinfo").get("flags", "").split())
+    return tuple(feature for feature in BFLOAT16_FEATURES if feature in found)
+
+
+def _memory_limit(root: Path) -> int | None:
+    """The lowest limit of the control group that this process is in and of those above it."""
+    limits = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers not in {"", "memory"}:
+            continue
+        base, name = ("sys/fs/cgroup/memory", "memory.limit_in_bytes") if controllers else ("sys/fs/cgroup", "memory.max")
+        folder = Path(group.lstrip("/"))
+        for place in (folder, *folder.parents):
+            limit = _text(root / base / place / name).strip()
+            if limit.isdigit() and int(limit) < NO_LIMIT:
+                limits.append(int(limit))
+    return min(limits, default=None)
+
+
+def _places(environment: Mapping[str, str]) -> tuple[Place, ...]:
+    data_dir = environment.get("TFDS_DATA_DIR")
+    data = os.path.expanduser(data_dir or DEFAULT_DATA_DIR)
+    checkpoint = environment.get(CHECKPOINT_VARIABLE) or None
+    return (
+        Place("TensorFlow Datasets", data, "TFDS_DATA_DIR" if data_dir else "default", os.path.isdir(data)),
+        Place("checkpoint", checkpoint, CHECKPOINT_VARIABLE, checkpoint is not None and os.path.isfile(checkpoint)),
+        Place("trained runs", str(RUNS.absolute()), "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
+        Place("model that comes with mha", str(PACKAGED), "default", PACKAGED.is_file()),
+    )
+
+
+def _fields(path: Path) -> dict[str, str]:
+    """Lines of the form ``name : value``; of equal names the first."""
+    fields: dict[str, str] = {}
+    for line in _text(path).splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    return fields
+
+
+def _kibibytes(value: str | None) -> int | None:
+    number = (value or "").partition(" ")[0]
+    return 1024 * int(number) if number.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

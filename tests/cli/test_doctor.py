@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import mha_cli
+from mha_cli.runs import PACKAGED
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.cli.command import refusal, run_mha, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_versions_machine_and_places(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    small_checkpoint_file(tmp_path / "runs" / "one" / "checkpoint.keras")
+    before = tree(tmp_path)
+    result = run_mha("doctor", "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": "/no/where", "MHA_CHECKPOINT": ""})
+    assert (result.code, result.stderr) == (0, "")
+    assert tree(tmp_path) == before
+    found = json.loads(result.stdout)
+    assert found["versions"] == {
+        "mha": mha_cli.__version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("tensorflow", "keras", "numpy")},
+    }
+    assert found["cores"] >= 1
+    assert found["places"] == [
+        {"what": "TensorFlow Datasets", "path": "/no/where", "named_by": "TFDS_DATA_DIR", "exists": False, "checkpoints": None},
+        {"what": "checkpoint", "path": None, "named_by": "MHA_CHECKPOINT", "exists": False, "checkpoints": None},
+        {"what": "trained runs", "path": f"{tmp_path}/runs", "named_by": "default", "exists": True, "checkpoints": 1},
+        {"what": "model that comes with mha", "path": str(PACKAGED), "named_by": "default", "exists": True, "checkpoints": None},
+    ]
+    assert found["checkpoint"] is None
+
+
+def test_a_checkpoint_in_order(tmp_path: Path) -> None:
+    path = small_checkpoint_file(tmp_path / "a.keras", ("one", "two", "[bold]\x1b[31mthree"))
+    result = run_mha("doctor", "a.keras", "--json", cwd=tmp_path)
+    assert result.code == 0
+    assert json.loads(result.stdout)["checkpoint"] == {
+        "path": "a.keras",
+        "bytes": path.stat().st_size,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "format": 2,
+        "class_names": ["one", "two", "[bold]\x1b[31mthree"],
+        "vocabulary_size": 13,
+        "num_weights": sum(math.prod(parameter.shape) for parameter in small_checkpoint(("one", "two", "three")).parameters),
+        "metrics": {"epoch": 3, "validation_accuracy": 0.75, "validation_loss": 0.5},
+    }
+
+
+def test_what_a_person_sees(tmp_path: Path) -> None:
+    path = small_checkpoint_file(tmp_path / "a.keras", ("one", "two", "[bold]\x1b[31mthree"))
+    result = run_mha("doctor", "a.keras", cwd=tmp_path, env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"})
+    assert (result.code, result.stderr) == (0, "")
+    assert "\x1b" not in result.stdout
+    for words in (
+        "Installation",
+        f"tensorflow │ {version('tensorflow')}",
+        "bfloat16",
+        "memory limit",
+        "gone.keras ($MHA_CHECKPOINT, does not exist)",
+        "/runs (does not exist)",
+        "Checkpoint, in order",
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        r"one, two, [bold]\x1b[31mthree",
+        "13 ids",
+        "validation accuracy │ 0.75",
+    ):
+        assert words in result.stdout, words
+
+
+def test_a_checkpoint_that_is_refused(tmp_path: Path) -> None:
+    path = small_checkpoint_file(tmp_path / "a.keras")
+    path.write_bytes(path.read_bytes()[:-100])
+    for arguments in (["doctor", "a.keras"], ["doctor", "a.keras", "--json"]):
+        assert refusal(run_mha(*arguments, cwd=tmp_path)).startswith("a.keras: damaged, or no checkpoint (")
+
+
+def test_the_model_that_comes_with_mha_is_in_order(tmp_path: Path) -> None:
+    found = json.loads(run_mha("doctor", PACKAGED, "--json", cwd=tmp_path).stdout)["checkpoint"]
+    assert found["class_names"] == ["neg", "pos"]
