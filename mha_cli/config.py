@@ -221,10 +221,6 @@ class TrainingConfig(Settings):
     )
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Per step, at its highest.")
-    embedding_rate: float = Field(1.0, ge=0, le=1, description="Share of the learning rate for embedding tables; adamw and adam.")
-    token_vectors: Literal["random", "cooccurrence"] = Field(
-        "random", description="Where token embeddings start: at random, or from which words stand near each other in the texts."
-    )
     schedule: Literal["constant", "cosine"] = Field(
         "constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine."
     )

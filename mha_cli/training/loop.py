@@ -27,7 +27,6 @@ from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.preparation import PreparedData
 from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.training.tensorflow_setup import set_seed
-from mha_cli.training.word_vectors import word_vectors
 
 EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
 """Weights of which a step touches few rows."""
@@ -84,7 +83,7 @@ class Trainer:
         self.data = data
         self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
-        self.validation_scores = self._start_from_counts(tell)
+        self.validation_scores = self._fit_scores(tell)
         self._stack: Stack | None = None
         self._silence_scores()
         rate = learning_rate_schedule(config.training, len(self._batches(1)) * config.training.epochs)
@@ -93,7 +92,7 @@ class Trainer:
         self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
-        self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate, config.training.embedding_rate)
+        self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self.position = EpochPosition(0)
         self._train_step = self._compile_train_step()
@@ -148,14 +147,9 @@ class Trainer:
         rng = np.random.default_rng((self.config.seed, epoch, 1))
         return training_batches(self.data.train.lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)
 
-    def _start_from_counts(self, tell: Callable[[str], None]) -> Floats:
-        """Put into the model what is counted from the texts before the first step; n-gram scores of the validation part, (N, U)."""
+    def _fit_scores(self, tell: Callable[[str], None]) -> Floats:
+        """Fit the model's n-gram scores, if it has any, and score the validation part, (N, U)."""
         config, data = self.config, self.data
-        if config.training.token_vectors == "cooccurrence":
-            tell("counting word vectors")
-            texts = [data.train] if data.unlabelled is None else [data.train, data.unlabelled]
-            vectors = word_vectors(texts, len(data.vocabulary), config.model.embed_dim, config.seed)
-            self.model.get_layer("embedding").token_embeddings.assign(vectors)
         if not config.model.score_ngrams:
             return np.zeros((len(data.validation), 0), dtype=np.float32)
         tell("fitting n-gram scores")

@@ -20,7 +20,6 @@ class LazyAdam:
     Args:
         tables: variables of shape (rows, width).
         learning_rate: a rate, or a function from the step, from 0, to the rate.
-        share: of that rate that the tables learn at.
 
     Source: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
     """
@@ -29,10 +28,9 @@ class LazyAdam:
     BETA_2 = 0.999
     EPSILON = 1e-7
 
-    def __init__(self, tables: list[Any], learning_rate: float | Callable[[Any], Any], share: float = 1.0) -> None:
+    def __init__(self, tables: list[Any], learning_rate: float | Callable[[Any], Any]) -> None:
         self.tables = tables
         self.learning_rate = learning_rate if callable(learning_rate) else lambda _: learning_rate
-        self.share = share
         self.iterations = tf.Variable(0, dtype=tf.int64)
         self.first_moments = [tf.Variable(tf.zeros(table.shape)) for table in tables]
         self.second_moments = [tf.Variable(tf.zeros(table.shape)) for table in tables]
@@ -45,7 +43,7 @@ class LazyAdam:
     def apply(self, gradients: list[tf.IndexedSlices]) -> None:
         """Change the rows that the gradients name."""
         step = tf.cast(self.iterations + 1, tf.float32)
-        rate = self.share * self.learning_rate(self.iterations) * tf.sqrt(1.0 - self.BETA_2**step) / (1.0 - self.BETA_1**step)
+        rate = self.learning_rate(self.iterations) * tf.sqrt(1.0 - self.BETA_2**step) / (1.0 - self.BETA_1**step)
         for table, first, second, gradient in zip(self.tables, self.first_moments, self.second_moments, gradients, strict=True):
             rows, places = tf.unique(gradient.indices)
             # Scattered into a narrow block first: adding up the gradients of the same row.

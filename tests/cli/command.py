@@ -46,7 +46,6 @@ SCORED_SETTINGS = (
     "model.score_buckets=4096",
     "training.epochs=2",
     "training.batch_tokens=512",
-    "training.token_vectors=cooccurrence",
     "training.precision=bfloat16",
 )
 """Over TINY, for a short training with n-gram scores, and what else few trainings use."""
