@@ -38,16 +38,16 @@ def with_tables(readme: str, results: Path) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
         raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
-    parts, note = [], ""
+    parts, machine = [], ""
     for name, make in TABLES.items():
         content = harness.read_json(results / name)
         if not content:
             continue
         table, picture = make(content), (results / name).with_suffix(".png")
-        parts.append(tables.markdown(table, previous_note=note))
+        parts.append(tables.markdown(table, previous_machine=machine))
         if picture.exists():
             parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
-        note = table.note
+        machine = table.machine
     return before + "\n\n".join([f"{BEGIN}\n{NOTICE}", *parts, END]) + after
 
 

@@ -21,13 +21,15 @@ class Table:
         title: what was measured, in a sentence without its full stop.
         headings: of the columns.
         rows: a cell a heading; all but the first column are figures.
-        note: machine and date.
+        machine: hardware and software.
+        when: the day, and whether other programs ran.
     """
 
     title: str
     headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    note: str
+    machine: str
+    when: str
 
 
 def show(table: Table) -> None:
@@ -35,7 +37,7 @@ def show(table: Table) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    drawn = RichTable(title=table.title, caption=table.note)
+    drawn = RichTable(title=table.title, caption=f"{table.machine}, {table.when}")
     for place, heading in enumerate(table.headings):
         drawn.add_column(heading, justify="right" if place else "left", overflow="fold")
     for row in table.rows:
@@ -43,12 +45,12 @@ def show(table: Table) -> None:
     Console(highlight=False).print(drawn)
 
 
-def markdown(table: Table, previous_note: str = "") -> str:
-    """A table as the README has it, after a table with ``previous_note``."""
+def markdown(table: Table, previous_machine: str = "") -> str:
+    """A table as the README has it, after a table of ``previous_machine``."""
     lines = [table.headings, ("---", *("---:" for _ in table.headings[1:])), *table.rows]
     drawn = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
-    note = f" {table.note}." if table.note != previous_note else ""
-    return f"**{table.title}.**{note}\n\n{drawn}"
+    note = table.when if table.machine == previous_machine else f"{table.machine}, {table.when}"
+    return f"**{table.title}.** {note}.\n\n{drawn}"
 
 
 # What each benchmark says
@@ -66,7 +68,7 @@ def accuracy(records: Sequence[Record]) -> Table:
         accuracies = [100 * figures["accuracy"] for figures in runs]
         rows.append((name, _mean_and_spread(accuracies), str(len(runs)), duration(wall), _ratio(wall, fastest)))
     title = "Test accuracy on the official IMDB split (25,000 reviews to learn from, 25,000 to score), mean ± standard deviation over seeds"
-    return Table(title, ("system", "test accuracy", "runs", "reading and training", "× the fastest"), rows, machine_note(records))
+    return Table(title, ("system", "test accuracy", "runs", "reading and training", "× the fastest"), rows, *circumstances(records))
 
 
 def book(record: Record) -> Table:
@@ -84,7 +86,7 @@ def book(record: Record) -> Table:
         rows.append(tuple(cells))
     settings = record["settings"]
     title = f"The book's model on {settings['reviews']:,} IMDB reviews of real length, median of {settings['rounds']} rounds"
-    return Table(title, tuple(headings), rows, machine_note([record]))
+    return Table(title, tuple(headings), rows, *circumstances([record]))
 
 
 def attention(record: Record) -> Table:
@@ -98,7 +100,7 @@ def attention(record: Record) -> Table:
     headings = ("length", *(heading for name in passes for heading in (f"tokens/s {name}", "× Keras", "× torch")))
     rows = [(f"{length:,}", *cells) for length, cells in by_length.items()]
     title = "The attention layer alone, float32, embed {embed_dim}, {num_heads} heads".format(**record["settings"])
-    return Table(title, headings, rows, machine_note([record]))
+    return Table(title, headings, rows, *circumstances([record]))
 
 
 def attention_memory(record: Record) -> Table:
@@ -106,7 +108,7 @@ def attention_memory(record: Record) -> Table:
     peaks = record["figures"]["megabytes"]
     rows = [(name, f"{peak:,.0f}", _ratio(peak, peaks["mha auto"])) for name, peak in peaks.items()]
     title = f"Peak memory of the attention layer above idle, one review of {record['settings']['length']:,} tokens, forward and backward"
-    return Table(title, ("form", "MB", "× mha auto"), rows, machine_note([record]))
+    return Table(title, ("form", "MB", "× mha auto"), rows, *circumstances([record]))
 
 
 def training_memory(record: Record) -> Table:
@@ -114,7 +116,7 @@ def training_memory(record: Record) -> Table:
     peaks = record["figures"]["megabytes"]
     base = next(iter(peaks.values()))
     rows = [(f"{int(reviews):,}", f"{peak:,.0f}", _ratio(peak, base)) for reviews, peak in peaks.items()]
-    return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, machine_note([record]))
+    return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, *circumstances([record]))
 
 
 def predict(record: Record) -> Table:
@@ -127,7 +129,7 @@ def predict(record: Record) -> Table:
         rate = f"{reviews / found:,.0f}" if "stream" in name else NOTHING
         rows.append((name, f"{found:.2f}", rate, NOTHING if name == "mha --help" else _ratio(keras, found)))
     headings = ("command", "seconds", "reviews/s", "× as fast as Keras")
-    return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, machine_note([record]))
+    return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, *circumstances([record]))
 
 
 # Cells
@@ -140,18 +142,21 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def machine_note(records: Sequence[Record]) -> str:
-    """Machine, software and date of the records; all of them where they differ."""
-    return "; ".join(dict.fromkeys(_machine_note(record) for record in records))
+def circumstances(records: Sequence[Record]) -> tuple[str, str]:
+    """Machine and software of the records, and their days; all of them where they differ."""
+    return "; ".join(dict.fromkeys(map(_machine, records))), "; ".join(dict.fromkeys(map(_when, records)))
 
 
-def _machine_note(record: Record) -> str:
+def _machine(record: Record) -> str:
     machine = record["machine"]
     versions = {"Python": machine["python"]} | {title: machine["packages"].get(name) for name, title in PACKAGE_TITLES.items()}
     software = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
     hardware = f"{machine['cpu']}, {machine['cores']} cores ({', '.join(machine['instructions'])}), {machine['memory_gib']} GiB"
-    busy = record["busy_share"] or 0.0
-    return f"{hardware}, {software}, {record['date']}" + (", beside other programs" if busy > QUIET else "")
+    return f"{hardware}, {software}"
+
+
+def _when(record: Record) -> str:
+    return str(record["date"]) + (", beside other programs" if (record["busy_share"] or 0.0) > QUIET else "")
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
