@@ -92,8 +92,8 @@ def refuse_other_run(output: Path, config: Config) -> None:
 
 
 def has_state(output: Path) -> bool:
-    """Whether a run directory holds a state to resume from."""
-    return (output / STATE).is_file()
+    """Whether a run directory holds anything that was learnt: a state, pseudo-labels, or the checkpoint of an epoch."""
+    return (output / CHECKPOINT).is_file() or any((output / STATE.parent).rglob("*.np[yz]"))
 
 
 def make_run_directory(output: Path) -> None:
