@@ -291,6 +291,18 @@ SECTIONS: dict[str, list[Case]] = {
             "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a review each",
             "reviews.jsonl",
         ),
+        Case(
+            "no file of texts without labels",
+            CONFIG,
+            "more.txt: no such file or folder; check the path; relative paths start at the current folder",
+            files={"x.yaml": FILES.replace("}", ", unlabelled: more.txt}"), "reviews.csv": b"never read"},
+        ),
+        Case(
+            "a file of texts without labels that is empty",
+            CONFIG,
+            "more.txt: no text in it; write a text a line",
+            files={"x.yaml": FILES.replace("}", ", unlabelled: more.txt}"), "reviews.csv": ROWS * 2 + b"dull,negative\n", "more.txt": "\n"},
+        ),
         _evaluate(
             "a class in the test data that the model does not know",
             ROWS + b"fair,neutral\n",
@@ -419,7 +431,7 @@ SECTIONS: dict[str, list[Case]] = {
             0,
             files={
                 "reviews.csv": ROWS,
-                ".keras/keras.json": '{"backend": "nonsense", "floatx": "float32", "image_data_format": "channels_first", "epsilon": 0.5}',
+                ".keras/keras.json": '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}',
             },
             env={"KERAS_BACKEND": "nonsense", "KERAS_HOME": ".keras"},
             shell='"$@"',
