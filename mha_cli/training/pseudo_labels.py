@@ -24,7 +24,7 @@ from mha_cli.progress import EpochRecord, Watcher
 from mha_cli.runs import CHECKPOINT, STATE
 from mha_cli.training.loop import Trainer, compile_forward, predict_probabilities
 from mha_cli.training.preparation import PreparedData
-from mha_cli.training.state import fit_resumably, to_checkpoint
+from mha_cli.training.state import UNREADABLE, fit_resumably, to_checkpoint
 
 Floats = npt.NDArray[np.float32]
 
@@ -75,7 +75,7 @@ def with_pseudo_labels(data: PreparedData, targets: Floats) -> PreparedData:
 def _read_labels(path: Path, shape: tuple[int, int]) -> Floats:
     try:
         targets: Floats = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except UNREADABLE as error:
         raise MhaError(
             f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", "train anew in another folder"
         ) from None
@@ -94,7 +94,7 @@ def _best_weights(config: Config, data: PreparedData, watcher: Watcher, place: P
     def on_epoch(record: EpochRecord) -> None:
         watcher.tell(f"epoch {record.epoch}: validation accuracy {record.validation_accuracy:.4f}")
 
-    fit_resumably(place / STATE.name, trainer, dataclasses.replace(watcher, on_epoch=on_epoch), keep)
+    fit_resumably(place / STATE.name, trainer, dataclasses.replace(watcher, on_epoch=on_epoch), keep, goes_on=True)
     return read_checkpoint(place / CHECKPOINT).weights
 
 

@@ -64,18 +64,23 @@ def train(
     Raises:
         MhaError: the directory is in use, the data does not fit the config or the run not into memory, or the loss is no longer a number.
     """
-    if resume:
-        refuse_other_run(output, config)
-    else:
-        refuse_used(output)
+    _refuse(output, config, resume)
     data = data or prepare(config, watcher.tell)
     refuse_what_does_not_fit(config, data)
     make_run_directory(output)
     with locked(output):
+        _refuse(output, config, resume)  # again: while the data was read, another training may have come and gone
         if not resume:
             with atomic_write(output / CONFIG) as file:
                 file.write(config_to_yaml(config).encode())
         return _train_in(output, config, data, watcher)
+
+
+def _refuse(output: Path, config: Config, resume: bool) -> None:
+    if resume:
+        refuse_other_run(output, config)
+    else:
+        refuse_used(output)
 
 
 def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import struct
 import time
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,12 @@ LEAST_SECONDS = 30.0
 
 MOST_SHARE = 0.015
 """Of the time that saving may take."""
+
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
+    *(ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError),
+)
+"""What NumPy and zipfile raise for bytes that are not what they say."""
 
 
 class StateSaver:
@@ -80,7 +88,9 @@ class StateSaver:
         self._cost = self._saved - started
 
 
-def fit_resumably(path: Path, trainer: Trainer, watcher: Watcher, keep: Callable[[list[EpochRecord]], None]) -> list[EpochRecord]:
+def fit_resumably(
+    path: Path, trainer: Trainer, watcher: Watcher, keep: Callable[[list[EpochRecord]], None], goes_on: bool = False
+) -> list[EpochRecord]:
     """``fit``, from the saved state on if there is one, and with the state saved as training goes on; returns the history.
 
     Args:
@@ -88,6 +98,7 @@ def fit_resumably(path: Path, trainer: Trainer, watcher: Watcher, keep: Callable
         trainer: the model in training.
         watcher: told of every step and of every epoch.
         keep: called with the history after every epoch, before the state is saved: what has to outlast the run is to be written there.
+        goes_on: whether more follows that can be interrupted, so that the end is worth a save, too.
 
     Raises:
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
@@ -106,7 +117,8 @@ def fit_resumably(path: Path, trainer: Trainer, watcher: Watcher, keep: Callable
         keep(records)
         saver.after_epoch()
         watcher.on_epoch(record)
-    saver.finish()
+    if goes_on:
+        saver.finish()
     return records
 
 
@@ -131,7 +143,7 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
             values = [arrays[f"variable_{index}"] for index in range(len(trainer.variables))]
             records = [EpochRecord(**record) for record in history["epochs"]]
             position = EpochPosition(**history["position"])
-    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise MhaError(
             f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", "train anew in another folder"
         ) from None

@@ -13,27 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.checkpoint import read_checkpoint
-from tests.cli.command import COMMAND, TIMEOUT, TINY, environment, obey_signals, run_mha, tree
+from tests.cli.command import COMMAND, RESUME, TIMEOUT, environment, held_training, run_mha, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-SETTINGS = ("data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=40")
-TRAIN = ("train", "--config", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting)), "--output", "run")
-RESUME = ("train", "--config", "run/config.yaml", "--output", "run", "--resume")
-
-
-def started_and_held(cwd: Path) -> subprocess.Popen[str]:
-    """A training that is stopped, as by Ctrl-Z, soon after its first epoch."""
-    process = subprocess.Popen(
-        [*COMMAND, *TRAIN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=environment(), preexec_fn=obey_signals
-    )
-    assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("epoch 1:"):
-        assert line, "the training ended"
-    process.send_signal(signal.SIGSTOP)
-    return process
 
 
 @pytest.fixture
@@ -53,7 +37,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_file_system_that_is_full(small_disk: Path) -> None:
-    process = started_and_held(small_disk)
+    process = held_training(small_disk)
     with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
         while True:
             filler.write(bytes(4096))
@@ -76,7 +60,7 @@ def test_a_file_system_that_is_full(small_disk: Path) -> None:
 
 
 def test_files_larger_than_allowed(tmp_path: Path) -> None:
-    process = started_and_held(tmp_path)
+    process = held_training(tmp_path)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=TIMEOUT)
