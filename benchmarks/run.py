@@ -21,6 +21,7 @@ SCRIPTS = {
     "accuracy": ("accuracy.py",),
     "predict": ("predict.py",),
     "memory": ("memory.py",),
+    "saving": ("saving.py",),
 }
 TRY_OUTS = {
     "attention": ("attention.py", "--longest", "64", "--repetitions", "1"),
@@ -29,6 +30,7 @@ TRY_OUTS = {
     "accuracy": ("accuracy.py", "--reviews", "200", "--seeds", "0"),
     "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
     "memory": ("memory.py", "--reviews", "200", "400"),
+    "saving": ("saving.py", "configs/sample.yaml", "--set", "training.epochs=1", "--rounds", "1"),
 }
 
 

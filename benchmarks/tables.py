@@ -119,6 +119,20 @@ def training_memory(record: Record) -> Table:
     return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, *circumstances([record]))
 
 
+def saving(record: Record) -> Table:
+    """A row a round: seconds of a training without and with its state saved, and the share of the latter that is spent in saves."""
+    figures, settings = record["figures"], record["settings"]
+    rows = [
+        (f"{without:.1f}", f"{whole:.1f}", f"{saves}", f"{saved:.2f}", f"{saved / whole:.2%}")
+        for without, whole, saves, saved in zip(
+            figures["seconds"]["without"], figures["seconds"]["with"], figures["saves"], figures["saving_seconds"], strict=True
+        )
+    ]
+    overrides = f" ({', '.join(settings['overrides'])})" if settings["overrides"] else ""
+    title = f"Saving the state of {settings['recipe']}{overrides}, {figures['state_megabytes']:,.0f} MB, for --resume"
+    return Table(title, ("seconds without", "seconds with", "saves", "seconds in saves", "share"), rows, machine_note([record]))
+
+
 def predict(record: Record) -> Table:
     """A row a command: wall time from start to end, and what Keras takes for the same."""
     reviews = record["settings"]["reviews"]

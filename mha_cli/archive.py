@@ -13,7 +13,7 @@ import stat
 import struct
 import zipfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from mha_cli.errors import MhaError, printable
 
@@ -25,6 +25,9 @@ WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
 MAX_READ_BYTES = 1 << 17
 """Most bytes to read at once; so that an archive's directory, which zipfile reads whole, can have a few thousand entries at most."""
+
+PIECE_BYTES = MAX_READ_BYTES // 2
+"""That members are read in."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
@@ -45,8 +48,9 @@ class Archive:
         """Whether it has a member of this name."""
         return member in self._archive.namelist()
 
-    def read(self, member: str, limit: int) -> tuple[bytearray, str]:
-        """A member and its SHA-256 in hexadecimal.
+    @contextmanager
+    def open(self, member: str, limit: int) -> Iterator[Member]:
+        """A member, to be read from its beginning to its end.
 
         Raises:
             MhaError: it has more than ``limit`` bytes.
@@ -54,15 +58,50 @@ class Archive:
         size = self._archive.getinfo(member).file_size
         if size > limit:
             raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
-        data, digest, end = bytearray(size), hashlib.sha256(), 0
         with self._archive.open(member) as stream:
-            while chunk := stream.read(MAX_READ_BYTES // 2):
+            yield Member(stream, size)
+
+    def read(self, member: str, limit: int) -> tuple[bytearray, str]:
+        """A member and its SHA-256 in hexadecimal.
+
+        Raises:
+            MhaError: it has more than ``limit`` bytes.
+        """
+        with self.open(member, limit) as stream:
+            data, end = bytearray(stream.size), 0
+            while chunk := stream.read(PIECE_BYTES):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
-                digest.update(chunk)
-        if end != size:
+        if end != len(data):
             raise MhaError(f"{self.name}: {member} is cut off", WAY_OUT)
-        return data, digest.hexdigest()
+        return data, stream.sha256
+
+
+class Member:
+    """A member of an archive as a stream.
+
+    Args:
+        stream: its bytes.
+        size: how many the archive says that they are.
+    """
+
+    def __init__(self, stream: IO[bytes], size: int) -> None:
+        self._stream, self._digest = stream, hashlib.sha256()
+        self.size = size
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, ``size`` of them unless the end comes first."""
+        pieces = []
+        while size > 0 and (piece := self._stream.read(min(size, PIECE_BYTES))):
+            self._digest.update(piece)
+            pieces.append(piece)
+            size -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    @property
+    def sha256(self) -> str:
+        """Of what has been read, in hexadecimal."""
+        return self._digest.hexdigest()
 
 
 @contextmanager

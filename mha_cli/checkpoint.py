@@ -37,7 +37,7 @@ from mha_cli.quantization import dequantize, quantize, quantized_size
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
@@ -127,10 +127,13 @@ def _read_archive(archive: Archive) -> Checkpoint:
     if not isinstance(digests, dict):
         raise MhaError(f"{name}: has no checksums", WAY_OUT)
 
-    def checked(member: str, limit: int) -> bytearray:
-        data, digest = archive.read(member, limit)
+    def check(member: str, digest: str) -> None:
         if digest != digests.get(member):
             raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
+
+    def checked(member: str, limit: int) -> bytearray:
+        data, digest = archive.read(member, limit)
+        check(member, digest)
         return data
 
     config = _config(description.get("config"), name)
@@ -140,7 +143,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
     parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
     small = SMALL_WEIGHTS in archive
     if small:
-        weights = _small_weights(checked(SMALL_WEIGHTS, quantized_size(parameters)), parameters, name)
+        weights = _small_weights(archive, parameters, check)
     else:
         most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
         weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
@@ -196,10 +199,10 @@ def _num_ids(tokens: bytearray, config: Config, name: str) -> int:
 
 
 def _vocabulary(data: bytearray, name: str) -> Vocabulary:
-    tokens = data.decode().split("\n") if data else []
-    if len(set(tokens)) < len(tokens):
+    vocabulary = Vocabulary(data.decode().split("\n") if data else [])
+    if vocabulary.repeats:
         raise MhaError(f"{name}: a token stands twice in its vocabulary", WAY_OUT)
-    return Vocabulary(tokens)
+    return vocabulary
 
 
 def _members_for_keras(checkpoint: Checkpoint) -> dict[str, bytes]:
@@ -224,11 +227,20 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
     return buffer.getvalue()
 
 
-def _small_weights(data: bytearray, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
-    try:
-        return dequantize(data, parameters)
-    except ValueError as error:
-        raise MhaError(f"{name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}", WAY_OUT) from None
+def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
+    size = quantized_size(parameters)
+    with archive.open(SMALL_WEIGHTS, size) as stream:
+        if stream.size != size:
+            raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
+        problem, weights = "", dict[str, Any]()
+        try:
+            weights = dequantize(stream, parameters)
+        except ValueError as error:
+            problem = f"{archive.name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}"
+        check(SMALL_WEIGHTS, stream.sha256)
+        if problem:
+            raise MhaError(problem, WAY_OUT)
+    return weights
 
 
 def _weights_from_hdf5(data: bytearray, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:

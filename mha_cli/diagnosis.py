@@ -17,15 +17,13 @@ import mha_cli
 from mha_cli.archive import MAX_FILE_BYTES, open_regular
 from mha_cli.checkpoint import FORMAT_VERSION, read_checkpoint
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
+from mha_cli.processor import bfloat16_features
 from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGES = ("tensorflow", "keras", "numpy")
-BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
-"""What Linux calls the instructions of a processor that computes in bfloat16."""
-
 NO_LIMIT = 2**60
 """Bytes; what control groups of version 1 say where there is no limit is larger."""
 
@@ -115,7 +113,7 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
     return Diagnosis(
         versions={"mha": mha_cli.__version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        bfloat16=_bfloat16(root),
+        bfloat16=bfloat16_features(root / "proc/cpuinfo"),
         memory_bytes=_kibibytes(memory.get("MemTotal")),
         memory_available_bytes=_kibibytes(memory.get("MemAvailable")),
         memory_limit_bytes=_memory_limit(root),
@@ -151,11 +149,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _bfloat16(root: Path) -> tuple[str, ...]:
-    found = set(_fields(root / "proc/cpuinfo").get("flags", "").split())
-    return tuple(feature for feature in BFLOAT16_FEATURES if feature in found)
 
 
 def _memory_limit(root: Path) -> int | None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 TEMPORARY = (".mha-", ".tmp")
 """How the name of a file begins and ends that is not yet in its place."""
 
+LOCK = ".lock"
+"""Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
+
 FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """What no other place or name helps against."""
 
@@ -96,7 +99,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         MhaError: another process holds it, or it cannot be written to.
     """
-    path, name = folder / ".lock", printable(str(folder), 200)
+    path, name = folder / LOCK, printable(str(folder), 200)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:

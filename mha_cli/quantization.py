@@ -11,7 +11,7 @@ with zero at zero.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,19 @@ if TYPE_CHECKING:
     from mha_cli.parameters import Parameter
 
 LARGEST = 127
+PIECE_BYTES = 1 << 16
+"""That are held at once while they become numbers, unless one row has more."""
+
 SCALE = np.dtype("<f4")
 LARGEST_SCALE = np.finfo(np.float32).max / 129
 """With a larger one, a number could be infinite: int8 goes down to -128."""
+
+
+class Readable(Protocol):
+    """What bytes come from."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, ``size`` of them unless the end comes first."""
 
 
 def quantized_size(parameters: Sequence[Parameter]) -> int:
@@ -43,21 +53,40 @@ def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequenc
     return b"".join(parts)
 
 
-def dequantize(data: bytes | bytearray, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights in float32, by path.
+def dequantize(stream: Readable, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights in float32, by path; of the bytes that they come from, little is held at once.
+
+    Args:
+        stream: gives the bytes, and is read to its end in any case.
+        parameters: name and shape of every weight.
 
     Raises:
         ValueError: there are too many or too few bytes, or a scale is no number or too large.
     """
-    if len(data) != quantized_size(parameters):
-        raise ValueError(f"the weights have {len(data):,} bytes; the settings imply {quantized_size(parameters):,}")
-    weights, start = {}, 0
+    weights, problem = {}, ""
     for parameter in parameters:
-        width, size = parameter.shape[-1], math.prod(parameter.shape)
-        scales = np.frombuffer(data, SCALE, width, start)
-        numbers = np.frombuffer(data, np.int8, size, start + width * SCALE.itemsize)
+        width = parameter.shape[-1]
+        weight = np.zeros((math.prod(parameter.shape) // width, width), np.float32)
+        scales = _numbers(stream, SCALE, width)
         if not (np.abs(scales) <= LARGEST_SCALE).all():  # not a number fails this, too
-            raise ValueError(f"the weight {parameter.path} holds NaN or infinite numbers")
-        weights[parameter.path] = (numbers.reshape(-1, width) * scales).astype(np.float32, copy=False).reshape(parameter.shape)
-        start += width * SCALE.itemsize + size
+            problem = problem or f"the weight {parameter.path} holds NaN or infinite numbers"
+            scales = np.zeros_like(scales)
+        rows = max(1, PIECE_BYTES // width)
+        for start in range(0, len(weight), rows):
+            piece = weight[start : start + rows]
+            np.multiply(_numbers(stream, np.dtype(np.int8), piece.size).reshape(piece.shape), scales, out=piece)
+        weights[parameter.path] = weight.reshape(parameter.shape)
+    if stream.read(1):
+        problem = f"there are more than the {quantized_size(parameters):,} bytes that the settings imply"
+        while stream.read(PIECE_BYTES):
+            pass
+    if problem:
+        raise ValueError(problem)
     return weights
+
+
+def _numbers(stream: Readable, kind: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+    data = stream.read(count * kind.itemsize)
+    if len(data) < count * kind.itemsize:
+        raise ValueError("there are fewer bytes than the settings imply")
+    return np.frombuffer(data, kind, count)

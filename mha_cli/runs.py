@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.config import config_to_dict, load_config
 from mha_cli.errors import MhaError, printable
+from mha_cli.files import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,14 +49,14 @@ def run_name(checkpoint: Path) -> str:
 
 
 def refuse_used(output: Path) -> None:
-    """Refuse a run directory that holds anything.
+    """Refuse a run directory that holds anything but a lock.
 
     Raises:
         MhaError: it is not a folder, or it is not empty.
     """
     name = printable(str(output), 200)
     try:
-        used = output.exists() and (not output.is_dir() or any(output.iterdir()))
+        used = output.exists() and (not output.is_dir() or any(path.name != LOCK for path in output.iterdir()))
     except (OSError, ValueError) as error:
         raise MhaError(f"--output {name}: {error}", "choose a folder that can be written to") from None
     if not used:
@@ -92,8 +93,8 @@ def refuse_other_run(output: Path, config: Config) -> None:
 
 
 def has_state(output: Path) -> bool:
-    """Whether a run directory holds a state to resume from."""
-    return (output / STATE).is_file()
+    """Whether a run directory holds anything that was learnt: a state, pseudo-labels, or the checkpoint of an epoch."""
+    return (output / CHECKPOINT).is_file() or any((output / STATE.parent).rglob("*.np[yz]"))
 
 
 def make_run_directory(output: Path) -> None:

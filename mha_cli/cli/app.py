@@ -11,6 +11,7 @@ import typer
 
 import mha_cli
 from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
+from mha_cli.cli.limits import heed_address_limit, out_of_addresses
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 app = typer.Typer(
@@ -51,6 +52,7 @@ def main() -> None:
     # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
     _fill_closed_streams()
     try:
+        heed_address_limit()
         code = app(prog_name="mha", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:
@@ -64,9 +66,11 @@ def main() -> None:
             message = printable(error.format_message().replace("\n", " "), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
-            _fail(f"{message}; see `{_command_path(error)} --help`", EXIT_USAGE)
+            _fail(f"{message}{_value_found(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
+        if isinstance(error, ImportError) and (too_few := out_of_addresses(error)):
+            _fail(str(too_few), too_few.exit_code)
         if os.environ.get("MHA_DEBUG") == "1":
             raise
         reason = printable(f"{type(error).__name__}: {error}".splitlines()[0], 500)
@@ -96,6 +100,15 @@ def _fail_to_write(error: OSError) -> None:
 def _command_path(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     return context.command_path if context is not None else "mha"
+
+
+def _value_found(error: Exception) -> str:
+    """The value that the parser refuses, in brackets; empty where its message has no place for one, or has it already."""
+    refusals = getattr(error.__cause__, "errors", None)  # of pydantic; older parsers name the value themselves
+    if refusals is None:
+        return ""
+    value = repr(refusals()[0]["input"])
+    return "" if value in str(error) else f" (found {printable(value, 60)})"
 
 
 def _fail(message: str, code: int) -> None:

@@ -122,12 +122,22 @@ def read_text_lines(path: str) -> Iterator[str]:
     """The texts of a UTF-8 file, plain or with .gz, one a line; blank lines are left out.
 
     Raises:
-        MhaError: the file cannot be read.
+        MhaError: at once for a path that is missing, or is no file; while iterating for the first fault inside, or if there is no text.
     """
+    if _is_folder(path):
+        raise MhaError(f"{_shown(path)}: is a folder", "give a text file, a text a line")
+    return _text_lines(path)
+
+
+def _text_lines(path: str) -> Iterator[str]:
+    empty = True
     with _opened(path) as file:
         for line in _lines(file, _shown(path)):
             if text := line.strip():
+                empty = False
                 yield text
+    if empty:
+        raise MhaError(f"{_shown(path)}: no text in it", "write a text a line")
 
 
 def _shown(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +25,16 @@ class Vocabulary:
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = (*SPECIAL_TOKENS, *tokens)
-        self._ids = {token: token_id for token_id, token in enumerate(self.tokens[len(SPECIAL_TOKENS) :], start=len(SPECIAL_TOKENS))}
+        self._ids = dict(islice(zip(self.tokens, count()), len(SPECIAL_TOKENS), None))
 
     def __len__(self) -> int:
         """Number of ids, the two special ones included."""
         return len(self.tokens)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a token stands there twice, which would leave an id without use."""
+        return len(self._ids) < len(self.tokens) - len(SPECIAL_TOKENS)
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The id of every token."""

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import keras
 
 from mha_cli.config import Config
-
-BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
-"""What Linux calls processors that compute in bfloat16."""
+from mha_cli.processor import bfloat16_features
 
 WIDE = 128
 """Width of queries and keys per head from which bfloat16 gains: below it, converting costs more than the products save."""
-
-CPU_INFO = Path("/proc/cpuinfo")
 
 
 def choose_precision(config: Config) -> str:
     """``float32`` or ``bfloat16``: what the config says, and for ``auto`` what is faster here."""
     if config.training.precision != "auto":
         return config.training.precision
-    return "bfloat16" if config.model.head_key_dim >= WIDE and computes_in_bfloat16() else "float32"
-
-
-def computes_in_bfloat16() -> bool:
-    """Whether this processor has instructions for bfloat16."""
-    try:
-        features = set(CPU_INFO.read_text().split())
-    except OSError:
-        return False
-    return not features.isdisjoint(BFLOAT16_FEATURES)
+    return "bfloat16" if config.model.head_key_dim >= WIDE and bfloat16_features() else "float32"
 
 
 @contextmanager

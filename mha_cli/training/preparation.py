@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -47,6 +47,7 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
         tell: called with a line of text as reading goes on.
     """
     source = open_source(config.data, tell)
+    unlabelled = source.unlabelled()  # first, since a path that is wrong is told at once
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: tell(f"reading {source.name}: {number:,} reviews"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
@@ -61,7 +62,7 @@ def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> Pre
         validation=corpus.encode(validation_rows, vocabulary),
         vocabulary=vocabulary,
         class_names=corpus.class_names,
-        unlabelled=_unlabelled(source, config, vocabulary, tell),
+        unlabelled=None if unlabelled is None else _encoded(unlabelled, source.name, config, vocabulary, tell),
     )
 
 
@@ -76,11 +77,8 @@ def _tell_repeated(corpus: Corpus, source: ReviewSource, tell: Callable[[str], N
                 tell(f"{source.name}: {known:,} reviews of the {split} data are among the training data, to the letter")
 
 
-def _unlabelled(source: ReviewSource, config: Config, vocabulary: Vocabulary, tell: Callable[[str], None]) -> EncodedReviews | None:
-    texts = source.unlabelled()
-    if texts is None:
-        return None
-    texts = counted(texts, lambda number: tell(f"reading {source.name}: {number:,} texts without labels"))
+def _encoded(texts: Iterator[str], name: str, config: Config, vocabulary: Vocabulary, tell: Callable[[str], None]) -> EncodedReviews:
+    texts = counted(texts, lambda number: tell(f"reading {name}: {number:,} texts without labels"))
     return encode_texts(texts, TextEncoder(config.text, vocabulary))
 
 

@@ -7,23 +7,18 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import keras
-import numpy as np
-import numpy.typing as npt
-
-from mha_cli.checkpoint import Checkpoint, write_checkpoint
+from mha_cli.checkpoint import write_checkpoint
 from mha_cli.config import Config, config_to_yaml
 from mha_cli.files import atomic_write, locked
-from mha_cli.progress import SILENT, EpochRecord, StepProgress, Watcher
+from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, make_run_directory, refuse_other_run, refuse_used
 from mha_cli.training.footprint import refuse_what_does_not_fit
-from mha_cli.training.loop import Trainer, fit
+from mha_cli.training.loop import Trainer
 from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
-from mha_cli.training.state import StateSaver, restore_state
+from mha_cli.training.state import fit_resumably, to_checkpoint
 
 HISTORY = "history.jsonl"
-PSEUDO_LABELS = "pseudo_labels.npy"
 
 
 @dataclass(frozen=True)
@@ -69,41 +64,38 @@ def train(
     Raises:
         MhaError: the directory is in use, the data does not fit the config or the run not into memory, or the loss is no longer a number.
     """
-    if resume:
-        refuse_other_run(output, config)
-    else:
-        refuse_used(output)
+    _refuse(output, config, resume)
     data = data or prepare(config, watcher.tell)
     refuse_what_does_not_fit(config, data)
     make_run_directory(output)
     with locked(output):
+        _refuse(output, config, resume)  # again: while the data was read, another training may have come and gone
         if not resume:
             with atomic_write(output / CONFIG) as file:
                 file.write(config_to_yaml(config).encode())
         return _train_in(output, config, data, watcher)
 
 
+def _refuse(output: Path, config: Config, resume: bool) -> None:
+    if resume:
+        refuse_other_run(output, config)
+    else:
+        refuse_used(output)
+
+
 def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:
     state = output / STATE
     state.parent.mkdir(exist_ok=True)
     if config.training.pseudo_labels:
-        data = with_pseudo_labels(data, _kept_pseudo_labels(state.parent / PSEUDO_LABELS, config, data, watcher))
+        data = with_pseudo_labels(data, pseudo_labels(config, data, watcher, state.parent))
     trainer = Trainer(config, data, watcher.tell)
-    records = restore_state(state, trainer) if state.exists() else []
-    best = next((record for record in reversed(records) if record.best), None)
-    saver = StateSaver(state, trainer, records, watcher.stop)
 
-    def on_step(progress: StepProgress) -> None:
-        watcher.on_step(progress)
-        saver.after_step()
-
-    for record in fit(trainer, on_step, first_epoch=len(records) + 1, best=best):
-        records.append(record)
-        if record.best:
-            write_checkpoint(output / CHECKPOINT, to_checkpoint(trainer, record))
+    def keep(records: list[EpochRecord]) -> None:
+        if records[-1].best:
+            write_checkpoint(output / CHECKPOINT, to_checkpoint(trainer, records[-1]))
         _write_history(output / HISTORY, records)
-        saver.save()
-        watcher.on_epoch(record)
+
+    records = fit_resumably(state, trainer, watcher, keep)
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
         best=[record for record in records if record.best][-1],
@@ -118,29 +110,6 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     with atomic_write(output / METRICS) as file:
         file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
-
-
-def _kept_pseudo_labels(path: Path, config: Config, data: PreparedData, watcher: Watcher) -> npt.NDArray[np.float32]:
-    """Pseudo-labels, made once a run: an interrupted run goes on with the same."""
-    if path.exists():
-        found: npt.NDArray[np.float32] = np.load(path, allow_pickle=False)
-        return found
-    targets = pseudo_labels(config, data, watcher)
-    with atomic_write(path) as file:
-        np.save(file, targets, allow_pickle=False)
-    return targets
-
-
-def to_checkpoint(trainer: Trainer, record: EpochRecord) -> Checkpoint:
-    """The trainer's weights as they would be used, with the figures of an epoch."""
-    return Checkpoint(
-        config=trainer.config,
-        class_names=trainer.data.class_names,
-        vocabulary=trainer.data.vocabulary,
-        metrics={"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss},
-        weights=trainer.weights(),
-        keras_config=json.dumps(keras.saving.serialize_keras_object(trainer.model)),
-    )
 
 
 def _write_history(path: Path, records: list[EpochRecord]) -> None:

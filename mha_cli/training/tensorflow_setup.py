@@ -13,15 +13,32 @@ if TYPE_CHECKING:
 
 
 def import_tensorflow() -> None:
-    """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr."""
+    """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr and with Keras's own settings.
+
+    A ``keras.json`` in the home folder is neither read nor written: its ``floatx`` and ``epsilon`` would change what is computed.
+    """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with native_stderr_held_back():
-        import keras  # noqa: F401
+        with _set("KERAS_HOME", f"{os.devnull}/keras"):
+            import keras  # noqa: F401
         import tensorflow as tf
 
         tf.config.list_physical_devices()  # the device search logs too
         tf.get_logger().setLevel("ERROR")  # it warns where several models are traced, which is meant here
+
+
+@contextmanager
+def _set(name: str, value: str) -> Iterator[None]:
+    """An environment variable, for the time of a block."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
 
 
 def set_seed(seed: int) -> None:

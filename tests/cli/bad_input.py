@@ -25,6 +25,7 @@ LABEL = "*tive\t0.*\n"
 """What ``mha predict`` prints for one text with the test's checkpoint, which knows the classes negative and positive."""
 
 ROWS = b"text,label\nthe film was superb,positive\ndreadful,negative\n"
+TOO_FEW = "out of memory: {} KiB of addresses are allowed; raise the limit with ulimit -v"
 SCORED = '*"num_reviews": 2*'
 
 
@@ -108,15 +109,23 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a number out of range",
             "shuffle-test good.keras --shuffles 0",
-            "Invalid value for '--shuffles' / '-n': …",
+            "Invalid value for '--shuffles' / '-n': …0…; see `mha shuffle-test --help`",
         ),
         Case(
             "a word where a number belongs",
             "shuffle-test good.keras --shuffles many",
-            "Invalid value for '--shuffles' / '-n': …",
+            "Invalid value for '--shuffles' / '-n': …'many'…; see `mha shuffle-test --help`",
         ),
-        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …"),
-        Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …"),
+        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …-1…"),
+        Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …-1…"),
+        Case(
+            "a seed that is no number",
+            "shuffle-test good.keras --seed x",
+            "Invalid value for '--seed': …'x'…; see `mha shuffle-test --help`",
+        ),
+        Case("control characters where a number belongs", f"{PREDICT} --workers '\x1b[31m'", r"Invalid value for '--workers': …\x1b[31m…"),
+        Case("a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': …'xml'…"),
+        Case("a threshold above 1", f"{PREDICT} --threshold 2", "Invalid value for '--threshold': …2…"),
         Case(
             "texts and `--input` at once",
             f"{PREDICT} -i x 'the film'",
@@ -282,6 +291,18 @@ SECTIONS: dict[str, list[Case]] = {
             "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a review each",
             "reviews.jsonl",
         ),
+        Case(
+            "no file of texts without labels",
+            CONFIG,
+            "more.txt: no such file or folder; check the path; relative paths start at the current folder",
+            files={"x.yaml": FILES.replace("}", ", unlabelled: more.txt}"), "reviews.csv": b"never read"},
+        ),
+        Case(
+            "a file of texts without labels that is empty",
+            CONFIG,
+            "more.txt: no text in it; write a text a line",
+            files={"x.yaml": FILES.replace("}", ", unlabelled: more.txt}"), "reviews.csv": ROWS * 2 + b"dull,negative\n", "more.txt": "\n"},
+        ),
         _evaluate(
             "a class in the test data that the model does not know",
             ROWS + b"fair,neutral\n",
@@ -410,7 +431,7 @@ SECTIONS: dict[str, list[Case]] = {
             0,
             files={
                 "reviews.csv": ROWS,
-                ".keras/keras.json": '{"backend": "nonsense", "floatx": "float32", "image_data_format": "channels_first", "epsilon": 0.5}',
+                ".keras/keras.json": '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}',
             },
             env={"KERAS_BACKEND": "nonsense", "KERAS_HOME": ".keras"},
             shell='"$@"',
@@ -440,14 +461,8 @@ SECTIONS: dict[str, list[Case]] = {
             1,
             shell='ulimit -f 0; "$@" > finished/out',
         ),
-        Case(
-            "half a gigabyte of addresses (`ulimit -v`)",
-            FILM,
-            "works",
-            0,
-            env={"OPENBLAS_NUM_THREADS": "1"},
-            shell='ulimit -v 500000; "$@"',
-            stdout=LABEL,
-        ),
+        Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
+        Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
+        Case("too few addresses for TensorFlow (`ulimit -v`)", EVALUATE, TOO_FEW.format("800,000"), 1, shell='ulimit -v 800000; "$@"'),
     ],
 }

@@ -49,6 +49,7 @@ SCORED_SETTINGS = (
     "training.precision=bfloat16",
 )
 """Over TINY, for a short training with n-gram scores, and what else few trainings use."""
+RESUME = ("train", "--config", "run/config.yaml", "--output", "run", "--resume")
 TIMEOUT = 600
 """Seconds after which a command that hangs fails its test; no test measures time."""
 
@@ -139,6 +140,26 @@ def start(
         bufsize=0,
         preexec_fn=obey_signals,
     )
+
+
+def held_training(cwd: Path) -> subprocess.Popen[str]:
+    """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
+    settings = ("data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=40")
+    arguments = ["train", "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run"]
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=environment(),
+        preexec_fn=obey_signals,
+    )
+    assert process.stderr is not None
+    while not (line := process.stderr.readline()).startswith("epoch 1:"):
+        assert line, "the training ended"
+    process.send_signal(signal.SIGSTOP)
+    return process
 
 
 def obey_signals() -> None:

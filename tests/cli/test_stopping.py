@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli.stopping import StopRequest
-from tests.cli.command import COMMAND, TIMEOUT, TINY, environment, obey_signals
+from tests.cli.command import COMMAND, RESUME, TIMEOUT, TINY, environment, held_training, obey_signals, refusal, run_mha, tree
 
 
 def train(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -37,6 +38,22 @@ def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Pa
     assert err.splitlines()[-1] == f"error: interrupted; runs/tiny keeps what was learnt; go on with: {again}"
     assert (tmp_path / "runs" / "tiny" / "last" / "state.npz").is_file()
     assert not list((tmp_path / "runs").rglob("*.tmp"))
+
+
+def test_a_second_training_and_a_second_signal(tmp_path: Path) -> None:
+    process = held_training(tmp_path)
+    second = run_mha(*RESUME, cwd=tmp_path)
+    told = {line for line in second.stderr.splitlines() if not line.startswith("error:")}
+    assert refusal(second, told_before=list(told)) == "run: another training writes there; wait for it, or choose another folder"
+    process.send_signal(signal.SIGINT)  # Python handles the first of the two that wait, then the other
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, out) == (143, "")
+    assert err.splitlines()[-1] == f"error: interrupted; run keeps what was learnt; go on with: mha {' '.join(RESUME)}"
+    assert "Traceback" not in err
+    assert read_checkpoint(tmp_path / "run" / "checkpoint.keras").metrics["epoch"] >= 1
+    assert not [name for name in tree(tmp_path) if name.endswith((".tmp", ".lock"))]
 
 
 def test_nothing_to_keep_yet() -> None:

@@ -22,7 +22,7 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_USAGE, MhaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
@@ -514,15 +514,22 @@ def test_unlabelled_texts_of_a_source() -> None:
     assert FileReviews(FilesData.model_validate(given)).unlabelled() is None
 
 
-def test_unlabelled_texts_without_a_word_are_none() -> None:
-    assert list(read_text_lines(write("empty.txt", " \n\n"))) == []
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda name: None])
+def test_unlabelled_texts_that_are_no_file_are_told_before_any_is_read(make: Callable[[str], object]) -> None:
+    make("more.txt")
+    expected = {
+        os.mkdir: "more.txt: is a folder; give a text file, a text a line",
+        os.mkfifo: "more.txt: a pipe, neither a file nor a folder; save the reviews in a file first; they are read more than once",
+    }.get(make, "more.txt: no such file or folder; check the path; relative paths start at the current folder")
+    with pytest.raises(MhaError) as raised:
+        read_text_lines("more.txt")
+    assert str(raised.value) == expected
+    assert raised.value.exit_code == EXIT_USAGE
 
 
 def test_unlabelled_texts_that_cannot_be_read() -> None:
-    with pytest.raises(MhaError) as missing:
-        list(read_text_lines("more.txt"))
-    assert str(missing.value) == "more.txt: No such file or directory; give the path of data that can be read"
-    assert missing.value.exit_code == EXIT_USAGE
+    with pytest.raises(MhaError, match=r"^empty\.txt: no text in it; write a text a line$"):
+        list(read_text_lines(write("empty.txt", " \n\n")))
     with pytest.raises(MhaError, match=r"^bad\.txt:2: not UTF-8: byte 0xE9 at place 4 of the line"):
         list(read_text_lines(write("bad.txt", b"fine\ncaf\xe9\n")))
 

@@ -26,6 +26,22 @@ def test_names_in(text: str, expected: list[str]) -> None:
     assert [name for name in names_in(text) if name not in {"It", "The"}] == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("A" * 1_000_000 + "1", 0),
+        ("A" + "'" * 1_000_000, 0),
+        ("A''" * 300_000, 1),
+        ("A1" * 500_000, 0),
+        (". A" * 300_000, 0),
+        ("Ab" * 500_000 + "_", 0),
+    ],
+)
+def test_adversarial_texts_finish(text: str, number: int) -> None:
+    """Each would take hours, were the time not linear in the length."""
+    assert len(names_in(text)) == number
+
+
 def films(num_films: int, reviews_of_each: int) -> list[Review]:
     """Reviews that name two people of their film, and one person whom every review names."""
     return [

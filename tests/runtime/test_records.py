@@ -230,6 +230,54 @@ def test_what_the_csv_module_writes_is_read_alike_however_it_is_cut(
         assert found[0].header + b"".join(record.raw for record in found) == data
 
 
+PIECES = [
+    b"text",
+    b"id",
+    b'"',
+    b'""',
+    b",",
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"{",
+    b"}",
+    b"[",
+    b":",
+    b"1",
+    b" ",
+    b"\\",
+    b"\\ud800",
+    b"\xff",
+    b"\0",
+]
+STREAMS = st.tuples(
+    st.sampled_from([b"", b"text,id\n", b"text\tid\n", b'{"text": "a", "id": 1}\n']),
+    st.binary(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join),
+).map(b"".join)
+
+
+@given(STREAMS, st.sampled_from(["lines", "jsonl", "csv", "tsv"]), st.lists(st.integers(0, 100), max_size=6))
+@settings(deadline=None)
+def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data: bytes, form: Format, cuts: list[int]) -> None:
+    def outcome(cuts: Sequence[int]) -> tuple[list[Record], str]:
+        found: list[Record] = []
+        try:
+            for event in events(data, form, cuts):
+                if isinstance(event, Record):
+                    found.append(event)
+        except MhaError as error:
+            return found, str(error)
+        return found, ""
+
+    found, problem = outcome([])
+    assert outcome(cuts) == (found, problem)
+    assert not problem or (problem.startswith("x") and problem.isprintable())
+    for record in found:
+        record.text.encode()  # no lone surrogates
+        assert record.raw.endswith(b"\n")
+
+
 @pytest.mark.parametrize(
     ("form", "beginning", "parts"),
     [

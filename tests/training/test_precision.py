@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from mha_cli import processor
 from mha_cli.config import Config
 from mha_cli.model import build_classifier
 from mha_cli.progress import EpochRecord
 from mha_cli.runtime import forward
-from mha_cli.training import precision
 from mha_cli.training.loop import Trainer
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
 from mha_cli.training.run import to_checkpoint
@@ -58,12 +58,12 @@ def test_the_choice(
     setting: str, key_dim: int, feature: str, chosen: str, tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cpuinfo").write_text(FLAGS.format(feature))
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
     assert choose_precision(with_settings(tiny_config, key_dim=key_dim, precision=setting)) == chosen
 
 
 def test_a_system_that_does_not_tell_its_processor(tiny_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "nothing")
+    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "nothing")
     assert choose_precision(with_settings(tiny_config, key_dim=WIDE)) == "float32"
 
 

@@ -98,16 +98,16 @@ def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     np.testing.assert_array_equal(both.validation.token_ids, data.validation.token_ids)
 
 
-def test_without_unlabelled_texts_there_is_nothing_to_label(config: Config, data: PreparedData) -> None:
+def test_without_unlabelled_texts_there_is_nothing_to_label(config: Config, data: PreparedData, tmp_path: Path) -> None:
     nothing = dataclasses.replace(data, unlabelled=None)
     with pytest.raises(ValueError, match=r"^there are no unlabelled texts$"):
-        pseudo_labels(config, nothing, SILENT)
+        pseudo_labels(config, nothing, SILENT, tmp_path)
     with pytest.raises(ValueError, match=r"^there are no unlabelled texts$"):
         with_pseudo_labels(nothing, data.targets)
 
 
 def test_every_round_learns_from_the_labels_of_the_round_before(
-    config: Config, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+    config: Config, data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = probabilities_of_texts(config, data, best_of(Trainer(config, data)))
     second = probabilities_of_texts(config, data, best_of(Trainer(config, with_pseudo_labels(data, first))))
@@ -117,7 +117,7 @@ def test_every_round_learns_from_the_labels_of_the_round_before(
     monkeypatch.setattr(module, "Trainer", lambda config, data, tell: learnt.append(data.targets) or Trainer(config, data, tell))
     two_rounds = config.model_copy(update={"training": config.training.model_copy(update={"pseudo_labels": 2})})
     told: list[str] = []
-    found = pseudo_labels(two_rounds, data, dataclasses.replace(SILENT, tell=told.append))
+    found = pseudo_labels(two_rounds, data, dataclasses.replace(SILENT, tell=told.append), tmp_path)
     assert [len(targets) for targets in learnt] == [NUM_TRAIN, NUM_TRAIN + NUM_UNLABELLED]
     np.testing.assert_allclose(learnt[1][NUM_TRAIN:], first, atol=1e-5)
     np.testing.assert_allclose(found, second, atol=1e-4)
@@ -125,7 +125,7 @@ def test_every_round_learns_from_the_labels_of_the_round_before(
 
 
 def test_a_run_learns_from_the_labels_that_it_keeps(config: Config, data: PreparedData, finished: Path) -> None:
-    (kept,) = finished.rglob(run.PSEUDO_LABELS)
+    (kept,) = finished.rglob(module.LABELS)
     targets = np.load(kept)
     np.testing.assert_allclose(targets, probabilities_of_texts(config, data, best_of(Trainer(config, data))), atol=1e-5)
     student = best_of(Trainer(config, with_pseudo_labels(data, targets)))
@@ -142,13 +142,13 @@ def test_an_interrupted_run_goes_on_with_the_same_labels(
     output = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         run.train(config, output, Watcher(on_epoch=stop), data)
-    (kept,), (expected,) = output.rglob(run.PSEUDO_LABELS), finished.rglob(run.PSEUDO_LABELS)
+    (kept,), (expected,) = output.rglob(module.LABELS), finished.rglob(module.LABELS)
     shutil.copy(expected, kept)  # the same but for rounding errors; from here on nothing may differ
 
     def no_teacher(*_: object) -> None:
         raise AssertionError("the labels are made anew")
 
-    monkeypatch.setattr(run, "pseudo_labels", no_teacher)
+    monkeypatch.setattr(module, "Trainer", no_teacher)
     assert run.train(config, output, data=data, resume=True).epochs_run == 2
     expected_weights = read_checkpoint(finished / "checkpoint.keras").weights
     for path, weight in read_checkpoint(output / "checkpoint.keras").weights.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,12 @@ from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, config_to_yaml, load_config
 from mha_cli.errors import MhaError
 from mha_cli.progress import SILENT, StepProgress
-from mha_cli.runs import CHECKPOINT, STATE
+from mha_cli.runs import CHECKPOINT, STATE, has_state
 from mha_cli.training import state
+from mha_cli.training.loop import Trainer
+from mha_cli.training.preparation import prepare
 from mha_cli.training.run import train
+from mha_cli.training.state import restore_state
 
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 SETTINGS = [
@@ -139,3 +143,46 @@ def test_a_damaged_state(config: Config, tmp_path: Path) -> None:
     (tmp_path / "run" / STATE).write_bytes((tmp_path / "run" / STATE).read_bytes()[:-100])
     with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from"):
         train(config, tmp_path / "run", resume=True)
+
+
+def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, tmp_path: Path) -> None:
+    stop_at(config, tmp_path / "run", 2)
+    path = tmp_path / "run" / STATE
+    whole, trainer, rng = path.read_bytes(), Trainer(config, prepare(config)), random.Random(0)
+    restore_state(path, trainer)
+    expected = [np.array(variable) for variable in trainer.variables]
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(rng.choice((1, 1, 2, 30))):
+            # Half of the damage near the end, where the archive's directory is.
+            place = rng.randrange(len(data)) if rng.random() < 0.5 else len(data) - 1 - rng.randrange(2000)
+            data[place] = rng.randrange(256)
+        path.write_bytes(data[: rng.randrange(len(data))] if rng.random() < 0.1 else data)
+        try:
+            restore_state(path, trainer)
+        except MhaError as error:
+            refused += 1
+            assert str(error).isprintable()
+            assert "state.npz: " in str(error)
+        else:
+            for variable, value in zip(trainer.variables, expected, strict=True):
+                np.testing.assert_array_equal(np.array(variable), value)
+    assert refused > 150
+
+
+def test_a_run_that_another_training_finished_meanwhile_is_not_lost(config: Config, tmp_path: Path) -> None:
+    def finish(_: str) -> None:
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / "metrics.json").write_text("precious")
+
+    with pytest.raises(MhaError, match=r"run: holds a finished run; choose another folder, or remove this one$"):
+        train(config, tmp_path / "run", dataclasses.replace(SILENT, tell=finish))
+    assert {path.name: path.read_text() for path in (tmp_path / "run").iterdir()} == {"metrics.json": "precious"}
+
+
+def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").touch()
+    stop_at(config, tmp_path / "run", 1)
+    assert has_state(tmp_path / "run")

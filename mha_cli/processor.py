@@ -1,0 +1,22 @@
+"""What the processor computes in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CPU_INFO = Path("/proc/cpuinfo")
+BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
+"""What Linux calls the instructions of a processor that computes in bfloat16."""
+
+
+def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
+    """The processor's instructions for bfloat16, by Linux's names; none where it has none or nothing tells.
+
+    Args:
+        cpu_info: the file in which Linux describes the processor; None is the usual one.
+    """
+    try:
+        found = set((cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        return ()
+    return tuple(feature for feature in BFLOAT16_FEATURES if feature in found)
