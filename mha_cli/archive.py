@@ -13,7 +13,11 @@ import stat
 import struct
 import zipfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from mha_cli.errors import MhaError, printable
 
@@ -25,6 +29,9 @@ WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
 MAX_READ_BYTES = 1 << 17
 """Most bytes to read at once; so that an archive's directory, which zipfile reads whole, can have a few thousand entries at most."""
+
+HASHED_BYTES = 1 << 20
+"""Bytes that are hashed at once, beside the reading of the next ones."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
@@ -45,8 +52,8 @@ class Archive:
         """Whether it has a member of this name."""
         return member in self._archive.namelist()
 
-    def read(self, member: str, limit: int) -> tuple[bytearray, str]:
-        """A member and its SHA-256 in hexadecimal.
+    def read(self, member: str, limit: int) -> tuple[memoryview, str]:
+        """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal.
 
         Raises:
             MhaError: it has more than ``limit`` bytes.
@@ -54,15 +61,48 @@ class Archive:
         size = self._archive.getinfo(member).file_size
         if size > limit:
             raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
-        data, digest, end = bytearray(size), hashlib.sha256(), 0
-        with self._archive.open(member) as stream:
+        data = np.empty(size, np.uint8).data  # NumPy asks for large pages, which are there sooner than many small ones
+        hashed, end = 0, 0
+        with self._archive.open(member) as stream, _Hash() as digest:
             while chunk := stream.read(MAX_READ_BYTES // 2):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
-                digest.update(chunk)
+                if end - hashed >= HASHED_BYTES:
+                    digest.update(data[hashed:end])
+                    hashed = end
+            digest.update(data[hashed:end])
         if end != size:
             raise MhaError(f"{self.name}: {member} is cut off", WAY_OUT)
-        return data, digest.hexdigest()
+        return data, digest.hexadecimal()
+
+
+class _Hash:
+    """A SHA-256 that is computed in a thread beside the ``with`` block, whose end waits for it."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._pieces: SimpleQueue[memoryview | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pieces.put(None)
+        self._thread.join()
+
+    def update(self, piece: memoryview) -> None:
+        """Hash further bytes, which must stay as they are until the end."""
+        self._pieces.put(piece)
+
+    def hexadecimal(self) -> str:
+        """The result, after the ``with`` block."""
+        return self._digest.hexdigest()
+
+    def _run(self) -> None:
+        while (piece := self._pieces.get()) is not None:
+            self._digest.update(piece)
 
 
 @contextmanager

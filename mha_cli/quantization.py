@@ -43,7 +43,7 @@ def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequenc
     return b"".join(parts)
 
 
-def dequantize(data: bytes | bytearray, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
+def dequantize(data: bytes | memoryview, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
     """The weights in float32, by path.
 
     Raises:
