@@ -21,6 +21,7 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "accuracy.json": tables.accuracy,
     "book.json": tables.book,
     "predict.json": tables.predict,
+    "stream-memory.json": tables.stream_memory,
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
     "memory.json": tables.training_memory,

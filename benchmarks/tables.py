@@ -117,6 +117,15 @@ def training_memory(record: Record) -> Table:
     return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, machine_note([record]))
 
 
+def stream_memory(record: Record) -> Table:
+    """A row a number of answers: the most memory of ``mha predict`` until then, and how it grows."""
+    peaks = record["figures"]["megabytes"]
+    base = next(iter(peaks.values()))
+    rows = [(f"{int(lines):,}", f"{peak:,.0f}", _ratio(peak, base)) for lines, peak in peaks.items()]
+    title = "Most memory of `mha predict`, all its processes together, while {lines:,} lines of {line_bytes:.0f} bytes run through it"
+    return Table(title.format(**record["settings"]), ("lines answered", "MB", "× the first"), rows, machine_note([record]))
+
+
 def predict(record: Record) -> Table:
     """A row a command: wall time from start to end, and what Keras takes for the same."""
     reviews = record["settings"]["reviews"]

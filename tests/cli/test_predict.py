@@ -8,14 +8,16 @@ import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint import write_checkpoint
 from mha_cli.config import SampleData
 from mha_cli.data.sample import SampleReviews
-from tests.checkpoints import small_checkpoint_file
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, run_on_terminal, start
 
 if TYPE_CHECKING:
@@ -339,3 +341,18 @@ def test_the_last_trained_run_is_the_real_one(trained: Run) -> None:
     result = run_mha("predict", "the acting was superb , not dreadful", cwd=trained.cwd)
     assert result.stderr == "using runs/tiny/checkpoint.keras (the last trained run)\n"
     assert len(result.lines) == 1
+
+
+# A model that cannot answer
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_model_whose_numbers_overflow_is_refused_in_one_line(workers: str, tmp_path: Path) -> None:
+    model = small_checkpoint()
+    write_checkpoint(tmp_path / "large.keras", replace(model, weights={path: weight * 1e38 for path, weight in model.weights.items()}))
+    for command in (["predict", "--workers", workers], ["attention", "the film"], ["explain", "the film"]):
+        stdin = "the film\n" * 200 if command[0] == "predict" else ""
+        result = run_mha(*command, "-c", "large.keras", stdin=stdin, cwd=tmp_path)
+        assert result == Result(
+            2, "", "error: the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate\n"
+        )
