@@ -142,8 +142,10 @@ def _close_all_but(kept: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(nowhere, descriptor)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        if descriptor > 2 and descriptor != kept:
+            with suppress(OSError):  # that of the list itself is closed already
+                os.close(descriptor)
 
 
 def _send(connection: Connection, message: object) -> None:

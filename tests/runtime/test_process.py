@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -36,3 +37,22 @@ def test_what_is_decided_stays(code: str, environment: dict[str, str], expected:
 def test_it_comes_before_numpy() -> None:
     code = "import sys, mha_cli.runtime.process; print('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_freed_memory_is_kept() -> None:
+    code = """
+import resource, sys
+from mha_cli.runtime.process import prepare_to_compute
+if sys.argv[1:]:
+    prepare_to_compute()
+for _ in range(20):
+    pieces = [bytearray(1 << 20) for _ in range(20)]
+    pieces.clear()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+    returned, kept = (
+        int(subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True).stdout)
+        for arguments in ([], ["prepare"])
+    )
+    assert kept < returned / 2

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from dataclasses import replace
+from multiprocessing.context import ForkProcess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -202,3 +204,19 @@ def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
         list(answers)
     assert str(raised.value) == "a worker process has ended; lower --workers if memory is short"
     assert raised.value.exit_code == EXIT_FAILURE
+
+
+def test_a_process_that_cannot_be_started_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, before = ForkProcess.start, children()
+
+    def refuse(process: ForkProcess) -> None:
+        if children() - before:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        start(process)
+
+    monkeypatch.setattr(ForkProcess, "start", refuse)
+    with pytest.raises(MhaError) as raised:
+        list(answer(Classifier(small_checkpoint()), iter(numbered(300)), 2))
+    assert str(raised.value) == "cannot start a process: Resource temporarily unavailable; lower --workers"
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert children() == before
