@@ -72,7 +72,7 @@ def main() -> None:
             "mha predict, one text": harness.mha_command("predict", "-c", checkpoint, TEXT),
             "Keras, one text": [sys.executable, "-c", KERAS, checkpoint, str(one)],
             "mha predict, stream": harness.mha_command("predict", "-c", checkpoint, "-i", str(many)),
-            "mha predict --workers 2, stream": harness.mha_command("predict", "-c", checkpoint, "--workers", "2", "-i", str(many)),
+            "mha predict --workers 1, stream": harness.mha_command("predict", "-c", checkpoint, "--workers", "1", "-i", str(many)),
             "Keras, stream": [sys.executable, "-c", KERAS, checkpoint, str(many)],
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}

@@ -21,6 +21,7 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "accuracy.json": tables.accuracy,
     "book.json": tables.book,
     "predict.json": tables.predict,
+    "stream-memory.json": tables.stream_memory,
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
     "memory.json": tables.training_memory,
@@ -38,16 +39,16 @@ def with_tables(readme: str, results: Path) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
         raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
-    parts, machine = [], ""
+    parts, told = [], ""
     for name, make in TABLES.items():
         content = harness.read_json(results / name)
         if not content:
             continue
         table, picture = make(content), (results / name).with_suffix(".png")
-        parts.append(tables.markdown(table, previous_machine=machine))
+        parts.append(tables.markdown(table, told))
         if picture.exists():
             parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
-        machine = table.machine
+        told = f"{told}, {table.machine}"
     return before + "\n\n".join([f"{BEGIN}\n{NOTICE}", *parts, END]) + after
 
 

@@ -20,6 +20,7 @@ SCRIPTS = {
     "book": ("book.py",),
     "accuracy": ("accuracy.py",),
     "predict": ("predict.py",),
+    "stream-memory": ("stream_memory.py",),
     "memory": ("memory.py",),
     "saving": ("saving.py",),
 }
@@ -30,6 +31,7 @@ TRY_OUTS = {
     "accuracy": ("accuracy.py", "--reviews", "200", "--seeds", "0"),
     "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
     "memory": ("memory.py", "--reviews", "200", "400"),
+    "stream-memory": ("stream_memory.py", "--lines", "2000"),
     "saving": ("saving.py", "configs/sample.yaml", "--set", "training.epochs=1", "--rounds", "1"),
 }
 

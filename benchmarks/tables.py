@@ -45,11 +45,12 @@ def show(table: Table) -> None:
     Console(highlight=False).print(drawn)
 
 
-def markdown(table: Table, previous_machine: str = "") -> str:
-    """A table as the README has it, after a table of ``previous_machine``."""
+def markdown(table: Table, told: str = "") -> str:
+    """A table as the README has it; its machine and software are left out where ``told`` names them already."""
     lines = [table.headings, ("---", *("---:" for _ in table.headings[1:])), *table.rows]
     drawn = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
-    note = table.when if table.machine == previous_machine else f"{table.machine}, {table.when}"
+    known = set(table.machine.split(", ")) <= set(told.split(", "))
+    note = table.when if known else f"{table.machine}, {table.when}"
     return f"**{table.title}.** {note}.\n\n{drawn}"
 
 
@@ -130,7 +131,16 @@ def saving(record: Record) -> Table:
     ]
     overrides = f" ({', '.join(settings['overrides'])})" if settings["overrides"] else ""
     title = f"Saving the state of {settings['recipe']}{overrides}, {figures['state_megabytes']:,.0f} MB, for --resume"
-    return Table(title, ("seconds without", "seconds with", "saves", "seconds in saves", "share"), rows, machine_note([record]))
+    return Table(title, ("seconds without", "seconds with", "saves", "seconds in saves", "share"), rows, *circumstances([record]))
+
+
+def stream_memory(record: Record) -> Table:
+    """A row a number of answers: the most memory of ``mha predict`` until then, and how it grows."""
+    peaks = record["figures"]["megabytes"]
+    base = next(iter(peaks.values()))
+    rows = [(f"{int(lines):,}", f"{peak:,.0f}", _ratio(peak, base)) for lines, peak in peaks.items()]
+    title = "Most memory of `mha predict`, all its processes together, while {lines:,} lines of {line_bytes:.0f} bytes run through it"
+    return Table(title.format(**record["settings"]), ("lines answered", "MB", "× the first"), rows, *circumstances([record]))
 
 
 def predict(record: Record) -> Table:

@@ -13,7 +13,11 @@ import stat
 import struct
 import zipfile
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Self
+
+import numpy as np
 
 from mha_cli.errors import MhaError, printable
 
@@ -28,6 +32,9 @@ MAX_READ_BYTES = 1 << 17
 
 PIECE_BYTES = MAX_READ_BYTES // 2
 """That members are read in."""
+
+HASHED_BYTES = 1 << 20
+"""Bytes that are hashed at once, beside the reading of the next ones."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
@@ -55,26 +62,36 @@ class Archive:
         Raises:
             MhaError: it has more than ``limit`` bytes.
         """
-        size = self._archive.getinfo(member).file_size
-        if size > limit:
-            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
+        size = self._size(member, limit)
         with self._archive.open(member) as stream:
             yield Member(stream, size)
 
-    def read(self, member: str, limit: int) -> tuple[bytearray, str]:
-        """A member and its SHA-256 in hexadecimal.
+    def read(self, member: str, limit: int) -> tuple[memoryview, str]:
+        """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal.
 
         Raises:
             MhaError: it has more than ``limit`` bytes.
         """
-        with self.open(member, limit) as stream:
-            data, end = bytearray(stream.size), 0
+        size = self._size(member, limit)
+        data = np.empty(size, np.uint8).data  # NumPy asks for large pages, which are there sooner than many small ones
+        hashed, end = 0, 0
+        with self._archive.open(member) as stream, _Hash() as digest:
             while chunk := stream.read(PIECE_BYTES):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
-        if end != len(data):
+                if end - hashed >= HASHED_BYTES:
+                    digest.update(data[hashed:end])
+                    hashed = end
+            digest.update(data[hashed:end])
+        if end != size:
             raise MhaError(f"{self.name}: {member} is cut off", WAY_OUT)
-        return data, stream.sha256
+        return data, digest.hexadecimal()
+
+    def _size(self, member: str, limit: int) -> int:
+        size = self._archive.getinfo(member).file_size
+        if size > limit:
+            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
+        return size
 
 
 class Member:
@@ -102,6 +119,35 @@ class Member:
     def sha256(self) -> str:
         """Of what has been read, in hexadecimal."""
         return self._digest.hexdigest()
+
+
+class _Hash:
+    """A SHA-256 that is computed in a thread beside the ``with`` block, whose end waits for it."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._pieces: SimpleQueue[memoryview | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pieces.put(None)
+        self._thread.join()
+
+    def update(self, piece: memoryview) -> None:
+        """Hash further bytes, which must stay as they are until the end."""
+        self._pieces.put(piece)
+
+    def hexadecimal(self) -> str:
+        """The result, after the ``with`` block."""
+        return self._digest.hexdigest()
+
+    def _run(self) -> None:
+        while (piece := self._pieces.get()) is not None:
+            self._digest.update(piece)
 
 
 @contextmanager

@@ -131,7 +131,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
         if digest != digests.get(member):
             raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
 
-    def checked(member: str, limit: int) -> bytearray:
+    def checked(member: str, limit: int) -> memoryview:
         data, digest = archive.read(member, limit)
         check(member, digest)
         return data
@@ -139,7 +139,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
     config = _config(description.get("config"), name)
     class_names = _class_names(description.get("class_names"), name)
     metrics = _metrics(description.get("metrics"), name)
-    tokens = checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size)
+    tokens = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size))
     parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
     small = SMALL_WEIGHTS in archive
     if small:
@@ -154,13 +154,13 @@ def _read_archive(archive: Archive) -> Checkpoint:
         vocabulary=_vocabulary(tokens, name),  # late: it takes many times its bytes, which the weights have to be worth
         metrics=metrics,
         weights=weights,
-        keras_config="" if small else checked("config.json", MAX_JSON_BYTES).decode(),
+        keras_config="" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode(),
     )
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:
     try:
-        description = json.loads(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0])
+        description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
     if not isinstance(description, dict):
@@ -191,14 +191,14 @@ def _metrics(value: object, name: str) -> dict[str, float]:
     return value
 
 
-def _num_ids(tokens: bytearray, config: Config, name: str) -> int:
+def _num_ids(tokens: bytes, config: Config, name: str) -> int:
     number = len(SPECIAL_TOKENS) + (tokens.count(b"\n") + 1 if tokens else 0)
     if number > config.text.vocabulary_size:
         raise MhaError(f"{name}: its vocabulary has {number:,} ids; its settings allow {config.text.vocabulary_size:,}", WAY_OUT)
     return number
 
 
-def _vocabulary(data: bytearray, name: str) -> Vocabulary:
+def _vocabulary(data: bytes, name: str) -> Vocabulary:
     vocabulary = Vocabulary(data.decode().split("\n") if data else [])
     if vocabulary.repeats:
         raise MhaError(f"{name}: a token stands twice in its vocabulary", WAY_OUT)
@@ -243,7 +243,7 @@ def _small_weights(archive: Archive, parameters: list[Parameter], check: Callabl
     return weights
 
 
-def _weights_from_hdf5(data: bytearray, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
+def _weights_from_hdf5(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
     try:
         arrays = read_arrays(data, {parameter.hdf5_path: parameter.shape for parameter in parameters})
     except ValueError as error:

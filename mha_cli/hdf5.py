@@ -39,7 +39,7 @@ MAX_NAME_BYTES = 100
 MAX_TREE_LEVELS = 4
 
 
-def read_arrays(data: bytearray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
+def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
     """The arrays of an HDF5 file, by path; they are views of ``data``.
 
     Args:
@@ -53,13 +53,13 @@ def read_arrays(data: bytearray, shapes: Mapping[str, tuple[int, ...]]) -> dict[
 
 
 class _Reader:
-    def __init__(self, data: bytearray) -> None:
+    def __init__(self, data: bytearray | memoryview) -> None:
         self._data = data
         self._visited: set[int] = set()
         self._blocks: list[tuple[int, int]] = []
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
-        if not self._data.startswith(SIGNATURE):
+        if self._slice(0, len(SIGNATURE)) != SIGNATURE:
             raise ValueError("not an HDF5 file")
         version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
         if (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) != (0, 8, 8, 0):

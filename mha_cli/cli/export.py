@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.options import JsonOption
+from mha_cli.cli.evaluate import data_section
+from mha_cli.cli.options import JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha export runs/imdb/checkpoint.keras --format int8 --output small.keras
+mha export runs/imdb/checkpoint.keras --format int8 --output small.keras --data tfds:imdb_reviews
 
 mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx
 
@@ -35,13 +36,27 @@ def export(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.", show_default=False)],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="SOURCE",
+            help="Labelled reviews to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
+            "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
+            show_default=False,
+        ),
+    ] = None,
+    text_column: TextColumnOption = None,
+    label_column: LabelColumnOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a checkpoint in a format that other programs run.
 
     The export takes token ids and gives class probabilities; vocabulary, class names and settings travel along. It is checked against the
-    checkpoint before it is there.
+    checkpoint before it is there. With --data, the accuracy of both is stated: what the format costs.
     """
+    if data is None and (text_column is not None or label_column is not None):
+        raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if output.exists() or output.is_symlink():
         raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
     if not output.parent.is_dir():
@@ -57,5 +72,12 @@ def export(
     from mha_cli.cli.progress import status
 
     with status(f"writing {printable(output.name, 200)}") as watcher:
-        result = export_checkpoint(model, format_name, output, watcher)
+        labelled = None
+        if data is not None:
+            from mha_cli.export.accuracy import LabelledReviews
+            from mha_cli.training.evaluation import labelled_reviews
+
+            source, split, reviews = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
+            labelled = LabelledReviews(f"{source}, split {split}", reviews)
+        result = export_checkpoint(model, format_name, output, watcher, labelled)
     render.export(result, as_json=as_json)

@@ -24,6 +24,8 @@ MIN_TEXT_WIDTH = 10
 MAX_FIELD_WIDTH = 40
 UNSURE = "unsure"
 """Stands on a terminal where no class is probable enough."""
+NO_MARK = "-"
+"""Stands in the column of marks where nothing is odd about a text."""
 
 
 class AnswerFormat(Protocol):
@@ -73,7 +75,7 @@ class JsonLines:
 
 @dataclass(frozen=True)
 class TabLines:
-    """Columns with tabs between them: a class and its probability, again for every further class, then the fields.
+    """Columns with tabs between them: a class and its probability, again for every further class, a mark, then the fields.
 
     Args:
         choice: which classes are answers; the columns of one that is none are empty.
@@ -83,7 +85,7 @@ class TabLines:
 
     def line(self, _number: int, record: Record, prediction: Prediction) -> bytes:
         """The columns of a text."""
-        columns = [*_class_columns(self.choice, prediction), *map(tab_cell, record.fields)]
+        columns = [*_class_columns(self.choice, prediction), _mark(prediction), *map(tab_cell, record.fields)]
         return "\t".join(columns).encode() + b"\n"
 
 
@@ -157,6 +159,14 @@ def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
         places = min(choice.top_k, len(prediction.probabilities))
     columns = [column for name, probability in pairs for column in (tab_cell(name), f"{probability:.4f}")]
     return columns + [""] * (2 * places - len(columns))
+
+
+def _mark(prediction: Prediction) -> str:
+    """The same as ``_note`` in words for programs; never empty, so that a line has as many words as columns."""
+    marks = ["empty"] if prediction.empty else []
+    marks += ["unknown"] if prediction.all_unknown else []
+    marks += ["cut"] if prediction.truncated else []
+    return ",".join(marks) or NO_MARK
 
 
 def _note(prediction: Prediction) -> str:

@@ -90,11 +90,22 @@ def predict(
         typer.Option("--only", metavar="CLASS", help="Print what is of this class, as grep does; can be repeated.", show_default=False),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, metavar="N", help="Processes that compute.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            max=256,
+            metavar="N",
+            help="Processes that compute when the input is long.",
+            show_default="one a core, at most 4",
+        ),
+    ] = None,
 ) -> None:
     """Classify texts: one line out for every text in, in order, at once.
 
-    A line is the label and its probability, separated by a tab; on a terminal the beginning of the text follows.
+    A line is the label, its probability and a mark, separated by tabs: empty, unknown (no known word), cut, or - for none of these.
+    On a terminal it is the label, its probability and the beginning of the text.
 
     With --json a line is an object with all probabilities, the number of tokens, and whether the text was cut.
 
@@ -111,6 +122,9 @@ def predict(
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
 
+    from mha_cli.runtime.process import prepare_to_compute
+
+    prepare_to_compute()
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.records import given_records, read_inputs
 
@@ -126,7 +140,7 @@ def predict(
     from mha_cli.cli.counter import Counter
     from mha_cli.cli.output import opened_output
     from mha_cli.runtime.classifier import Classifier
-    from mha_cli.runtime.stream import answer
+    from mha_cli.runtime.stream import answer, usual_workers
 
     model = load_checkpoint(checkpoint)
     choice.refuse_unknown(model.class_names)
@@ -135,7 +149,7 @@ def predict(
     with (
         opened_output(output) as write,
         Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
-        closing(answer(Classifier(model), records, workers)) as answers,
+        closing(answer(Classifier(model), records, workers or usual_workers())) as answers,
     ):
         written = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
     if only and not written:

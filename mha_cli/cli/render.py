@@ -105,13 +105,22 @@ def export(result: Export, *, as_json: bool) -> None:
     if as_json:
         print_json(dataclasses.asdict(result))
         return
+    accuracy = result.accuracy
+    scored = {"accuracy": "not scored; --data SOURCE scores checkpoint and export"}
+    if accuracy is not None:
+        scored = {
+            "accuracy": f"{accuracy.export:.2%}; of the checkpoint {accuracy.checkpoint:.2%}",
+            "scored on": f"{accuracy.num_reviews:,} reviews: {accuracy.data}",
+            "other answers": f"to {accuracy.num_changed:,} of them",
+        }
     _print_figures(
         f"Export to {result.format}",
         {
             "written": result.path,
             "size": f"{result.num_bytes:,} bytes",
-            "checked on": f"{result.num_texts} texts, alone and in padded batches",
+            "checked on": f"{result.num_texts} texts, alone and in padded batches; another class for {result.num_changed}",
             "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
+            **scored,
         },
     )
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mha_cli.checkpoint import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
 from mha_cli.export import onnx_file, small, tensorflow_files
+from mha_cli.export.accuracy import Accuracy, LabelledReviews, compare
 from mha_cli.export.check import batches_of, check_reviews
 from mha_cli.files import atomic_place
 from mha_cli.progress import SILENT, Watcher
@@ -65,6 +66,8 @@ class Export:
         num_texts: texts on which it was checked, alone and in padded batches.
         largest_difference: of a class probability from the checkpoint's, in [0, 1].
         tolerance: what that may be at most.
+        num_changed: texts, among those that it was checked on, to which it gives another class.
+        accuracy: of checkpoint and export on labelled reviews; None if none were given.
     """
 
     path: str
@@ -73,6 +76,8 @@ class Export:
     num_texts: int
     largest_difference: float
     tolerance: float
+    num_changed: int
+    accuracy: Accuracy | None = None
 
 
 def known_format(name: str) -> Format:
@@ -90,7 +95,9 @@ def known_format(name: str) -> Format:
     return found
 
 
-def export_checkpoint(checkpoint: Checkpoint, name: str, output: Path, watcher: Watcher = SILENT) -> Export:
+def export_checkpoint(
+    checkpoint: Checkpoint, name: str, output: Path, watcher: Watcher = SILENT, labelled: LabelledReviews | None = None
+) -> Export:
     """Write a checkpoint in another format. It takes its place only after it has answered like the checkpoint.
 
     Args:
@@ -98,6 +105,7 @@ def export_checkpoint(checkpoint: Checkpoint, name: str, output: Path, watcher: 
         name: of the format.
         output: file or folder to write, where nothing is yet.
         watcher: told how it goes.
+        labelled: reviews on which to score both.
 
     Raises:
         MhaError: no such format, packages are missing, something is at ``output``, or the export answers differently.
@@ -108,24 +116,32 @@ def export_checkpoint(checkpoint: Checkpoint, name: str, output: Path, watcher: 
         watcher.tell(f"writing {output.name}")
         chosen.write(checkpoint, place)
         watcher.tell(f"checking {output.name} on {len(reviews)} texts")
-        difference = largest_difference(chosen.opened(place), checkpoint, reviews)
+        run = chosen.opened(place)
+        difference, num_changed = differences(run, checkpoint, reviews)
         if not difference <= chosen.tolerance:  # NaN is refused as well
             raise MhaError(
                 f"--format {name}: a probability differs by {difference:.1e} from the checkpoint's, more than {chosen.tolerance:.0e}",
                 "nothing was written; take another format",
                 EXIT_FAILURE,
             )
+        accuracy = compare(run, checkpoint, labelled, watcher) if labelled else None
         num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
-    return Export(str(output), name, num_bytes, len(reviews), difference, chosen.tolerance)
+    return Export(str(output), name, num_bytes, len(reviews), difference, chosen.tolerance, num_changed, accuracy)
 
 
-def largest_difference(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews: list[list[int]]) -> float:
-    """The largest difference of a class probability between an export and its checkpoint, over reviews alone and in padded batches."""
+def differences(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews: list[list[int]]) -> tuple[float, int]:
+    """How far an export is from its checkpoint, over reviews alone and in padded batches.
+
+    Returns:
+        The largest difference of a class probability, infinite where the export's answer has another shape; and the number of reviews
+        to which it gives another class.
+    """
     expected = probabilities_of(reviews, checkpoint)
-    differences = [0.0]
+    largest, changed = [0.0], set()
     for rows, token_ids in batches_of(reviews, checkpoint.config.text.sequence_length):
         answer = np.asarray(run(token_ids))
         if answer.shape != expected[rows].shape:
-            return float("inf")
-        differences.append(float(np.abs(answer - expected[rows]).max()))
-    return float(np.max(differences))
+            return float("inf"), len(reviews)
+        largest.append(float(np.abs(answer - expected[rows]).max()))
+        changed |= {row for row, other in zip(rows, answer.argmax(axis=1) != expected[rows].argmax(axis=1), strict=True) if other}
+    return float(np.max(largest)), len(changed)

@@ -5,13 +5,14 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config import ModelConfig
+from mha_cli.errors import MhaError
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -24,12 +25,21 @@ NORM_EPSILON = 1e-3
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
 
-QUERY_BLOCK = 512
-"""Queries whose attention weights are held at a time."""
+SCORE_BLOCK = 1 << 18
+"""Attention scores that are held at a time, if one row of them is not more: a megabyte stays in a core's cache."""
 
 
+quiet_overflow = np.errstate(over="ignore", invalid="ignore")
+"""Weights may be so large that what is computed from them is infinite; the result tells whether that mattered."""
+
+
+@quiet_overflow
 def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
-    """Probabilities of all classes, (B, C), for padded token ids (B, L)."""
+    """Probabilities of all classes, (B, C), for padded token ids (B, L).
+
+    Raises:
+        MhaError: they cannot be computed, because the weights are too large.
+    """
     mask_BL = token_ids_BL != 0
     x_BLD = embed(token_ids_BL, weights, model)
     for block in range(model.num_blocks):
@@ -37,18 +47,34 @@ def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfi
     features_BD = global_max_pool(x_BLD, mask_BL)
     if model.score_ngrams:
         features_BD = np.concatenate([features_BD, review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams)], axis=1)
-    return classify(features_BD, weights)
+    return finite(classify(features_BD, weights))
 
 
+@quiet_overflow
 def attention_weights(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> list[Array]:
-    """Which position looks at which: the attention weights (B, H, L, M) of every block."""
+    """Which position looks at which: the attention weights (B, H, L, M) of every block.
+
+    Raises:
+        MhaError: they cannot be computed, because the weights are too large.
+    """
     mask_BL = token_ids_BL != 0
     x_BLD = embed(token_ids_BL, weights, model)
     attention = []
     for block in range(model.num_blocks):
         x_BLD, attention_BHLM = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model, keep_attention=True)
-        attention.append(attention_BHLM)
+        attention.append(finite(attention_BHLM))
     return attention
+
+
+def finite(numbers: Array) -> Array:
+    """The same numbers, if they are numbers.
+
+    Raises:
+        MhaError: one is not.
+    """
+    if not np.isfinite(numbers).all():
+        raise MhaError("the model's weights are so large that its numbers overflow", "train it anew, with a lower learning rate")
+    return numbers
 
 
 def classify(features_BD: Array, weights: Weights) -> Array:
@@ -87,11 +113,14 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int) -> Array
 
 def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:
     """The bucket of the n tokens that end at each position, (B, L): a polynomial in their ids, in 32-bit arithmetic that wraps round."""
-    padded = np.pad(token_ids_BL.astype(np.int32), [(0, 0), (n - 1, 0)])
+    batch, length = token_ids_BL.shape
+    padded = np.zeros((batch, n - 1 + length), dtype=np.int32)
+    padded[:, n - 1 :] = token_ids_BL
     hashes = np.full(token_ids_BL.shape, n, dtype=np.int32)
     for start in range(n):
-        hashes = hashes * HASH_FACTOR + padded[:, start : start + token_ids_BL.shape[1]]
-    numbers: Array = np.mod(hashes, np.int32(buckets))
+        hashes = hashes * HASH_FACTOR + padded[:, start : start + length]
+    power_of_two = not buckets & (buckets - 1)  # then the lowest bits are the remainder, without a division
+    numbers: Array = hashes & np.int32(buckets - 1) if power_of_two else np.mod(hashes, np.int32(buckets))
     return numbers
 
 
@@ -121,8 +150,9 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, k
         return output
 
     def feed_forward(x: Array) -> Array:
-        hidden = x @ weights["feed_forward_in/kernel"] + weights["feed_forward_in/bias"]
-        activated = np.maximum(hidden, 0.0) if model.activation == "relu" else gelu(hidden)
+        hidden = x @ weights["feed_forward_in/kernel"]
+        hidden += weights["feed_forward_in/bias"]
+        activated = np.maximum(hidden, 0.0, out=hidden) if model.activation == "relu" else gelu(hidden)
         return activated @ weights["feed_forward_out/kernel"] + weights["feed_forward_out/bias"]
 
     def attention_norm(x: Array) -> Array:
@@ -143,7 +173,7 @@ def multi_head_attention(
 ) -> tuple[Array, Array]:
     """Self-attention of every head, concatenated and projected, and the attention weights (B, H, L, M), empty unless kept.
 
-    Long reviews are computed a block of queries at a time, so that memory grows linearly with length.
+    It is computed a block of reviews at a time, and long reviews a block of queries at a time: memory grows linearly with length.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2.
     """
@@ -155,22 +185,34 @@ def multi_head_attention(
     # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
     v_and_one = np.concatenate([v_BHMV, np.ones_like(v_BHMV[..., :1])], axis=-1) * real_B1M1
     moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.scoring == "dot_product"
-    mixed, kept = [], []
-    for start in range(0, x_BLD.shape[1], QUERY_BLOCK):
-        scores_BHLM = attention_scores(q_BHLK[:, :, start : start + QUERY_BLOCK], k_BHMK, weights, model)
+    batch, heads, length, _ = q_BHLK.shape
+    sums = np.empty((batch, heads, length, v_and_one.shape[-1]), np.float32)
+    attention_BHLM = np.zeros((batch, heads, length, length) if keep_attention else (0, 0, 0, 0), np.float32)
+    for rows, queries in _score_blocks(batch, heads, length):
+        scores = attention_scores(q_BHLK[rows, :, queries], k_BHMK[rows], weights, model)
         if not moderate:
-            scores_BHLM -= scores_BHLM.max(axis=-1, keepdims=True)
-        exponentials_BHLM = np.exp(scores_BHLM, out=scores_BHLM)
-        sums = exponentials_BHLM @ v_and_one
-        totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a review without words, which looks nowhere
-        mixed.append(sums[..., :-1] / totals_BHL1)
-        kept += [exponentials_BHLM * real_B1M1.swapaxes(2, 3) / totals_BHL1] if keep_attention else []
-    mixed_BLHV = np.concatenate(mixed, axis=2).swapaxes(1, 2)
+            scores -= scores.max(axis=-1, keepdims=True)
+        exponentials = np.exp(scores, out=scores)
+        np.matmul(exponentials, v_and_one[rows], out=sums[rows, :, queries])
+        if keep_attention:
+            attention_BHLM[rows, :, queries] = exponentials * real_B1M1[rows].swapaxes(2, 3)
+    totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a review without words, which looks nowhere
+    if keep_attention:
+        attention_BHLM /= totals_BHL1
+    mixed_BLHV = (sums[..., :-1] / totals_BHL1).swapaxes(1, 2)
     kernel_HVD = weights["output_kernel"]
-    output_BLD = mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
+    output_BLD = mixed_BLHV.reshape(batch, length, -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
     bias_D = weights.get("output_bias")
-    attention = np.concatenate(kept, axis=2) if keep_attention else np.zeros((0, 0, 0, 0), np.float32)
-    return (output_BLD if bias_D is None else output_BLD + bias_D), attention
+    return (output_BLD if bias_D is None else output_BLD + bias_D), attention_BHLM
+
+
+def _score_blocks(batch: int, heads: int, length: int) -> Iterator[tuple[slice, slice]]:
+    """Reviews and queries whose attention scores are computed together."""
+    rows = max(1, SCORE_BLOCK // max(1, heads * length * length))
+    queries = max(1, min(length, SCORE_BLOCK // max(1, heads * length)))
+    for row in range(0, batch, rows):
+        for query in range(0, length, queries):
+            yield slice(row, row + rows), slice(query, query + queries)
 
 
 def attention_scores(q_BHLK: Array, k_BHMK: Array, weights: Weights, model: ModelConfig) -> Array:
@@ -191,16 +233,20 @@ def _largest_norm(x_BHLK: Array) -> float:
 def _project(x_BLD: Array, kernel_DHK: Array, bias_HK: Array | None) -> Array:
     width, heads, head_width = kernel_DHK.shape
     projected = (x_BLD @ kernel_DHK.reshape(width, heads * head_width)).reshape(*x_BLD.shape[:2], heads, head_width)
-    return (projected if bias_HK is None else projected + bias_HK).swapaxes(1, 2)
+    if bias_HK is not None:
+        projected += bias_HK
+    return projected.swapaxes(1, 2)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
     """γ (x - mean) / √(variance + ε) + β over the last axis."""
     mean_D1 = np.full((x.shape[-1], 1), 1.0 / x.shape[-1], dtype=x.dtype)  # a product is faster than a mean over a short axis
-    centred = x - x @ mean_D1
+    centred: Array = x - x @ mean_D1
     variance = np.square(centred) @ mean_D1
-    normalized: Array = centred / np.sqrt(variance + np.float32(NORM_EPSILON)) * gamma + beta
-    return normalized
+    centred /= np.sqrt(variance + np.float32(NORM_EPSILON))
+    centred *= gamma
+    centred += beta
+    return centred
 
 
 def global_max_pool(x_BLD: Array, mask_BL: Array) -> Array:

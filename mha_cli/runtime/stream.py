@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from mha_cli.errors import MhaError
@@ -15,6 +17,8 @@ MAX_BATCH_RECORDS = 1024
 """Enough for texts of similar length to be found among them."""
 MAX_BATCH_CHARACTERS = 1 << 22
 """A batch of long texts has fewer of them."""
+MOST_USUAL_WORKERS = 4
+"""However many cores there are: more gain little, and somebody else may want them."""
 
 Answer: TypeAlias = tuple[Record, Prediction]
 
@@ -50,24 +54,36 @@ def batches_of(records: Iterator[Record | Pause]) -> Iterator[list[Record] | Pau
         yield batch
 
 
+def usual_workers() -> int:
+    """Processes to compute in where nobody says how many: one a core that this process may use, and ``MOST_USUAL_WORKERS`` at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_USUAL_WORKERS)
+
+
 def answer(classifier: Classifier, records: Iterator[Record | Pause], workers: int = 1) -> Generator[list[Answer], None, None]:
     """Answers in the order of the records, batch by batch, each as soon as it is there.
 
     Args:
         classifier: that answers.
         records: from ``read_records``; how far they are read ahead is bounded.
-        workers: processes that compute; 1 is this one.
+        workers: processes that compute, from the first batch on that is full; 1 is this one alone.
 
     Raises:
         MhaError: what ``records`` raises, after the answers to every record before that; or a worker process has ended.
     """
     batches = batches_of(records)
-    if workers > 1:
-        yield from _answer_with_workers(classifier, batches, workers)
-        return
     for batch in batches:
-        if not isinstance(batch, Pause):
-            yield list(zip(batch, classifier.predict([record.text for record in batch]), strict=True))
+        if isinstance(batch, Pause):
+            continue
+        if workers > 1 and _is_full(batch):
+            yield from _answer_with_workers(classifier, chain([batch], batches), workers)
+            return
+        yield list(zip(batch, classifier.predict([record.text for record in batch]), strict=True))
+
+
+def _is_full(batch: list[Record]) -> bool:
+    """Whether a batch ended neither at a pause nor with its stream, so that there is enough to share."""
+    return len(batch) >= FIRST_BATCH_RECORDS or sum(len(record.text) for record in batch) >= MAX_BATCH_CHARACTERS
 
 
 def _answer_with_workers(classifier: Classifier, batches: Iterator[list[Record] | Pause], number: int) -> Iterator[list[Answer]]:

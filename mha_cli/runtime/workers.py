@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
+import signal
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from typing import Self
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
@@ -20,52 +20,51 @@ from mha_cli.runtime.records import Record
 
 JOBS_AHEAD = 3
 """Times the number of workers: so many batches may be done before an earlier one is."""
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass
 class Job:
-    """A batch that a worker has been given, and its scores once they are there."""
+    """A batch that a worker has been given, and its scores once they are there, or why there are none."""
 
     records: list[Record]
-    scores: Scores | None = field(default=None)
+    scores: Scores | MhaError | None = field(default=None)
 
 
 class Workers:
     """Processes that compute scores. They end with the ``with`` block, and by themselves when this process is killed.
 
+    They are forked: so they are there within milliseconds, and share the memory of the model.
+
     Args:
-        classifier: that each of them gets a copy of.
-        number: of processes; each computes in one thread.
+        classifier: that each of them uses.
+        number: of processes.
     """
 
     def __init__(self, classifier: Classifier, number: int) -> None:
         self._classifier = classifier
         self._number = number
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[ForkProcess] = []
         self._idle: list[Connection] = []
         self._busy: dict[Connection, Job] = {}
         self._jobs: deque[Job] = deque()
 
     def __enter__(self) -> Self:
         """Start the processes."""
-        for _ in range(self._number):
-            ours, theirs = multiprocessing.Pipe()
-            with theirs:
-                command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve({theirs.fileno()})"]
-                # In a process group of their own they are not interrupted by Ctrl-C: this process ends them.
-                process = subprocess.Popen(
-                    command,
-                    pass_fds=[theirs.fileno()],
-                    env=_environment(),
-                    process_group=0,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                )
-            self._processes.append(process)
-            self._idle.append(ours)
-        for connection in self._idle:
-            _send(connection, self._classifier.checkpoint)
+        context = multiprocessing.get_context("fork")
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for good in the workers: this process ends them
+        try:
+            for _ in range(self._number):
+                ours, theirs = context.Pipe()
+                with theirs:
+                    self._idle.append(ours)
+                    process = context.Process(target=serve, args=(self._classifier, theirs), daemon=True)
+                    process.start()
+                self._processes.append(process)
+        except OSError as error:
+            self.__exit__()
+            raise MhaError(f"cannot start a process: {error.strerror}", "lower --workers", EXIT_FAILURE) from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +72,7 @@ class Workers:
         for process in self._processes:
             process.kill()
         for process in self._processes:
-            process.wait()
+            process.join()
         for connection in [*self._idle, *self._busy]:
             connection.close()
 
@@ -107,20 +106,46 @@ class Workers:
         return pause is not None and pause.descriptor in ready
 
     def done(self) -> Iterator[tuple[list[Record], Scores]]:
-        """Batches and their scores, as far as they are there from the first one on."""
-        while self._jobs and self._jobs[0].scores is not None:
-            job = self._jobs.popleft()
-            assert job.scores is not None
-            yield job.records, job.scores
+        """Batches and their scores, as far as they are there from the first one on.
+
+        Raises:
+            MhaError: a batch cannot be scored; those before it have come.
+        """
+        while self._jobs and (scores := self._jobs[0].scores) is not None:
+            if isinstance(scores, MhaError):
+                raise scores
+            yield self._jobs.popleft().records, scores
 
 
-def serve(descriptor: int) -> None:
-    """What a worker does: scores for texts, until nobody asks any more."""
-    connection = Connection(descriptor)
+def serve(classifier: Classifier, connection: Connection) -> None:
+    """What a worker does: scores for texts, until nobody asks any more.
+
+    Args:
+        classifier: to use.
+        connection: over which it is asked.
+    """
+    os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
+    _close_all_but(connection.fileno())
     with suppress(EOFError, OSError, MemoryError):
-        classifier = Classifier(connection.recv())
         while True:
-            connection.send(classifier.score(connection.recv()))
+            texts = connection.recv()
+            answer: Scores | MhaError
+            try:
+                answer = classifier.score(texts)
+            except MhaError as error:
+                answer = error
+            connection.send(answer)
+
+
+def _close_all_but(kept: int) -> None:
+    """Close what was inherited: while a worker has it open, nobody learns that the parent has ended or closed it."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nowhere, descriptor)
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        if descriptor > 2 and descriptor != kept:
+            with suppress(OSError):  # that of the list itself is closed already
+                os.close(descriptor)
 
 
 def _send(connection: Connection, message: object) -> None:
@@ -130,18 +155,13 @@ def _send(connection: Connection, message: object) -> None:
         raise _ended() from None
 
 
-def _receive(connection: Connection) -> Scores:
+def _receive(connection: Connection) -> Scores | MhaError:
     try:
-        scores: Scores = connection.recv()
+        scores: Scores | MhaError = connection.recv()
     except (EOFError, OSError):
         raise _ended() from None
     return scores
 
 
 def _ended() -> MhaError:
-    return MhaError("a worker process has ended", "lower --workers if memory is short: each needs its own", EXIT_FAILURE)
-
-
-def _environment() -> dict[str, str]:
-    """That of this process, with our modules where they are here and one thread a worker, unless the user wants more."""
-    return dict.fromkeys(THREAD_VARIABLES, "1") | os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return MhaError("a worker process has ended", "lower --workers if memory is short", EXIT_FAILURE)

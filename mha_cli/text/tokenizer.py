@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # All expressions run in linear time: no alternative overlaps another, and nothing repeated is nested in a repetition.
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
+_WORD = re.compile(r"[^\W_]++(?:['’][^\W_]++)*+")
+_WORD_OR_MARK = re.compile(r"[^\W_]++(?:['’][^\W_]++)*+|[^\w\s]")
 
 # Composing takes quadratic time in the length of a run of combining marks, which are all among these.
 _MARK_RUN = re.compile(r"[^\w\s\x00-\x7f]{32}")
@@ -44,6 +44,8 @@ def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
     split, lowercase = make_splitter(settings), settings.lowercase
 
     def tokenize(text: str) -> list[str]:
+        if text.isascii():  # no letter changes its kind or its number with its case
+            return split(text.lower() if lowercase else text)
         words = split(text)
         # One call for all words is many times faster than one a word; no word holds a line feed.
         joined = "\n".join(words).replace("’", "'")

@@ -105,10 +105,11 @@ def test_the_export_says_what_predict_says(format_name: str, case: str, mha: Mha
     result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json")
     assert (result.code, result.stderr) == (0, "")
     said = json.loads(result.stdout)
-    assert said.keys() == {"path", "format", "num_bytes", "num_texts", "largest_difference", "tolerance"}
+    assert said.keys() == {"path", "format", "num_bytes", "num_texts", "largest_difference", "tolerance", "num_changed", "accuracy"}
     assert (said["path"], said["format"], said["tolerance"]) == ("exported", format_name, 1e-4)
     assert said["num_texts"] >= 40
     assert 0 <= said["largest_difference"] < 1e-5
+    assert (said["num_changed"], said["accuracy"]) == (0, None)
     exported = {name: content for name, content in tree(tmp_path).items() if name.startswith("exported")}
     assert said["num_bytes"] == sum(len(content) for content in exported.values() if content is not None)
 
@@ -133,6 +134,69 @@ def test_a_trained_model(format_name: str, trained: Run, tmp_path: Path) -> None
     assert f"Export to {format_name}" in result.stdout
     assert "trained" in result.stdout
     assert "of a probability (allowed: 1e-04)" in result.stdout
+
+
+def test_the_accuracy_of_the_small_form_is_stated(scored: Run, mha: Mha, tmp_path: Path) -> None:
+    result = mha("export", scored.checkpoint, "-f", "int8", "-o", "small.keras", "--data", "sample", "--json")
+    assert (result.code, result.stderr) == (0, "")
+    said = json.loads(result.stdout)["accuracy"]
+    whole, small = (
+        json.loads(mha("evaluate", checkpoint, "--data", "sample", "--json").stdout) for checkpoint in (scored.checkpoint, "small.keras")
+    )
+    assert said["data"] == f"{whole['data']}, split {whole['split']}"
+    assert said["num_reviews"] == whole["num_reviews"]
+    assert said["checkpoint"] == pytest.approx(whole["accuracy"], abs=1e-3)  # NumPy here, Keras there
+    assert said["export"] == pytest.approx(small["accuracy"], abs=1e-3)
+    shown = mha("export", scored.checkpoint, "-f", "int8", "-o", "again.keras", "--data", "sample").stdout
+    assert f"{said['export']:.2%}; of the checkpoint {said['checkpoint']:.2%}" in shown
+    assert f"to {said['num_changed']:,} of them" in shown
+
+
+def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    always_positive = dataclasses.replace(
+        FORMATS["int8"], opened=lambda path: lambda token_ids: np.array([[0.0, 1.0]] * len(token_ids)), tolerance=1.0
+    )
+    monkeypatch.setitem(FORMATS, "int8", always_positive)
+    small_checkpoint_file(tmp_path / "a.keras", seed=11)
+    texts = [*TEXTS, "a superb film", "not a film", "dreadful, dreadful"]
+    (tmp_path / "reviews.csv").write_text("review,stars\n" + "".join(f'"{text}",positive\n' for text in texts))
+    said = [json.loads(line)["label"] for line in mha("predict", "-c", "a.keras", "--json", *texts).lines]
+    assert set(said) == {"negative", "positive"}
+    result = mha(
+        "export",
+        "a.keras",
+        "-f",
+        "int8",
+        "-o",
+        "b",
+        "--data",
+        "reviews.csv",
+        "--text-column",
+        "review",
+        "--label-column",
+        "stars",
+        "--json",
+    )
+    found = json.loads(result.stdout)
+    assert found["num_changed"] > 0
+    assert found["accuracy"] == {
+        "data": "reviews.csv, split test",
+        "num_reviews": len(texts),
+        "checkpoint": pytest.approx(said.count("positive") / len(texts)),
+        "export": 1.0,
+        "num_changed": said.count("negative"),
+    }
+
+
+def test_columns_without_data_are_refused(mha: Mha) -> None:
+    for option in ("--text-column", "--label-column"):
+        message = refusal(mha("export", "a.keras", "-f", "int8", "-o", "b", option, "stars"))
+        assert message == "--text-column and --label-column go with --data; leave them out"
+
+
+def test_where_nothing_is_scored_the_export_says_so(mha: Mha, tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "a.keras")
+    assert "not scored; --data SOURCE scores checkpoint and export" in mha("export", "a.keras", "-f", "int8", "-o", "b").stdout
 
 
 TOKENS = ["[PAD]", "[UNK]", *WORDS]

@@ -35,17 +35,32 @@ SAID = said(0.2, 0.5, 0.3)
 @pytest.mark.parametrize(
     ("choice", "fields", "line"),
     [
-        (Choice(), (), b"mixed\t0.5000\n"),
-        (Choice(threshold=0.6), (), b"\t\n"),
-        (Choice(top_k=2), (), b"mixed\t0.5000\tgood\t0.3000\n"),
-        (Choice(top_k=9), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\n"),
-        (Choice(top_k=3, threshold=0.3), ("id",), b"mixed\t0.5000\tgood\t0.3000\t\t\tid\n"),
-        (Choice(only=("good",), threshold=0.3), (), b"good\t0.3000\n"),
-        (Choice(), ("a\tb\\n", None, 1.5, True, ["é"], ""), b'mixed\t0.5000\ta\\tb\\\\n\t\t1.5\ttrue\t["\\\\u00e9"]\t\n'),
+        (Choice(), (), b"mixed\t0.5000\t-\n"),
+        (Choice(threshold=0.6), (), b"\t\t-\n"),
+        (Choice(top_k=2), (), b"mixed\t0.5000\tgood\t0.3000\t-\n"),
+        (Choice(top_k=9), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
+        (Choice(top_k=3, threshold=0.3), ("id",), b"mixed\t0.5000\tgood\t0.3000\t\t\t-\tid\n"),
+        (Choice(only=("good",), threshold=0.3), (), b"good\t0.3000\t-\n"),
+        (Choice(), ("a\tb\\n", None, 1.5, True, ["é"], ""), b'mixed\t0.5000\t-\ta\\tb\\\\n\t\t1.5\ttrue\t["\\\\u00e9"]\t\n'),
     ],
 )
 def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> None:
     assert TabLines(choice).line(1, record("a film", *fields), SAID) == line
+
+
+@pytest.mark.parametrize(
+    ("counts", "mark"),
+    [
+        ({}, "-"),
+        ({"unknown": 4}, "-"),
+        ({"tokens": 0, "read": 0}, "empty"),
+        ({"unknown": 5}, "unknown"),
+        ({"tokens": 6}, "cut"),
+        ({"tokens": 6, "unknown": 5}, "unknown,cut"),
+    ],
+)
+def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], mark: str) -> None:
+    assert TabLines(Choice()).line(1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{mark}\tid\n".encode()
 
 
 @given(st.text(st.characters(), max_size=30))

@@ -8,14 +8,16 @@ import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint import write_checkpoint
 from mha_cli.config import SampleData
 from mha_cli.data.sample import SampleReviews
-from tests.checkpoints import small_checkpoint_file
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, run_on_terminal, start
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ def test_texts_on_the_command_line(predict: Predict) -> None:
     assert (result.code, result.stderr) == (0, "")
     assert len(result.lines) == len(TEXTS)
     for line in result.lines:
-        label, probability = line.split("\t")
+        label, probability, mark = line.split("\t")
+        assert mark in {"-", "empty", "unknown", "cut", "unknown,cut"}
         assert label in {"negative", "positive"}
         assert len(probability) == len("0.1234")
         assert 0.5 <= float(probability) <= 1
@@ -94,7 +97,9 @@ def test_json_lines(predict: Predict) -> None:
 
 def test_the_probability_is_the_one_that_json_says(predict: Predict) -> None:
     lines = predict(*TEXTS).lines
-    assert lines == [f"{said['label']}\t{said['probability']:.4f}" for said in map(json.loads, predict("--json", *TEXTS).lines)]
+    assert [line.rpartition("\t")[0] for line in lines] == [
+        f"{said['label']}\t{said['probability']:.4f}" for said in map(json.loads, predict("--json", *TEXTS).lines)
+    ]
 
 
 def test_many_lines_stay_in_order(predict: Predict) -> None:
@@ -336,3 +341,18 @@ def test_the_last_trained_run_is_the_real_one(trained: Run) -> None:
     result = run_mha("predict", "the acting was superb , not dreadful", cwd=trained.cwd)
     assert result.stderr == "using runs/tiny/checkpoint.keras (the last trained run)\n"
     assert len(result.lines) == 1
+
+
+# A model that cannot answer
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_model_whose_numbers_overflow_is_refused_in_one_line(workers: str, tmp_path: Path) -> None:
+    model = small_checkpoint()
+    write_checkpoint(tmp_path / "large.keras", replace(model, weights={path: weight * 1e38 for path, weight in model.weights.items()}))
+    for command in (["predict", "--workers", workers], ["attention", "the film"], ["explain", "the film"]):
+        stdin = "the film\n" * 200 if command[0] == "predict" else ""
+        result = run_mha(*command, "-c", "large.keras", stdin=stdin, cwd=tmp_path)
+        assert result == Result(
+            2, "", "error: the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate\n"
+        )

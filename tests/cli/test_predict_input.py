@@ -167,7 +167,7 @@ def test_a_slow_producer_is_answered_at_once(form: str, small: Path, tmp_path: P
 def test_data_is_utf8_in_every_language(env: dict[str, str], predict: Predict) -> None:
     result = predict("--field", "text", stdin="naïve – 映画 🎬\n", env=env)
     assert (result.code, result.stderr) == (0, "")
-    assert result.lines[0].split("\t")[2] == "naïve – 映画 🎬"
+    assert result.lines[0].split("\t")[3] == "naïve – 映画 🎬"
 
 
 def test_colours_are_for_terminals_alone(predict: Predict) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import stat
 import subprocess
@@ -98,8 +99,9 @@ def test_threshold(predict: Predict) -> None:
     lines = predict("--threshold", str(middle), *TEXTS).lines
     for line, answer in zip(lines, found, strict=True):
         sure = answer["probability"] >= middle
-        assert line == (f"{answer['label']}\t{answer['probability']:.4f}" if sure else "\t")
-    assert "\t" in lines
+        mark = "empty" if answer["empty"] else "-"
+        assert line == (f"{answer['label']}\t{answer['probability']:.4f}\t{mark}" if sure else f"\t\t{mark}")
+    assert any(line.startswith("\t\t") for line in lines)
 
 
 def test_a_low_threshold_finds_more_of_a_class(predict: Predict) -> None:
@@ -113,7 +115,7 @@ def test_a_low_threshold_finds_more_of_a_class(predict: Predict) -> None:
 def test_the_most_probable_classes(predict: Predict) -> None:
     for line, answer in zip(predict("--top-k", "9", *TEXTS).lines, predict("--json", *TEXTS).lines, strict=True):
         ranked = sorted(json.loads(answer)["probabilities"].items(), key=lambda item: -item[1])
-        assert line == "\t".join(f"{name}\t{probability:.4f}" for name, probability in ranked)
+        assert line.rpartition("\t")[0] == "\t".join(f"{name}\t{probability:.4f}" for name, probability in ranked)
 
 
 # A file
@@ -188,7 +190,8 @@ def test_a_broken_record_leaves_no_file(predict: Predict, tmp_path: Path) -> Non
 
 def test_workers_give_the_same_in_the_same_order(predict: Predict) -> None:
     stdin = LINES * 300
-    assert predict("--workers", "3", stdin=stdin) == predict(stdin=stdin)
+    assert len(stdin.splitlines()) > 500  # many batches
+    assert predict("--workers", "3", stdin=stdin) == predict("--workers", "1", stdin=stdin) == predict(stdin=stdin)
 
 
 def test_a_reader_that_leaves_ends_the_workers_too(small: Path, tmp_path: Path) -> None:
@@ -215,11 +218,31 @@ def test_ctrl_c_ends_the_workers_in_silence(small: Path, tmp_path: Path) -> None
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        process.stdin.write(b"the film\n")
+        process.stdin.write(b"the film\n" * 100)
         assert b"\t" in process.stdout.readline()
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            workers = file.read().split()
+        assert len(workers) == 2
+        for worker in workers:
+            os.kill(int(worker), signal.SIGINT)  # as a terminal would, were they in its group; they leave it to the parent
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 130
         assert process.stderr.read() == b"error: interrupted\n"
+        assert not any(os.path.exists(f"/proc/{worker}/fd") for worker in workers)
+
+
+def test_workers_end_when_their_parent_is_killed(small: Path, tmp_path: Path) -> None:
+    with start(["-c", small, "--workers", "2"], tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"the film\n" * 100)
+        assert b"\t" in process.stdout.readline()
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            workers = [os.pidfd_open(int(worker)) for worker in file.read().split()]
+        process.kill()
+        for worker in workers:
+            assert select.select([worker], [], [], TIMEOUT)[0]
+            os.close(worker)
 
 
 # A terminal
@@ -245,7 +268,7 @@ def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
         assert process.stdout
         for _ in range(3):  # for longer than somebody waits without a sign
             process.stdin.write(b"the film\n")
-            assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\n", process.stdout.readline())
+            assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\t-\n", process.stdout.readline())
             time.sleep(0.4)
         process.stdin.close()
         assert process.wait(TIMEOUT) == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mha_cli.config import ModelConfig, config_from_dict
+from mha_cli.errors import MhaError
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.positions import ngram_buckets_of
 from mha_cli.model import build_classifier
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 RAGGED = [[7, 2, 1, 22, 5, 5, 3, 4, 4, 8, 19, 2, 6], [11], [], [4, 9, 13, 2, 1], [3, 3]]
 EXACT = {"atol": 1e-5, "rtol": 1e-5}
+TOO_LARGE = "the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate"
 
 
 def padded(reviews: list[list[int]], length: int) -> np.ndarray:
@@ -73,14 +75,15 @@ def test_equals_the_keras_model(
 def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
     model: dict[str, Any], random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
-    length = 2 * forward.QUERY_BLOCK + 7
+    length = 1031
+    assert length**2 > forward.SCORE_BLOCK  # not all queries of a head at once
     sizes = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 7}
     config = config_from_dict({"text": {"vocabulary_size": 23, "sequence_length": length}, "model": {**sizes, **model}}, "test")
     weights = random_weights(config, 23, 3)
     keras_model = build_classifier(config, 23, 3)
     for variable in keras_model.weights:
         variable.assign(weights[variable.path])
-    reviews = [np.random.default_rng(size).integers(1, 23, size).tolist() for size in (length, forward.QUERY_BLOCK + 1, 5)]
+    reviews = [np.random.default_rng(size).integers(1, 23, size).tolist() for size in (length, 513, 5)]
     token_ids = padded(reviews, length)
     probabilities = forward.class_probabilities(token_ids, weights, config.model)
     np.testing.assert_allclose(probabilities, keras_model(token_ids), **EXACT)
@@ -90,15 +93,15 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
         assert (attention[2, :, :, 5:] == 0).all()
 
 
-@pytest.mark.parametrize("block", [1, 3, 13])
-def test_the_length_of_a_block_changes_nothing(
+@pytest.mark.parametrize("block", [1, 70, 13 * 13 * 5])
+def test_the_size_of_a_block_changes_nothing(
     block: int, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token_ids, weights, model = padded(RAGGED, 13), random_weights(*model_case), model_case.config.model
     probabilities, attention = (
         function(token_ids, weights, model) for function in (forward.class_probabilities, forward.attention_weights)
     )
-    monkeypatch.setattr(forward, "QUERY_BLOCK", block)
+    monkeypatch.setattr(forward, "SCORE_BLOCK", block)
     np.testing.assert_allclose(forward.class_probabilities(token_ids, weights, model), probabilities, **EXACT)
     for ours, expected in zip(forward.attention_weights(token_ids, weights, model), attention, strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
@@ -183,3 +186,26 @@ def test_sigmoid_and_softmax_stay_finite() -> None:
         np.testing.assert_allclose(forward.sigmoid(x), [0.0, math.exp(-30), 0.37754067, 0.5, 0.62245933, 1.0, 1.0], atol=1e-7)
         np.testing.assert_allclose(forward.softmax(x), [0, 0, 0, 0, 0, 0, 1], atol=1e-7)
         np.testing.assert_allclose(forward.softmax(x - 1e4).sum(), 1.0, atol=1e-6)
+
+
+# Weights that are too large
+
+
+@pytest.mark.filterwarnings("error")
+def test_enormous_weights_give_an_answer_or_a_refusal_and_never_a_warning(
+    model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
+) -> None:
+    token_ids, weights, model = padded(RAGGED, 13), random_weights(*model_case), model_case.config.model
+    refused = set()
+    for path, weight in weights.items():
+        for size in (1e20, 3e38):
+            large = {**weights, path: np.sign(weight) * np.float32(size)}
+            for function in (forward.class_probabilities, forward.attention_weights):
+                try:
+                    found = function(token_ids, large, model)
+                except MhaError as error:
+                    assert str(error) == TOO_LARGE
+                    refused.add(function)
+                else:
+                    assert all(np.isfinite(numbers).all() for numbers in found)
+    assert forward.class_probabilities in refused

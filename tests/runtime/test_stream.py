@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
+from dataclasses import replace
+from multiprocessing.context import ForkProcess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,6 +103,36 @@ def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
     os.close(ours)
 
 
+def test_workers_begin_with_the_first_full_batch_and_answer_a_producer_that_becomes_slow() -> None:
+    before = children()
+    ours, theirs = os.pipe()
+    records = read_records(read_lines(ours, "x"), "x", "lines")
+    answers = answer(Classifier(small_checkpoint()), records, 2)
+    for number, lines in enumerate([1, stream.FIRST_BATCH_RECORDS, 1, 2]):
+        os.write(theirs, b"the film\n" * lines)
+        assert len(next(answers)) == lines
+        assert len(children() - before) == (2 if number else 0)
+    os.close(theirs)
+    assert list(answers) == []
+    assert children() == before
+    os.close(ours)
+
+
+def test_long_texts_are_shared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
+    before = children()
+    answers = answer(Classifier(small_checkpoint()), iter([Record("the long film", b"")] * 3), 2)
+    assert len(next(answers)) == 1
+    assert len(children() - before) == 2
+    answers.close()
+
+
+def test_the_usual_number_of_workers_is_that_of_the_cores_but_not_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, expected in (({0}, 1), ({0, 5}, 2), (set(range(64)), 4)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, cores=cores: cores)
+        assert stream.usual_workers() == expected
+
+
 def test_little_is_read_ahead_of_slow_workers() -> None:
     taken = 0
 
@@ -115,6 +148,20 @@ def test_little_is_read_ahead_of_slow_workers() -> None:
         given += len(next(answers))
         assert taken - given <= (2 * workers.JOBS_AHEAD + 1) * stream.MAX_BATCH_RECORDS
     answers.close()
+
+
+@pytest.mark.parametrize("number_of_workers", [1, 2])
+def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_workers: int) -> None:
+    checkpoint = small_checkpoint(positions="none")
+    table = checkpoint.weights["embedding/token_embeddings"].copy()
+    table[2 + WORDS.index("dreadful")] = 3e38
+    classifier = Classifier(replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embeddings": table}))
+    records = [Record("a superb film", b"")] * 1000 + [Record("dreadful dreadful", b"")] * 500
+    found = []
+    with pytest.raises(MhaError, match="the model's weights are so large that its numbers overflow"):
+        for batch in answer(classifier, iter(records), number_of_workers):
+            found += batch
+    assert [record for record, _ in found] == records[: 64 + 128 + 256 + 512]
 
 
 # Worker processes
@@ -135,14 +182,16 @@ def test_workers_end_with_their_work() -> None:
     assert children() == before
 
 
-def test_workers_compute_in_one_thread_each_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    with workers.Workers(Classifier(small_checkpoint()), 1) as pool:
-        with open(f"/proc/{pool._processes[0].pid}/environ") as file:
-            environment = dict(entry.split("=", 1) for entry in file.read().split("\0") if entry)
-        assert (environment["OMP_NUM_THREADS"], environment["OPENBLAS_NUM_THREADS"]) == ("3", "1")
-    assert "OPENBLAS_NUM_THREADS" not in os.environ
+def test_workers_hold_nothing_open_that_others_wait_for() -> None:
+    with workers.Workers(Classifier(small_checkpoint()), 3) as pool:
+        pool.begin(numbered(3))
+        pool.wait()  # one of them is past its preparations, and they are alike
+        ours = {os.readlink(f"/proc/self/fd/{connection.fileno()}") for connection in pool._idle}
+        assert len(ours) == 3
+        asked = f"/proc/{pool._processes[0].pid}/fd"
+        held = {os.readlink(f"{asked}/{number}") for number in os.listdir(asked)}
+        assert not held & ours
+        assert [os.readlink(f"{asked}/{number}") for number in (0, 1)] == [os.devnull] * 2
 
 
 def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
@@ -153,5 +202,21 @@ def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
         os.kill(child, signal.SIGKILL)
     with pytest.raises(MhaError) as raised:
         list(answers)
-    assert str(raised.value) == "a worker process has ended; lower --workers if memory is short: each needs its own"
+    assert str(raised.value) == "a worker process has ended; lower --workers if memory is short"
     assert raised.value.exit_code == EXIT_FAILURE
+
+
+def test_a_process_that_cannot_be_started_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, before = ForkProcess.start, children()
+
+    def refuse(process: ForkProcess) -> None:
+        if children() - before:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        start(process)
+
+    monkeypatch.setattr(ForkProcess, "start", refuse)
+    with pytest.raises(MhaError) as raised:
+        list(answer(Classifier(small_checkpoint()), iter(numbered(300)), 2))
+    assert str(raised.value) == "cannot start a process: Resource temporarily unavailable; lower --workers"
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert children() == before

@@ -70,6 +70,12 @@ def test_a_typographic_apostrophe_counts_as_a_plain_one() -> None:
     assert tokens("‘good’") == ["‘", "good", "'"]
 
 
+@given(st.text("aB'_<bBrR/> \t\n.9-", max_size=30), any_settings)
+def test_ascii_text_takes_a_shorter_way_to_the_same_tokens(text: str, settings: TextConfig) -> None:
+    tokens_of = make_tokenizer(settings)
+    assert tokens_of(f"{text} é") == [*tokens_of(text), "é"]
+
+
 def test_underscores_separate_words() -> None:
     assert tokens("_so_ very__good _") == ["so", "very", "good"]
 

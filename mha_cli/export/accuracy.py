@@ -1,0 +1,72 @@
+"""What an export costs in accuracy: it and its checkpoint, scored on the same labelled reviews."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.data.batches import scoring_batches
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.progress import SILENT, Watcher
+from mha_cli.runtime.forward import class_probabilities
+
+
+@dataclass(frozen=True)
+class LabelledReviews:
+    """Reviews to score on.
+
+    Args:
+        name: of the source and its split, in words.
+        reviews: as the model reads them.
+    """
+
+    name: str
+    reviews: EncodedReviews
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How a checkpoint and its export score.
+
+    Args:
+        data: source and split, in words.
+        num_reviews: labelled reviews scored.
+        checkpoint: accuracy of the checkpoint, in [0, 1].
+        export: accuracy of the export, in [0, 1].
+        num_changed: reviews to which the export gives another class.
+    """
+
+    data: str
+    num_reviews: int
+    checkpoint: float
+    export: float
+    num_changed: int
+
+
+def compare(
+    run: Callable[[npt.NDArray[np.int32]], Any], checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT
+) -> Accuracy:
+    """Score an export beside its checkpoint.
+
+    Args:
+        run: the export, from token ids (B, L) to the probabilities of all classes (B, C).
+        checkpoint: that was exported.
+        labelled: at least one review.
+        watcher: told how it goes.
+    """
+    reviews = labelled.reviews
+    answers = np.zeros((2, len(reviews)), dtype=np.int64)
+    scored = 0
+    for rows in scoring_batches(reviews.lengths):
+        token_ids = reviews.padded(rows)
+        answers[0, rows] = class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model).argmax(axis=1)
+        answers[1, rows] = np.asarray(run(token_ids)).argmax(axis=1)
+        scored += len(rows)
+        watcher.on_reviews(scored, len(reviews))
+    ours, exported = (answers == reviews.labels).mean(axis=1)
+    return Accuracy(labelled.name, len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum()))
