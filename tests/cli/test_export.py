@@ -160,7 +160,7 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     small_checkpoint_file(tmp_path / "a.keras", seed=11)
     texts = [*TEXTS, "a superb film", "not a film", "dreadful, dreadful"]
     (tmp_path / "reviews.csv").write_text("review,stars\n" + "".join(f'"{text}",positive\n' for text in texts))
-    said = [json.loads(line)["label"] for line in mha("predict", "-c", "a.keras", "--json", *texts).lines]
+    said = [json.loads(line)["label"] for line in run_mha("predict", "-c", "a.keras", "--json", *texts, cwd=tmp_path).lines]
     assert set(said) == {"negative", "positive"}
     result = mha(
         "export",
