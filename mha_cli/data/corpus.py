@@ -1,11 +1,13 @@
-"""Labelled reviews in memory, as numbers: read once as a stream, then split, indexed and encoded with NumPy."""
+"""Labelled reviews as numbers: read once as a stream, then split, indexed and encoded with NumPy."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from mha_cli.config import TextConfig
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
+from mha_cli.data.token_store import TokenIds, TokenStore
 from mha_cli.errors import MhaError, printable
 from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
@@ -28,13 +31,13 @@ class EncodedReviews:
     """Reviews as the model reads them.
 
     Args:
-        token_ids: int32, the ids of all reviews one after another.
+        token_ids: the ids of all reviews one after another; on disk, unless there are few.
         offsets: int64 (N + 1,); review i is ``token_ids[offsets[i]:offsets[i + 1]]``.
         labels: int32 (N,), class ids.
         num_truncated: reviews that were cut to length.
     """
 
-    token_ids: npt.NDArray[np.int32]
+    token_ids: TokenIds
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int32]
     num_truncated: int
@@ -50,17 +53,20 @@ class EncodedReviews:
 
     def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
         """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
-        lengths = self.lengths[rows]
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
         padded = np.full((len(rows), max(1, int(lengths.max(initial=0)))), PADDING_ID, dtype=np.int32)
-        for target, start, length in zip(padded, self.offsets[rows], lengths, strict=True):
+        for target, start, length in zip(padded, starts, lengths, strict=True):
             target[:length] = self.token_ids[start : start + length]
         return padded
 
     def subset(self, rows: Rows) -> EncodedReviews:
         """Some of the reviews; of them ``num_truncated`` tells no more than an upper bound, since cut reviews are not marked."""
-        token_ids = [self.token_ids[self.offsets[row] : self.offsets[row + 1]] for row in rows]
+        token_ids = TokenStore()
+        for row in rows:
+            token_ids.append(self.token_ids[self.offsets[row] : self.offsets[row + 1]])
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
-        return EncodedReviews(np.concatenate(token_ids), offsets, self.labels[rows], self.num_truncated)
+        return EncodedReviews(token_ids, offsets, self.labels[rows], self.num_truncated)
 
 
 class Corpus:
@@ -85,18 +91,18 @@ class Corpus:
         tokenize = make_tokenizer(settings)
         numbers: dict[str, int] = {}
         labels: dict[str, int] = {}
-        tokens, offsets, label_numbers, text_hashes = array("i"), array("q", [0]), array("i"), array("q")
+        self._tokens = TokenStore()
+        offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
         self._names: list[list[str]] | None = [] if by_names else None
         for review in reviews:
             if self._names is not None:
-                self._names.append(names_in(review.text))
-            tokens.extend([numbers.setdefault(token, len(numbers)) for token in tokenize(review.text)])
-            offsets.append(len(tokens))
+                self._names.append(list(map(sys.intern, names_in(review.text))))  # one string for all reviews that speak of the same
+            self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(review.text)])
+            offsets.append(len(self._tokens))
             label_numbers.append(labels.setdefault(review.label, len(labels)))
             text_hashes.append(hash(review.text))
         self._text_hashes = np.unique(np.frombuffer(text_hashes, dtype=np.int64)) if text_hashes else np.zeros(0, np.int64)
         self._distinct = list(numbers)
-        self._tokens = np.frombuffer(tokens, dtype=np.int32) if tokens else np.zeros(0, np.int32)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
         self.labels = (
@@ -162,17 +168,19 @@ class Corpus:
 
     def vocabulary(self, rows: Rows) -> Vocabulary:
         """The most frequent tokens of the given reviews."""
-        chosen = np.zeros(len(self), dtype=bool)
-        chosen[rows] = True
-        counts = np.bincount(self._tokens[np.repeat(chosen, np.diff(self._offsets))], minlength=len(self._distinct))
+        counts = np.zeros(len(self._distinct), dtype=np.int64)
+        for row in rows:
+            np.add.at(counts, self._tokens_of(row), 1)
         return most_frequent(self._distinct, counts, self._settings.vocabulary_size, self._settings.min_count)
 
     def encode(self, rows: Rows, vocabulary: Vocabulary) -> EncodedReviews:
         """The given reviews with the ids of a vocabulary, cut to length."""
         final_ids = np.array(vocabulary.ids(self._distinct), dtype=np.int32)
-        return _join(
-            (final_ids[self._tokens[self._offsets[row] : self._offsets[row + 1]]] for row in rows), self.labels[rows], self._settings
-        )
+        return _join((final_ids[self._tokens_of(row)] for row in rows), self.labels[rows], self._settings)
+
+    def _tokens_of(self, row: int) -> npt.NDArray[np.int32]:
+        """Provisional numbers of the tokens of one review."""
+        return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
 def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:
@@ -209,8 +217,12 @@ def encode_texts(texts: Iterable[str], encoder: TextEncoder) -> EncodedReviews:
 
 def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReviews:
     """All reviews of the first, then all of the second."""
+    token_ids = TokenStore()
+    for reviews in (first, second):
+        for start, stop in pairwise(reviews.offsets):
+            token_ids.append(reviews.token_ids[start:stop])
     return EncodedReviews(
-        np.concatenate([first.token_ids, second.token_ids]),
+        token_ids,
         np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         np.concatenate([first.labels, second.labels]),
         first.num_truncated + second.num_truncated,
@@ -229,15 +241,14 @@ def counted(reviews: Iterable[Item], tell: Callable[[int], None], every: int = 5
 
 def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int], settings: TextConfig) -> EncodedReviews:
     """Cut every review to length and lay them one after another."""
-    token_ids, offsets, num_truncated = array("i"), array("q", [0]), 0
+    token_ids, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for ids in reviews:
         first, second = kept_slices(len(ids), settings.sequence_length, settings.truncation)
-        token_ids.frombytes(ids[first].tobytes())
-        token_ids.frombytes(ids[second].tobytes())
+        token_ids.append(ids[first])
+        token_ids.append(ids[second])
         offsets.append(len(token_ids))
         num_truncated += len(ids) > settings.sequence_length
-    flat = np.frombuffer(token_ids, dtype=np.int32) if token_ids else np.zeros(0, np.int32)
-    return EncodedReviews(flat, np.frombuffer(offsets, dtype=np.int64), np.array(labels, dtype=np.int32), num_truncated)
+    return EncodedReviews(token_ids, np.frombuffer(offsets, dtype=np.int64), np.array(labels, dtype=np.int32), num_truncated)
 
 
 def _in_order(labels: Iterable[str]) -> tuple[str, ...]:

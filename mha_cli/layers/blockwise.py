@@ -15,7 +15,7 @@ from keras import ops
 
 from mha_cli.layers.masks import masked_softmax
 
-BLOCK_LENGTH = 128
+BLOCK_LENGTH = 256
 """Queries of a block: enough for an efficient matrix product, few enough to keep the block's weights small."""
 
 BLOCK_SEED_STEP = 1_000_003
@@ -31,6 +31,8 @@ def blockwise_attention(
 
         dV = Σ (P∘Z)ᵀ dO      dP = (dO Vᵀ)∘Z      dS = P ∘ (dP - rowsum(P ∘ dP))      dQ = dS K / √K      dK = Σ dSᵀ Q / √K
 
+    where rowsum(P ∘ dP) = rowsum(dO ∘ O), a number a query, comes from the output O of the forward pass.
+
     Args:
         q_BHLK: queries, per head.
         k_BHMK: keys, per head.
@@ -38,7 +40,7 @@ def blockwise_attention(
         mask_BHLM: bool, broadcastable, True where a query may look at a key; a row that may look nowhere gives zeros.
         dropout: share of the weights zeroed, in [0, 1).
         seed: of the dropout, from ``SeedGenerator.next``; forward and backward pass draw the same mask from it.
-        block_length: queries of a block, Q.
+        block_length: most queries of a block; all blocks have the same number of them, Q.
 
     Returns:
         Mixed values (B, H, L, V).
@@ -56,14 +58,17 @@ def blockwise_attention(
     def count_blocks() -> Any:
         return (ops.shape(q_BHLK)[2] + block_length - 1) // block_length
 
+    def count_queries() -> Any:
+        return (ops.shape(q_BHLK)[2] + count_blocks() - 1) // count_blocks()
+
     def to_blocks(x_BHLX: Any) -> Any:
         batch, heads, length, width = ops.shape(x_BHLX)
-        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, count_blocks() * block_length - length], [0, 0]])
-        return ops.transpose(ops.reshape(padded, (batch, heads, count_blocks(), block_length, width)), (2, 0, 1, 3, 4))
+        padded = ops.pad(x_BHLX, [[0, 0], [0, 0], [0, count_blocks() * count_queries() - length], [0, 0]])
+        return ops.transpose(ops.reshape(padded, (batch, heads, count_blocks(), count_queries(), width)), (2, 0, 1, 3, 4))
 
     def from_blocks(x_NBHQX: Any) -> Any:
         _, batch, heads, _, width = ops.shape(x_NBHQX)
-        joined = ops.reshape(ops.transpose(x_NBHQX, (1, 2, 0, 3, 4)), (batch, heads, count_blocks() * block_length, width))
+        joined = ops.reshape(ops.transpose(x_NBHQX, (1, 2, 0, 3, 4)), (batch, heads, count_blocks() * count_queries(), width))
         return joined[:, :, : ops.shape(q_BHLK)[2]]
 
     def masks_and_numbers() -> tuple[Any, Any]:
@@ -74,7 +79,7 @@ def blockwise_attention(
         return to_blocks(ops.broadcast_to(mask_BHLM, (batch, heads, ops.shape(q_BHLK)[2], keys))), numbers_N
 
     def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
-        scores_BHQM = ops.matmul(q_BHQK * scale, ops.swapaxes(k_BHMK, -1, -2))
+        scores_BHQM = ops.einsum("bhqk,bhmk->bhqm", q_BHQK, k_BHMK)
         weights_BHQM = ops.cast(masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask), v_BHMV.dtype)
         return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
 
@@ -83,33 +88,35 @@ def blockwise_attention(
         # TensorFlow's tape would keep the weights of every block, although the backward pass is given; what has no gradient it lets go.
         def forward(block: Any) -> Any:
             q_BHQK, mask, number = block
-            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, ops.stop_gradient(k_BHMK), mask, number)
+            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK * scale, ops.stop_gradient(k_BHMK), mask, number)
             return ops.matmul(weights_BHQM * kept_BHQM, ops.stop_gradient(v_BHMV))
+
+        output_BHLV = from_blocks(ops.map(forward, (to_blocks(ops.stop_gradient(q_BHLK)), *masks_and_numbers())))
 
         def gradients(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             d_output_BHLV = arguments[-1] if upstream is None else upstream
-            q_NBHQK, d_output_NBHQV = to_blocks(q_BHLK), to_blocks(d_output_BHLV)
+            mean_BHL1 = ops.sum(d_output_BHLV * output_BHLV, axis=-1, keepdims=True)
+            q_NBHQK, d_output_NBHQV, mean_NBHQ1 = to_blocks(q_BHLK), to_blocks(d_output_BHLV), to_blocks(mean_BHL1)
             masks_N, _ = masks_and_numbers()
 
             def backward(number: Any, sums: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
                 d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
-                q_BHQK, d_output_BHQV = q_NBHQK[number], d_output_NBHQV[number]
+                q_BHQK, d_output_BHQV = q_NBHQK[number] * scale, d_output_NBHQV[number]
                 weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, masks_N[number], number)
-                d_weights_BHQM = ops.matmul(d_output_BHQV, ops.swapaxes(v_BHMV, -1, -2)) * kept_BHQM
-                centred_BHQM = d_weights_BHQM - ops.sum(weights_BHQM * d_weights_BHQM, axis=-1, keepdims=True)
-                d_scores_BHQM = weights_BHQM * centred_BHQM * scale
-                d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK)
+                d_weights_BHQM = ops.einsum("bhqv,bhmv->bhqm", d_output_BHQV, v_BHMV) * kept_BHQM
+                d_scores_BHQM = weights_BHQM * (d_weights_BHQM - mean_NBHQ1[number])
+                d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK) * scale
                 return (
                     ops.slice_update(d_q_NBHQK, (number, 0, 0, 0, 0), d_q_BHQK[None]),
-                    d_k_BHMK + ops.matmul(ops.swapaxes(d_scores_BHQM, -1, -2), q_BHQK),
-                    d_v_BHMV + ops.matmul(ops.swapaxes(weights_BHQM * kept_BHQM, -1, -2), d_output_BHQV),
+                    d_k_BHMK + ops.einsum("bhqm,bhqk->bhmk", d_scores_BHQM, q_BHQK),
+                    d_v_BHMV + ops.einsum("bhqm,bhqv->bhmv", weights_BHQM * kept_BHQM, d_output_BHQV),
                 )
 
             start = (ops.zeros_like(q_NBHQK), ops.zeros_like(k_BHMK), ops.zeros_like(v_BHMV))
             d_q_NBHQK, d_k_BHMK, d_v_BHMV = ops.fori_loop(0, count_blocks(), backward, start)
             return from_blocks(d_q_NBHQK), d_k_BHMK, d_v_BHMV
 
-        return from_blocks(ops.map(forward, (to_blocks(ops.stop_gradient(q_BHLK)), *masks_and_numbers()))), gradients
+        return output_BHLV, gradients
 
     return attend(q_BHLK, k_BHMK, v_BHMV)
 

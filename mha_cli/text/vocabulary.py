@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
 from typing import NamedTuple
@@ -50,11 +51,10 @@ def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabula
         vocabulary_size: most ids, the two special ones included.
         min_count: occurrences that a token needs.
     """
-    frequent = [
+    frequent = (
         (-int(count), token) for token, count in zip(tokens, counts, strict=True) if count >= min_count and len(token) <= MAX_TOKEN_LENGTH
-    ]
-    frequent.sort()
-    return Vocabulary(token for _, token in frequent[: vocabulary_size - len(SPECIAL_TOKENS)])
+    )
+    return Vocabulary(token for _, token in heapq.nsmallest(vocabulary_size - len(SPECIAL_TOKENS), frequent))
 
 
 class EncodedText(NamedTuple):

@@ -9,6 +9,7 @@ from mha_cli.data.batches import training_batches
 from mha_cli.errors import MhaError
 from mha_cli.layers.attention import LONG
 from mha_cli.memory import available_memory
+from mha_cli.training.naive_bayes import MOST_REVIEWS
 from mha_cli.training.preparation import PreparedData
 
 BYTES = 4
@@ -55,10 +56,11 @@ def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
     lengths = data.train.lengths
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
     largest = max(_step_bytes(config, len(rows), int(lengths[rows].max(initial=1))) for rows in batches)
+    fitted_tokens = float(lengths.mean()) * min(len(lengths), MOST_REVIEWS)
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
-        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + NGRAM_BYTES * model.score_ngrams * len(data.train.token_ids),
+        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + NGRAM_BYTES * model.score_ngrams * round(fitted_tokens),
         steps: largest,
     }
 

@@ -407,6 +407,14 @@ SECTIONS: dict[str, list[Case]] = {
         Case("a `HOME` that cannot be written to", FILM, "works", 0, env={"HOME": "/proc"}, shell='"$@"', stdout=LABEL),
         Case("a `TMPDIR` that is not there", FILM, "works", 0, env={"TMPDIR": "/nowhere"}, shell='"$@"', stdout=LABEL),
         Case(
+            "a `TMPDIR` without room for the reviews",
+            CONFIG,
+            "…: File too large; it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder",
+            1,
+            files={"x.yaml": SAMPLE},
+            shell='ulimit -f 8; "$@"',
+        ),
+        Case(
             "`LANG=C`",
             f"{PREDICT} 'é – 映画'",
             "works: data is UTF-8 everywhere",

@@ -182,7 +182,7 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
         assert [encoded.token_ids[start:stop].tolist() for start, stop in _spans(encoded)] == [text.token_ids for text in singly]
         assert encoded.num_truncated == sum(text.truncated for text in singly)
         assert [whole.class_names[label] for label in encoded.labels] == [review.label for review in reviews]
-        assert encoded.token_ids.dtype == encoded.labels.dtype == np.int32
+        assert encoded.token_ids[:].dtype == encoded.labels.dtype == np.int32
 
 
 def test_rows_are_encoded_in_the_order_given() -> None:

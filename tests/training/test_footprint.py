@@ -39,6 +39,14 @@ def test_steps_count(data: PreparedData, settings: tuple[str, ...]) -> None:
     assert total(data, *settings) > total(data)
 
 
+def test_scores_count_the_reviews_that_they_are_fitted_on(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = ("model.score_ngrams=2", "model.score_buckets=4096")
+    whole = total(data, *scores) - total(data)
+    assert whole > 80 * 2 * len(data.train.token_ids)
+    monkeypatch.setattr(footprint, "MOST_REVIEWS", len(data.train) // 2)
+    assert whole - (total(data, *scores) - total(data)) == pytest.approx(80 * len(data.train.token_ids), rel=1e-3)
+
+
 def test_attention_by_blocks_takes_less(data: PreparedData) -> None:
     assert total(data, "model.attention_form=blockwise") < total(data, "model.attention_form=fused")
 

@@ -166,4 +166,4 @@ def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     assert ((totals(encoded(reviews), first, 1)[:, 0] > 0) == labels).mean() > 0.95
 
     fit_scores(encoded(reviews[:30]), one_hot(labels[:30], 2), 1, BUCKETS, seed=1)
-    assert fitted[-1].token_ids.tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
+    assert fitted[-1].token_ids[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order

@@ -1,0 +1,74 @@
+"""Token ids of any number of reviews, kept on disk, so that memory does not grow with the data."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+
+ITEM_BYTES = np.dtype(np.int32).itemsize
+
+
+class TokenIds(Protocol):
+    """Token ids of many reviews, one after another: a ``TokenStore``, or an array where there are few."""
+
+    def __len__(self) -> int:
+        """Tokens of all reviews together."""
+
+    def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
+        """The ids from one place to another."""
+
+
+class TokenStore:
+    """Token ids in a temporary file without a name, which is gone with the store, or with the process.
+
+    It lies in the system's temporary folder, four bytes a token. What was read or written lately the system keeps in memory as long as
+    no one else needs it, so that reading a review takes a few microseconds; none of it is this process's own memory, as it
+    would be with an array or a memory map.
+
+    Raises:
+        MhaError: the folder is full, or cannot be written to.
+    """
+
+    def __init__(self) -> None:
+        with _faults_told():
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
+        self._length = 0
+
+    def __len__(self) -> int:
+        """Tokens stored."""
+        return self._length
+
+    def append(self, token_ids: Sequence[int] | npt.NDArray[np.int32]) -> None:
+        """Put the ids of one review behind all others."""
+        with _faults_told():
+            self._file.write(np.asarray(token_ids, dtype=np.int32).tobytes())
+        self._length += len(token_ids)
+
+    def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
+        """The ids from one place to another, as an array that cannot be written to; only this is read."""
+        start, stop, step = span.indices(self._length)
+        if step != 1:
+            raise ValueError(f"a token store gives whole spans, not every {step}th token")
+        with _faults_told():
+            self._file.flush()
+            raw = os.pread(self._file.fileno(), max(0, stop - start) * ITEM_BYTES, start * ITEM_BYTES)
+        return np.frombuffer(raw, dtype=np.int32)
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        folder = printable(tempfile.tempdir or "the temporary folder", 200)
+        reason = error.strerror or printable(str(error))
+        hint = "it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
+        raise MhaError(f"{folder}: {reason}", hint, EXIT_FAILURE) from None

@@ -1,0 +1,111 @@
+"""Token ids on disk: what is put in comes out, and memory holds none of it."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from mha_cli.config import TextConfig
+from mha_cli.data.corpus import Corpus
+from mha_cli.data.reviews import Review
+from mha_cli.data.token_store import TokenStore
+from mha_cli.errors import EXIT_FAILURE, MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def store_of(*parts: list[int]) -> TokenStore:
+    store = TokenStore()
+    for part in parts:
+        store.append(part)
+    return store
+
+
+def test_spans_are_those_of_an_array() -> None:
+    parts = [np.random.default_rng(length).integers(-(2**31), 2**31, length) for length in (3, 0, 7, 20_011, 1)]
+    everything = np.concatenate(parts).astype(np.int32)
+    store = store_of(*(part.tolist() for part in parts))
+    assert len(store) == len(everything)
+    for start, stop in ((0, 3), (2, 9), (None, None), (20_000, None), (-5, -1), (5, 5), (9, 2), (30_000, 40_000)):
+        found = store[start:stop]
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, everything[start:stop])
+    with pytest.raises(ValueError, match="whole spans, not every 2th token"):
+        store[::2]
+
+
+def test_what_is_appended_after_reading_is_there_too() -> None:
+    store = store_of([5, 6, 7])
+    assert store[1:].tolist() == [6, 7]
+    store.append(np.arange(100, dtype=np.int64)[::10])
+    assert store[:].tolist() == [5, 6, 7, *range(0, 100, 10)]
+    assert store[1:2].tolist() == [6]
+
+
+def test_an_empty_store() -> None:
+    assert (len(TokenStore()), TokenStore()[:].tolist()) == (0, [])
+
+
+def test_no_file_is_left_where_others_could_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = store_of(list(range(50_000)))
+    assert store[49_999:].tolist() == [49_999]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("found_when", ["appending", "reading"])
+def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = TokenStore()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        if found_when == "reading":
+            store.append(range(500))  # less than the file object holds back
+        with pytest.raises(MhaError) as raised:
+            store[:1] if found_when == "reading" else store.append(range(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(raised.value) == (
+        f"{tmp_path}: File too large; it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
+    )
+    assert raised.value.exit_code == EXIT_FAILURE
+
+
+def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(MhaError, match="gone: No such file or directory; "):
+        TokenStore()
+
+
+def peak_bytes(num_reviews: int) -> int:
+    """Most memory that Python and NumPy held at once while so many reviews of 200 words were read, split and encoded."""
+
+    def reviews() -> Iterator[Review]:
+        rng = np.random.default_rng(0)
+        for number in range(num_reviews):
+            yield Review(" ".join(map(str, rng.integers(0, 100, 200).tolist())), "ab"[number % 2])
+
+    tracemalloc.start()
+    try:
+        corpus = Corpus(reviews(), TextConfig(), None, "films.csv")
+        train, validation = corpus.split(0.2, seed=0)
+        vocabulary = corpus.vocabulary(train)
+        encoded = [corpus.encode(rows, vocabulary) for rows in (train, validation)]
+        assert sum(len(part.token_ids) for part in encoded) == 200 * num_reviews
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_holds_a_few_numbers_a_review_and_no_text() -> None:
+    peak_bytes(50)  # what is imported late
+    grown = (peak_bytes(2_050) - peak_bytes(50)) / 2_000
+    assert grown < 150  # bytes a review, whose 200 token ids take 800
