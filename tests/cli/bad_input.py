@@ -297,12 +297,6 @@ SECTIONS: dict[str, list[Case]] = {
             "more.txt: no such file or folder; check the path; relative paths start at the current folder",
             files={"x.yaml": FILES.replace("}", ", unlabelled: more.txt}"), "reviews.csv": b"never read"},
         ),
-        Case(
-            "a file of texts without labels that is empty",
-            CONFIG,
-            "more.txt: no text in it; write a text a line",
-            files={"x.yaml": FILES.replace("}", ", unlabelled: more.txt}"), "reviews.csv": ROWS * 2 + b"dull,negative\n", "more.txt": "\n"},
-        ),
         _evaluate(
             "a class in the test data that the model does not know",
             ROWS + b"fair,neutral\n",
