@@ -63,7 +63,7 @@ def main() -> None:
         _fail("out of memory; lower training.batch_size, text.sequence_length or model.embed_dim", EXIT_FAILURE)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
-            message = printable(error.format_message().replace("\n", " "), 1000)
+            message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
             _fail(f"{message}{_value_found(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)

@@ -85,14 +85,14 @@ def _read(given: str, rows: bytes, said: str) -> Case:
 
 SECTIONS: dict[str, list[Case]] = {
     "Command line": [
-        Case("an unknown command", "nonsense", "No such command 'nonsense'.; see `mha --help`"),
-        Case("control characters in its name", "'\x1b[31m'", r"No such command '\x1b[31m'.; see `mha --help`"),
+        Case("an unknown command", "nonsense", "No such command 'nonsense'; see `mha --help`"),
+        Case("control characters in its name", "'\x1b[31m'", r"No such command '\x1b[31m'; see `mha --help`"),
         Case("an unknown option", "--nonsense", "No such option: --nonsense; see `mha --help`"),
         Case("an unknown option of a command", "evaluate good.keras --jsno", "No such option: --jsno…; see `mha evaluate --help`"),
         Case(
             "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
         ),
-        Case("`mha train` without a config", "train", "Missing option '--config' / '-c'.; see `mha train --help`"),
+        Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
             "`--resume` without `--output`",
@@ -100,7 +100,7 @@ SECTIONS: dict[str, list[Case]] = {
             "--resume needs --output; name the run directory to go on with",
             files={"x.yaml": SAMPLE},
         ),
-        Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'.; see `mha evaluate --help`"),
+        Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
             "shuffle-test",
