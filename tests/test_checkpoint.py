@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 import pytest
 
+from mha_cli.archive import open_archive
 from mha_cli.checkpoint import MEMBERS, Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
 from tests.checkpoints import members_of, rewrite, small_checkpoint, small_checkpoint_file, write_archive
@@ -492,6 +493,25 @@ def test_a_model_of_many_blocks(path: Path) -> None:
     checkpoint = small_checkpoint(num_blocks=100)
     write_checkpoint(path, checkpoint)
     assert same(read_checkpoint(path), checkpoint)
+
+
+# While it is read
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(path: Path) -> None:
+    before = members_of(path)["model.weights.h5"]
+    write_checkpoint(Path("b.keras"), small_checkpoint(seed=1))
+    with open_archive(path, MEMBERS) as archive:
+        os.replace("b.keras", path)
+        assert archive.read("model.weights.h5", len(before))[0] == before
+    assert members_of(path)["model.weights.h5"] != before
+
+
+def test_a_file_that_is_cut_while_it_is_read(path: Path) -> None:
+    size = len(members_of(path)["model.weights.h5"])
+    with pytest.raises(MhaError, match=r"^a\.keras: "), open_archive(path, MEMBERS) as archive:
+        os.truncate(path, 1000)
+        archive.read("model.weights.h5", size)
 
 
 # What reading takes
