@@ -167,8 +167,11 @@ def duration(seconds: float) -> str:
 
 
 def circumstances(records: Sequence[Record]) -> tuple[str, str]:
-    """Machine and software of the records, and their days; all of them where they differ."""
-    return "; ".join(dict.fromkeys(map(_machine, records))), "; ".join(dict.fromkeys(map(_when, records)))
+    """Machine and software of the records, all of them where they differ; their days, and whether other programs ran."""
+    days = ", ".join(dict.fromkeys(str(record["date"]) for record in records))
+    busy = [(record["busy_share"] or 0.0) > QUIET for record in records]
+    beside = ", beside other programs" if all(busy) else ", partly beside other programs" if any(busy) else ""
+    return "; ".join(dict.fromkeys(map(_machine, records))), days + beside
 
 
 def _machine(record: Record) -> str:
@@ -177,10 +180,6 @@ def _machine(record: Record) -> str:
     software = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
     hardware = f"{machine['cpu']}, {machine['cores']} cores ({', '.join(machine['instructions'])}), {machine['memory_gib']} GiB"
     return f"{hardware}, {software}"
-
-
-def _when(record: Record) -> str:
-    return str(record["date"]) + (", beside other programs" if (record["busy_share"] or 0.0) > QUIET else "")
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:
