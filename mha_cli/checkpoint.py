@@ -19,7 +19,7 @@ import io
 import json
 import math
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -66,6 +66,7 @@ class Checkpoint:
         metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
         weights: float32 arrays by Keras variable path.
         keras_config: the architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
+        name: of the file that it was read from, for messages; empty if it was not.
     """
 
     config: Config
@@ -74,6 +75,7 @@ class Checkpoint:
     metrics: Mapping[str, float]
     weights: Mapping[str, npt.NDArray[np.float32]]
     keras_config: str
+    name: str = field(default="", compare=False)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -155,6 +157,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
         metrics=metrics,
         weights=weights,
         keras_config="" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode(),
+        name=name,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
+from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoder import TextEncoder
 
@@ -113,8 +115,20 @@ def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -
         padded = np.zeros((len(rows), max(1, *(len(reviews[row]) for row in rows))), dtype=np.int32)
         for target, row in zip(padded, rows, strict=True):
             target[: len(reviews[row])] = reviews[row]
-        probabilities[rows] = class_probabilities(padded, checkpoint.weights, checkpoint.config.model)
+        with named(checkpoint):
+            probabilities[rows] = class_probabilities(padded, checkpoint.weights, checkpoint.config.model)
     return probabilities
+
+
+@contextmanager
+def named(checkpoint: Checkpoint) -> Iterator[None]:
+    """Errors of the forward pass, which knows weights only, begin with the name of the checkpoint's file, if it has one."""
+    try:
+        yield
+    except MhaError as error:
+        if not checkpoint.name:
+            raise
+        raise MhaError(f"{checkpoint.name}: {error.message}", error.hint, error.exit_code) from None
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

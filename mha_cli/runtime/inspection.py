@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
 from mha_cli.errors import MhaError
-from mha_cli.runtime.classifier import Classifier, Prediction, probabilities_of
+from mha_cli.runtime.classifier import Classifier, Prediction, named, probabilities_of
 from mha_cli.runtime.forward import attention_weights
 
 Array = npt.NDArray[np.float32]
@@ -79,7 +79,8 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     """
     classifier = Classifier(checkpoint)
     words, token_ids = read(classifier, text)
-    weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, checkpoint.config.model)
+    with named(checkpoint):
+        weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, checkpoint.config.model)
     return AttentionView(words, classifier.predict([text])[0], [weights_BHLL[0] for weights_BHLL in weights])
 
 

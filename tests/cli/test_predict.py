@@ -353,6 +353,5 @@ def test_a_model_whose_numbers_overflow_is_refused_in_one_line(workers: str, tmp
     for command in (["predict", "--workers", workers], ["attention", "the film"], ["explain", "the film"]):
         stdin = "the film\n" * 200 if command[0] == "predict" else ""
         result = run_mha(*command, "-c", "large.keras", stdin=stdin, cwd=tmp_path)
-        assert result == Result(
-            2, "", "error: the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate\n"
-        )
+        refused = "the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate"
+        assert result == Result(2, "", f"error: large.keras: {refused}\n")
