@@ -21,6 +21,8 @@ import numpy as np
 import plots
 import tables
 
+from mha_cli.processor import available_cores
+
 EMBED_DIM, NUM_HEADS = 256, 4
 KEY_DIM = EMBED_DIM // NUM_HEADS
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -70,7 +72,7 @@ def torch_passes(x: Any) -> Passes:
     """The same in torch: one projection for queries, keys and values, torch's own attention, one output projection."""
     import torch
 
-    torch.set_num_threads(harness.available_cores())
+    torch.set_num_threads(available_cores())
     x_torch = torch.tensor(x, requires_grad=True)
     projections, output = torch.nn.Linear(EMBED_DIM, 3 * EMBED_DIM), torch.nn.Linear(EMBED_DIM, EMBED_DIM)
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from harness import available_cores
 from torch import nn
 from torch.nn import functional
 
 from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.processor import available_cores
 
 TRIAL_STEPS = 8
 """Training steps for which each option is tried before the fastest is taken, after as many that do not count."""

@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
+from mha_cli.processor import available_cores
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))  # this checkout's mha_cli, whichever is installed
@@ -239,11 +241,6 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
     }
-
-
-def available_cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _version(package: str) -> str | None:

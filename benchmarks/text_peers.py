@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from harness import available_cores
 
 from mha_cli.config import TextConfig, TfdsData
 from mha_cli.data.sources import open_source
+from mha_cli.processor import available_cores
 from mha_cli.text.tokenizer import make_tokenizer
 
 Labels = npt.NDArray[np.int64]

@@ -17,7 +17,8 @@ import mha_cli
 from mha_cli.archive import MAX_FILE_BYTES, open_regular
 from mha_cli.checkpoint import FORMAT_VERSION, read_checkpoint
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
-from mha_cli.processor import bfloat16_features
+from mha_cli.memory import memory_info
+from mha_cli.processor import available_cores, bfloat16_features
 from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS
 
 if TYPE_CHECKING:
@@ -109,13 +110,13 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
         MhaError: the checkpoint is refused.
     """
     report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
-    memory = _fields(root / "proc/meminfo")
+    memory = memory_info(root / "proc/meminfo")
     return Diagnosis(
         versions={"mha": mha_cli.__version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=available_cores(),
         bfloat16=bfloat16_features(root / "proc/cpuinfo"),
-        memory_bytes=_kibibytes(memory.get("MemTotal")),
-        memory_available_bytes=_kibibytes(memory.get("MemAvailable")),
+        memory_bytes=memory.get("MemTotal"),
+        memory_available_bytes=memory.get("MemAvailable"),
         memory_limit_bytes=_memory_limit(root),
         places=_places(environment),
         checkpoint=report,
@@ -177,20 +178,6 @@ def _places(environment: Mapping[str, str]) -> tuple[Place, ...]:
         Place("trained runs", str(RUNS.absolute()), "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
         Place("model that comes with mha", str(PACKAGED), "default", PACKAGED.is_file()),
     )
-
-
-def _fields(path: Path) -> dict[str, str]:
-    """Lines of the form ``name : value``; of equal names the first."""
-    fields: dict[str, str] = {}
-    for line in _text(path).splitlines():
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip(), value.strip())
-    return fields
-
-
-def _kibibytes(value: str | None) -> int | None:
-    number = (value or "").partition(" ")[0]
-    return 1024 * int(number) if number.isdigit() else None
 
 
 def _text(path: Path) -> str:

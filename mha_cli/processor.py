@@ -1,12 +1,18 @@
-"""What the processor computes in."""
+"""How many cores of the processor a program may use, and what they compute in."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 CPU_INFO = Path("/proc/cpuinfo")
 BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
 """What Linux calls the instructions of a processor that computes in bfloat16."""
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from itertools import chain
 from typing import TypeAlias
 
 from mha_cli.errors import MhaError
+from mha_cli.processor import available_cores
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.lines import Pause
 from mha_cli.runtime.records import Record
@@ -56,8 +56,7 @@ def batches_of(records: Iterator[Record | Pause]) -> Iterator[list[Record] | Pau
 
 def usual_workers() -> int:
     """Processes to compute in where nobody says how many: one a core that this process may use, and ``MOST_USUAL_WORKERS`` at most."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_USUAL_WORKERS)
+    return min(available_cores(), MOST_USUAL_WORKERS)
 
 
 def answer(classifier: Classifier, records: Iterator[Record | Pause], workers: int = 1) -> Generator[list[Answer], None, None]:
