@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,23 +32,24 @@ def doctor(
 
     The exit code is 2 if the checkpoint is refused.
     """
+    from mha_cli.cli.console import print_json
     from mha_cli.diagnosis import diagnose
 
     diagnosis = diagnose(checkpoint)
     if as_json:
-        print(json.dumps(dataclasses.asdict(diagnosis), indent=1))
+        print_json(dataclasses.asdict(diagnosis))
     else:
         _print(diagnosis)
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from mha_cli.cli.console import stdout_console
     from mha_cli.errors import printable
 
-    console = Console(highlight=False)
+    console = stdout_console()
     sections = {"Installation": _installation(diagnosis), "Machine": _machine(diagnosis), "Places": map(_place, diagnosis.places)}
     if diagnosis.checkpoint is not None:
         sections["Checkpoint, in order"] = _checkpoint(diagnosis.checkpoint)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.classifier import Prediction
     from mha_cli.runtime.records import Record
@@ -25,7 +27,7 @@ MAX_FIELD_WIDTH = 40
 UNSURE = "unsure"
 """Stands on a terminal where no class is probable enough."""
 NO_MARK = "-"
-"""Stands in the column of marks where nothing is odd about a text."""
+"""Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
 
 
 class AnswerFormat(Protocol):
@@ -85,7 +87,11 @@ class TabLines:
 
     def line(self, _number: int, record: Record, prediction: Prediction) -> bytes:
         """The columns of a text."""
-        columns = [*_class_columns(self.choice, prediction), _mark(prediction), *map(tab_cell, record.fields)]
+        columns = [
+            *_class_columns(self.choice, prediction),
+            ",".join(mark for mark, _ in _oddities(prediction)) or NO_MARK,
+            *map(tab_cell, record.fields),
+        ]
         return "\t".join(columns).encode() + b"\n"
 
 
@@ -109,7 +115,8 @@ class TerminalLines:
         if not columns[0]:
             columns[:2] = UNSURE, f"{prediction.probability:.4f}"
         columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
-        note = _note(prediction)
+        notes = ", ".join(note for _, note in _oddities(prediction))
+        note = f"({notes})" if notes else ""
         taken = len("\t".join([*columns, note]).expandtabs()) + 2
         text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
         if self.styles:
@@ -161,20 +168,14 @@ def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
     return columns + [""] * (2 * places - len(columns))
 
 
-def _mark(prediction: Prediction) -> str:
-    """The same as ``_note`` in words for programs; never empty, so that a line has as many words as columns."""
-    marks = ["empty"] if prediction.empty else []
-    marks += ["unknown"] if prediction.all_unknown else []
-    marks += ["cut"] if prediction.truncated else []
-    return ",".join(marks) or NO_MARK
-
-
-def _note(prediction: Prediction) -> str:
-    """What is odd about a text, and its answer therefore to be doubted."""
-    notes = ["no words"] if prediction.empty else []
-    notes += ["no known word"] if prediction.all_unknown else []
-    notes += [f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read"] if prediction.truncated else []
-    return f"({', '.join(notes)})" if notes else ""
+def _oddities(prediction: Prediction) -> Iterator[tuple[str, str]]:
+    """What is odd about a text, and its answer therefore to be doubted: in a word for programs, and in words for people."""
+    if prediction.empty:
+        yield "empty", "no words"
+    if prediction.all_unknown:
+        yield "unknown", "no known word"
+    if prediction.truncated:
+        yield "cut", f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read"
 
 
 def _as_text(value: object) -> str:
