@@ -15,6 +15,7 @@ from mha_cli.parameters import parameter_table
 from mha_cli.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -71,3 +72,12 @@ def rewrite(path: Path, members: Mapping[str, bytes] | None = None, **descriptio
     entries = json.loads(changed["mha.json"])
     entries["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in changed.items() if name != "mha.json"}
     return write_archive(path, changed | {"mha.json": json.dumps(entries | description).encode()})
+
+
+def damaged(whole: bytes, rng: random.Random, end: int) -> bytes:
+    """An archive with some bytes changed, half of them among the last ``end``, where its directory is; now and then cut off."""
+    data = bytearray(whole)
+    for _ in range(rng.choice((1, 1, 2, 30))):
+        place = rng.randrange(len(data)) if rng.random() < 0.5 else len(data) - 1 - rng.randrange(end)
+        data[place] = rng.randrange(256)
+    return bytes(data[: rng.randrange(len(data))] if rng.random() < 0.1 else data)

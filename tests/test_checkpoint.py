@@ -18,7 +18,7 @@ import pytest
 from mha_cli.archive import open_archive
 from mha_cli.checkpoint import MEMBERS, Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
-from tests.checkpoints import members_of, rewrite, small_checkpoint, small_checkpoint_file, write_archive
+from tests.checkpoints import damaged, members_of, rewrite, small_checkpoint, small_checkpoint_file, write_archive
 from tests.cli.command import environment
 
 if TYPE_CHECKING:
@@ -273,12 +273,7 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
     rng = random.Random(0)
     refused = 0
     for _ in range(400):
-        raw = bytearray(whole)
-        for _ in range(rng.choice((1, 1, 2, 30))):
-            # Half of the damage near the end, where the archive's directory is.
-            place = rng.randrange(len(raw)) if rng.random() < 0.5 else len(raw) - 1 - rng.randrange(400)
-            raw[place] = rng.randrange(256)
-        path.write_bytes(raw[: rng.randrange(len(raw))] if rng.random() < 0.1 else raw)
+        path.write_bytes(damaged(whole, rng, end=400))
         try:
             assert same(read_checkpoint(path), checkpoint)
         except MhaError as error:

@@ -142,12 +142,10 @@ def start(
     )
 
 
-def held_training(cwd: Path) -> subprocess.Popen[str]:
-    """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
-    settings = ("data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=40")
-    arguments = ["train", "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run"]
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
+def start_training(cwd: Path, *args: str | Path) -> subprocess.Popen[str]:
+    """Start ``mha train ARGS`` and leave it running; it obeys signals."""
+    return subprocess.Popen(
+        [*COMMAND, "train", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -155,6 +153,12 @@ def held_training(cwd: Path) -> subprocess.Popen[str]:
         env=environment(),
         preexec_fn=obey_signals,
     )
+
+
+def held_training(cwd: Path) -> subprocess.Popen[str]:
+    """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
+    settings = ("data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=40")
+    process = start_training(cwd, "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run")
     assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith("epoch 1:"):
         assert line, "the training ended"

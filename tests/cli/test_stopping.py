@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli.stopping import StopRequest
-from tests.cli.command import COMMAND, RESUME, TIMEOUT, TINY, environment, held_training, obey_signals, refusal, run_mha, tree
-
-
-def train(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "train", "--config", str(TINY), "--set", "data.num_reviews=600", "--set", "training.epochs=500", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=environment(None),
-        preexec_fn=obey_signals,
-    )
+from tests.cli.command import RESUME, TIMEOUT, TINY, held_training, refusal, run_mha, start_training, tree
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    process = train(tmp_path)
+    process = start_training(tmp_path, "--config", TINY, "--set", "data.num_reviews=600", "--set", "training.epochs=500")
     assert process.stderr is not None
     while "epoch 1:" not in process.stderr.readline():
         assert process.poll() is None

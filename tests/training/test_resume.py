@@ -12,16 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, config_to_yaml, load_config
 from mha_cli.errors import MhaError
 from mha_cli.progress import SILENT, StepProgress
-from mha_cli.runs import CHECKPOINT, STATE, has_state
+from mha_cli.runs import STATE, has_state
 from mha_cli.training import state
 from mha_cli.training.loop import Trainer
 from mha_cli.training.preparation import prepare
 from mha_cli.training.run import train
 from mha_cli.training.state import restore_state
+from tests.checkpoints import damaged
+from tests.training.interruptions import assert_same_run, interrupt
 
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 SETTINGS = [
@@ -47,41 +48,17 @@ def config() -> Config:
     return load_config(TINY, SETTINGS)
 
 
-@pytest.fixture(scope="module")
-def whole(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never interrupted."""
-    output = tmp_path_factory.mktemp("whole") / "run"
-    train(config, output)
-    return output
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    first, second = read_checkpoint(one / CHECKPOINT), read_checkpoint(other / CHECKPOINT)
-    assert first.metrics == second.metrics
-    for path, weight in first.weights.items():
-        np.testing.assert_array_equal(weight, second.weights[path], err_msg=path)
-
-
-def stop_at(config: Config, output: Path, step: int, resume: bool = False) -> None:
-    """Ask the run to stop after so many more steps."""
-    seen: list[StepProgress] = []
-    watcher = dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step)
-    with pytest.raises(KeyboardInterrupt):
-        train(config, output, watcher, resume=resume)
-    assert len(seen) == step
-
-
 @pytest.mark.parametrize("step", [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5])
 def test_stopped_after_any_step(config: Config, whole: Path, tmp_path: Path, step: int) -> None:
-    stop_at(config, tmp_path / "run", step)
+    interrupt(config, tmp_path / "run", step)
     train(config, tmp_path / "run", resume=True)
     assert_same_run(whole, tmp_path / "run")
 
 
 def test_stopped_again_and_again(config: Config, whole: Path, tmp_path: Path) -> None:
-    stop_at(config, tmp_path / "run", 3)
+    interrupt(config, tmp_path / "run", 3)
     for _ in range(4):
-        stop_at(config, tmp_path / "run", 7, resume=True)
+        interrupt(config, tmp_path / "run", 7, resume=True)
     train(config, tmp_path / "run", resume=True)
     assert_same_run(whole, tmp_path / "run")
 
@@ -139,26 +116,21 @@ def test_killed_in_a_save(config: Config, whole: Path, tmp_path: Path, rename: i
 
 
 def test_a_damaged_state(config: Config, tmp_path: Path) -> None:
-    stop_at(config, tmp_path / "run", 2)
+    interrupt(config, tmp_path / "run", 2)
     (tmp_path / "run" / STATE).write_bytes((tmp_path / "run" / STATE).read_bytes()[:-100])
     with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from"):
         train(config, tmp_path / "run", resume=True)
 
 
 def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, tmp_path: Path) -> None:
-    stop_at(config, tmp_path / "run", 2)
+    interrupt(config, tmp_path / "run", 2)
     path = tmp_path / "run" / STATE
     whole, trainer, rng = path.read_bytes(), Trainer(config, prepare(config)), random.Random(0)
     restore_state(path, trainer)
     expected = [np.array(variable) for variable in trainer.variables]
     refused = 0
     for _ in range(300):
-        data = bytearray(whole)
-        for _ in range(rng.choice((1, 1, 2, 30))):
-            # Half of the damage near the end, where the archive's directory is.
-            place = rng.randrange(len(data)) if rng.random() < 0.5 else len(data) - 1 - rng.randrange(2000)
-            data[place] = rng.randrange(256)
-        path.write_bytes(data[: rng.randrange(len(data))] if rng.random() < 0.1 else data)
+        path.write_bytes(damaged(whole, rng, end=2000))
         try:
             restore_state(path, trainer)
         except MhaError as error:
@@ -184,5 +156,5 @@ def test_a_run_that_another_training_finished_meanwhile_is_not_lost(config: Conf
 def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".lock").touch()
-    stop_at(config, tmp_path / "run", 1)
+    interrupt(config, tmp_path / "run", 1)
     assert has_state(tmp_path / "run")

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, config_to_yaml, load_config
 from mha_cli.errors import MhaError
 from mha_cli.progress import SILENT, StepProgress
 from mha_cli.runs import CHECKPOINT, has_state
 from mha_cli.training.pseudo_labels import LABELS
 from mha_cli.training.run import train
-from tests.cli.command import TIMEOUT, TINY, environment, obey_signals, run_mha, tree
+from tests.cli.command import TIMEOUT, TINY, environment, run_mha, start_training, tree
+from tests.training.interruptions import assert_same_run, interrupt
 
 STEPS = 7
 """Of a teacher's epoch in the first round: 216 reviews in batches of 32."""
@@ -56,31 +56,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "training.pseudo_labels": 2,
     }
     return load_config(TINY, [f"{key}={value}" for key, value in settings.items()])
-
-
-@pytest.fixture(scope="module")
-def whole(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was never interrupted."""
-    output = tmp_path_factory.mktemp("whole") / "run"
-    train(config, output)
-    return output
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    first, second = read_checkpoint(one / CHECKPOINT), read_checkpoint(other / CHECKPOINT)
-    assert first.metrics == second.metrics
-    for path, weight in first.weights.items():
-        np.testing.assert_array_equal(weight, second.weights[path], err_msg=path)
-    for labels in sorted(one.rglob(LABELS)):
-        np.testing.assert_array_equal(np.load(labels), np.load(other / labels.relative_to(one)), err_msg=str(labels))
-
-
-def interrupt(config: Config, output: Path, step: int, resume: bool = False) -> None:
-    """Ask the run to stop after so many more steps."""
-    seen: list[StepProgress] = []
-    with pytest.raises(KeyboardInterrupt):
-        train(config, output, dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step), resume=resume)
-    assert len(seen) == step
 
 
 @pytest.mark.parametrize("step", [1, 2 * STEPS])
@@ -173,16 +148,7 @@ def test_labels_that_are_damaged_or_of_other_texts(config: Config, tmp_path: Pat
 def test_ctrl_c_while_a_teacher_learns_through_the_command(config: Config, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(config_to_yaml(config))
     longer = [part for setting in ("training.epochs=50", "training.patience=2", "training.pseudo_labels=1") for part in ("--set", setting)]
-    main = "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", main, "train", "--config", "x.yaml", *longer, "--output", "run"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(),
-        preexec_fn=obey_signals,
-    )
+    process = start_training(tmp_path, "--config", "x.yaml", *longer, "--output", "run")
     assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith("epoch 1: validation accuracy"):  # what a teacher's epoch is told by
         assert line, "the training ended"
