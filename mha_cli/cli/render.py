@@ -14,7 +14,7 @@ from mha_cli.errors import printable
 
 if TYPE_CHECKING:
     from mha_cli.export.formats import Export
-    from mha_cli.training.evaluation import Evaluation
+    from mha_cli.training.evaluation import Evaluation, Range
     from mha_cli.training.run import TrainingSummary
     from mha_cli.training.shuffle import ShuffleResult
 
@@ -73,6 +73,8 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
     for score, counts in zip(result.classes, result.confusion, strict=True):
         confusion.add_row(Text(printable(score.name)), *(f"{count:,}" for count in counts))
     stdout_console().print(confusion)
+    _print_ranges("Answers with a probability of", result.by_probability, ".0%")
+    _print_ranges("Reviews of so many tokens", result.by_length, ",.0f")
 
 
 def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
@@ -123,6 +125,17 @@ def export(result: Export, *, as_json: bool) -> None:
             **scored,
         },
     )
+
+
+def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
+    table = Table(title, "reviews", "right")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for one in ranges:
+        above = f"{one.above:{style}} to " if one.above else "up to "
+        right = "–" if one.accuracy is None else f"{one.accuracy:.2%}"
+        table.add_row(f"{above}{one.up_to:{style}}", f"{one.num_reviews:,}", right)
+    stdout_console().print(table)
 
 
 def _print_figures(title: str, figures: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,10 @@ from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
 
 CALIBRATION_BINS = 15
+
+PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
+"""Up to which the ranges of an answer's probability go."""
+
 DataSection = SampleData | TfdsData | FilesData
 
 
@@ -32,6 +37,23 @@ class ClassScore:
     recall: float
     f1: float
     num_reviews: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """How often the answers are right for reviews with a number in some range.
+
+    Args:
+        above: what the number is more than; the first range has those at 0, too.
+        up_to: what it is at most.
+        num_reviews: in this range.
+        accuracy: in [0, 1]; None where there is no review.
+    """
+
+    above: float
+    up_to: float
+    num_reviews: int
+    accuracy: float | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +73,8 @@ class Evaluation:
         calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
         classes: a row a class.
         confusion: rows are true classes, columns predicted ones.
+        by_probability: of the answer.
+        by_length: in tokens that the model reads, in quarters of the longest that it can read.
         seconds: for the forward passes.
     """
 
@@ -65,6 +89,8 @@ class Evaluation:
     calibration_error: float
     classes: list[ClassScore]
     confusion: list[list[int]]
+    by_probability: list[Range]
+    by_length: list[Range]
     seconds: float
 
 
@@ -90,6 +116,7 @@ def evaluate(
     )
     seconds = time.perf_counter() - started
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
+    correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
     return Evaluation(
         data=name,
         split=split,
@@ -102,6 +129,8 @@ def evaluate(
         calibration_error=calibration_error(probabilities, reviews.labels),
         classes=class_scores(probabilities, reviews.labels, checkpoint.class_names),
         confusion=confusion_matrix(probabilities, reviews.labels),
+        by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
+        by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
         seconds=seconds,
     )
 
@@ -168,6 +197,16 @@ def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArra
     bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
     gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
     return float(np.abs(gaps).sum() / len(labels))
+
+
+def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:
+    """The accuracy of reviews by ranges of a number, between 0 and the last bound."""
+    places = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
+    numbers, right = (np.bincount(places, weights, minlength=len(bounds)) for weights in (None, correct))
+    return [
+        Range(float(above), float(up_to), int(number), float(count / number) if number else None)
+        for above, up_to, number, count in zip((0, *bounds), bounds, numbers, right, strict=False)
+    ]
 
 
 def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], class_names: tuple[str, ...]) -> list[ClassScore]:

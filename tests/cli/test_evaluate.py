@@ -61,6 +61,14 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     wins = probabilities[truth == 1, 1][:, None] - probabilities[truth == 0, 1][None, :]
     assert figures["roc_auc"] == pytest.approx(((wins > 0) + 0.5 * (wins == 0)).mean(), abs=1e-4)
     assert 0 <= figures["calibration_error"] < 0.5
+    read = np.minimum([prediction["tokens"] for prediction in predictions], 64)
+    for name, values in (("by_probability", probabilities.max(axis=1)), ("by_length", read)):
+        assert sum(one["num_reviews"] for one in figures[name]) == len(reviews)
+        for one in figures[name]:
+            inside = (values > one["above"]) & (values <= one["up_to"])
+            assert one["num_reviews"] == inside.sum()
+            assert one["accuracy"] == (pytest.approx((said == truth)[inside].mean()) if inside.any() else None)
+    assert [one["up_to"] for one in figures["by_probability"]] == [0.6, 0.7, 0.8, 0.9, 1]
 
 
 def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
@@ -71,7 +79,18 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
     assert "sample, split twins" in result.stdout
     low, high = figures["accuracy_interval"]
     assert f"{figures['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})" in result.stdout
-    for word in ("ROC AUC", "calibration error", "precision", "recall", "F1", "as negative", "as positive", "0 reviews"):
+    for word in (
+        "90% to 100%",
+        "up to",
+        "ROC AUC",
+        "calibration error",
+        "precision",
+        "recall",
+        "F1",
+        "as negative",
+        "as positive",
+        "0 reviews",
+    ):
         assert word in result.stdout
 
 

@@ -23,6 +23,7 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training import evaluation
 from mha_cli.training.evaluation import (
+    accuracy_by,
     area_under_roc,
     calibration_error,
     class_scores,
@@ -111,6 +112,16 @@ def test_the_calibration_error_at_its_ends() -> None:
     assert calibration_error(certain, np.array([0, 1, 1], dtype=np.int32)) == 0
     assert calibration_error(certain, np.array([1, 0, 0], dtype=np.int32)) == 1
     assert calibration_error(certain, np.array([0, 1, 0], dtype=np.int32)) == pytest.approx(1 / 3)
+
+
+def test_accuracy_by_ranges_whose_upper_ends_belong_to_them() -> None:
+    found = accuracy_by([0, 1, 2, 2.5, 7, 8, 9], (2, 4, 6, 8), np.array([True, False, True, False, True, True, False]))
+    assert [(one.above, one.up_to, one.num_reviews, one.accuracy) for one in found] == [
+        (0, 2, 3, pytest.approx(2 / 3)),
+        (2, 4, 1, 0),
+        (4, 6, 0, None),
+        (6, 8, 3, pytest.approx(2 / 3)),  # what lies beyond by a rounding error counts here
+    ]
 
 
 def test_gaps_in_different_bins_do_not_cancel() -> None:
