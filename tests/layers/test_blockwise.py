@@ -42,7 +42,7 @@ def value_and_gradients(function: Callable[..., Any], inputs: list[Any]) -> tupl
 
 def assert_same_gradients(gradients: list[Any], expected: list[Any]) -> None:
     """Those of queries, keys and values; where a single key is looked at, the first two are zero only but for rounding."""
-    largest = max(float(np.abs(gradient).max()) for gradient in expected)
+    largest = max(float(np.abs(np.asarray(gradient)).max()) for gradient in expected)
     for name, one, other in zip("qkv", gradients, expected, strict=True):
         assert_same_gradient(one, other, name, least=0.1 * largest)
 
