@@ -5,6 +5,7 @@ Axes: B batch, L query length, M key length, H heads, K key width per head, V va
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -24,8 +25,8 @@ from mha_cli.layers.masks import (
 
 SCORINGS = ("dot_product", "additive")
 FORMS = ("auto", "fused", "per_head", "blockwise")
-LONG = 1024
-"""Key length from which the form ``auto`` computes block by block."""
+MOST_WEIGHTS = 2**27
+"""Attention weights of a call, B·H·L·M, up to which the form ``auto`` computes them all at once: 512 MiB in float32."""
 
 
 def scaled_dot_product_attention(
@@ -76,6 +77,14 @@ def additive_attention(
     return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
 
 
+def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
+    """B·H·L·M: an integer, or an int64 scalar where a size is known only when the function runs (an int32 could run over)."""
+    sizes = (*ops.shape(q_BHLK)[:3], ops.shape(k_BHMK)[2])
+    if all(isinstance(size, int) for size in sizes):
+        return math.prod(sizes)
+    return math.prod(ops.cast(size, "int64") for size in sizes)
+
+
 def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
     """softmax(scores) V, and the softmax itself."""
     weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
@@ -119,7 +128,7 @@ class MultiHeadAttention(keras.layers.Layer):
         use_scale: whether dot products are multiplied by 1/√K.
         form: how it is computed, never what. ``fused`` does all heads in one product; ``per_head`` loops over the heads, the form to
             read; ``blockwise`` does a block of queries at a time, so that memory grows linearly with length; ``auto`` is ``fused``,
-            and ``blockwise`` from 1,024 keys on.
+            and ``blockwise`` where there would be more than 2²⁷ attention weights at once, B·H·L·M.
 
     Masks: a query looks at a key only where every mask given allows it; a query that ``query_mask`` leaves out looks nowhere.
     A query that may look nowhere gets zeros, plus the output bias.
@@ -286,12 +295,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
         if return_weights or not self.use_scale or self.form in ("fused", "per_head"):
             return at_once()
-        length = ops.shape(k_BHMK)[2]
-        if self.form == "blockwise" or (isinstance(length, int) and length >= LONG):
+        if self.form == "blockwise":
             return by_blocks(), None
-        if isinstance(length, int):
-            return at_once()
-        return ops.cond(length >= LONG, by_blocks, lambda: at_once()[0]), None
+        weights = number_of_weights(q_BHLK, k_BHMK)
+        if isinstance(weights, int):
+            return at_once() if weights <= MOST_WEIGHTS else (by_blocks(), None)
+        # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
+        return ops.cond(weights > MOST_WEIGHTS, by_blocks, lambda: at_once()[0]), None
 
     def compute_mask(self, query: Any, query_mask: Any = None, **_: Any) -> Any:
         """The output keeps the query's mask."""

@@ -15,6 +15,7 @@ from attention_cases import EXACT, assert_same_gradient, built, finite_differenc
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers import attention as attention_module
+from mha_cli.layers.attention import number_of_weights
 from mha_cli.layers.blockwise import BLOCK_LENGTH
 from mha_cli.layers.masks import look_ahead_mask, masked_softmax
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
 LENGTHS = [(3, 11), (5, 5), (10, 7), (13, 2), (1, 1)]  # below the block length, at it, twice it, above it; queries and keys
-LONG = 1024
+MOST_WEIGHTS = 300
+"""What ``auto`` computes at once in these tests."""
 
 
 def inputs_of(queries: int, keys: int) -> list[Any]:
@@ -234,6 +236,7 @@ def test_dropout_of_the_layer_is_active_only_in_training() -> None:
 def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
     monkeypatch.setattr(attention_module, "blockwise_attention", lambda *arguments: blockwise_attention(*arguments) + 1.0)
+    monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
 
 
 def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
@@ -245,11 +248,14 @@ def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
     return layers
 
 
-@pytest.mark.parametrize(("keys", "blockwise"), [(3, False), (LONG - 1, False), (LONG, True), (LONG + 7, True)])
+@pytest.mark.parametrize(
+    ("batch", "queries", "keys", "blockwise"),
+    [(1, 3, 3, False), (1, 3, 100, False), (1, 3, 101, True), (1, 101, 3, True), (4, 3, 25, False), (4, 3, 26, True)],
+)
 @pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
 @pytest.mark.usefixtures("blocks_add_one")
-def test_auto_takes_blocks_from_1024_keys_on(known: bool, keys: int, blockwise: bool) -> None:
-    query, value = random(1, 3, 2), random(1, keys, 2)
+def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool, batch: int, queries: int, keys: int, blockwise: bool) -> None:
+    query, value = random(batch, queries, 2), random(batch, keys, 2)
     auto, fused = auto_and_fused()
     specs = [tf.TensorSpec(x.shape if known else [None, None, 2]) for x in (query, value)]
     output = tf.function(auto, input_signature=specs)(query, value)
@@ -258,17 +264,17 @@ def test_auto_takes_blocks_from_1024_keys_on(known: bool, keys: int, blockwise: 
         np.testing.assert_allclose(auto(query, value), output, **EXACT)
 
 
-@pytest.mark.usefixtures("blocks_add_one")
-def test_auto_goes_by_keys_not_by_queries() -> None:
-    auto, fused = auto_and_fused()
-    query, value = random(1, LONG, 2), random(1, 3, 2)
-    np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
+def test_more_weights_than_an_int32_counts() -> None:
+    q, k = np.zeros((32, 8, 8192, 0), np.float32), np.zeros((32, 8, 8193, 0), np.float32)
+    assert number_of_weights(q, k) == 32 * 8 * 8192 * 8193
+    unknown = tf.function(number_of_weights, input_signature=[tf.TensorSpec([None, 8, None, 0])] * 2)
+    assert float(unknown(q, k)) == pytest.approx(32 * 8 * 8192 * 8193)
 
 
 @pytest.mark.parametrize("arguments", [{"scoring": "additive"}, {"use_scale": False}], ids=["additive", "unscaled"])
 @pytest.mark.usefixtures("blocks_add_one")
 def test_auto_leaves_what_blocks_cannot_do_to_the_plain_functions(arguments: dict[str, Any]) -> None:
-    query, value = random(1, 3, 2), random(1, LONG, 2)
+    query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
     auto, fused = auto_and_fused(**arguments)
     np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
 
@@ -276,14 +282,15 @@ def test_auto_leaves_what_blocks_cannot_do_to_the_plain_functions(arguments: dic
 @pytest.mark.parametrize("form", ["auto", "blockwise"])
 @pytest.mark.usefixtures("blocks_add_one")
 def test_returned_weights_are_computed_at_once(form: str) -> None:
-    query, value = random(1, 3, 2), random(1, LONG, 2)
+    query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
     layer, fused = built(MultiHeadAttention(1, 2, form=form), query, value), built(MultiHeadAttention(1, 2, form="fused"), query, value)
     for ours, expected in zip(*(one(query, value, return_attention_scores=True) for one in (layer, fused)), strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
-def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool) -> None:
+def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
     layers = [built(MultiHeadAttention(2, 3, form=form), random(1, 3, 7)) for form in ("auto", "fused")]
 
     def gradients_of(layer: MultiHeadAttention) -> Any:
@@ -300,7 +307,7 @@ def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: boo
         return run
 
     run, reference = map(gradients_of, layers)
-    for length in (7, LONG + 7):
+    for length in (7, 607):
         x, real = random(2, length, 7), np.arange(length) < np.array([[length], [5]])
         for weight, ours, expected in zip(["", *layers[0].trainable_variables], run(x, real), reference(x, real), strict=True):
             if getattr(weight, "name", "") != "key_bias":  # softmax does not see it: nothing but rounding
@@ -332,7 +339,7 @@ def run(length):
     x = np.random.default_rng(0).normal(size=(1, length, 256)).astype(np.float32)
     assert all(np.isfinite(gradient).all() for gradient in forward_and_backward(tf.constant(x)))
 
-run(1031)  # long enough that auto takes blocks
+run(64)  # what is taken once
 with open("/proc/self/statm") as file:
     idle = int(file.read().split()[1]) * resource.getpagesize()
 run(8192)
