@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from ruamel.yaml.nodes import ScalarNode
 
-MAX_SEED = 2**31
-"""Seeds are below this."""
-
 MAX_PARAMETERS = 1_000_000_000
 """A model with more weights than this (4 GB in float32) is taken for a slip of the keyboard."""
 
@@ -239,9 +236,6 @@ class TrainingConfig(Settings):
         le=10,
         description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
     )
-    teachers: int = Field(
-        1, ge=1, le=10, description="Models, alike but for chance, that label the texts in a round: with the mean of their probabilities."
-    )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     average_decay: float | None = Field(
         None,
@@ -266,7 +260,7 @@ class TrainingConfig(Settings):
 class Config(Settings):
     """One run, whole."""
 
-    seed: int = Field(0, ge=0, lt=MAX_SEED, description="Seed of the validation split, the initial weights, the batch order and dropout.")
+    seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
     data: Annotated[SampleData | TfdsData | FilesData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
@@ -275,8 +269,6 @@ class Config(Settings):
     @model_validator(mode="after")
     def _pseudo_labels_need_texts(self) -> Self:
         if not self.training.pseudo_labels:
-            if self.training.teachers > 1:
-                raise ValueError(f"training.teachers={self.training.teachers} has no effect without training.pseudo_labels; take 1")
             return self
         name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
         if name is None:

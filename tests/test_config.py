@@ -403,10 +403,6 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
         ),
         (
-            "training:\n  teachers: 2\n",
-            "x.yaml: training.teachers=2 has no effect without training.pseudo_labels; take 1",
-        ),
-        (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
             "x.yaml:1: training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
         ),

@@ -153,8 +153,7 @@ class Trainer:
         if not config.model.score_ngrams:
             return np.zeros((len(data.validation), 0), dtype=np.float32)
         tell("fitting n-gram scores")
-        # On true labels only: a linear model learns nothing from what it helped to say.
-        table = fit_scores(data.labelled, len(data.class_names), config.model.score_ngrams, config.model.score_buckets, config.seed)
+        table = fit_scores(data.train, data.targets, config.model.score_ngrams, config.model.score_buckets, config.seed)
         self.model.get_layer("scores").table.assign(table)
         scores: Floats = ngram_presence(data.validation, config.model.score_ngrams, config.model.score_buckets) @ table
         return scores

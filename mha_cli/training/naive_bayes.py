@@ -32,28 +32,28 @@ CHUNK_REVIEWS = 2_000
 Floats = npt.NDArray[np.float32]
 
 
-def fit_scores(reviews: EncodedReviews, num_classes: int, max_ngram: int, buckets: int, seed: int) -> Floats:
+def fit_scores(reviews: EncodedReviews, targets: Floats, max_ngram: int, buckets: int, seed: int) -> Floats:
     """A score a bucket, (R, U); a unit stands for a class, or for the second of two classes.
 
     Args:
         reviews: what to learn from, N.
-        num_classes: that their labels are of, C.
+        targets: (N, C), probability of each class.
         max_ngram: longest n-gram.
         buckets: rows of the table, which n-grams share by hash.
         seed: of the draw, where there are more reviews than are fitted on.
     """
     if len(reviews) > MOST_REVIEWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(reviews), MOST_REVIEWS, replace=False))
-        reviews = reviews.subset(rows)
+        reviews, targets = reviews.subset(rows), targets[rows]
     presence = ngram_presence(reviews, max_ngram, buckets)
-    classes = [1] if num_classes == 2 else range(num_classes)
-    return np.stack([_fit_unit(presence, reviews.labels == class_id) for class_id in classes], axis=1)
+    units = targets[:, 1:] if targets.shape[1] == 2 else targets
+    return np.stack([_fit_unit(presence, units[:, unit]) for unit in range(units.shape[1])], axis=1)
 
 
-def log_count_ratios(presence: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
+def log_count_ratios(presence: Any, target: Floats) -> Floats:
     """Of all buckets, (R,): log((p / Σp) / (q / Σq)), with p and q the smoothed numbers of reviews in and out of the class that have it."""
-    p = presence.T @ is_class.astype(np.float32) + SMOOTHING
-    q = presence.T @ (~is_class).astype(np.float32) + SMOOTHING
+    p = presence.T @ target + SMOOTHING
+    q = presence.T @ (1.0 - target) + SMOOTHING
     ratios: Floats = np.log((p / p.sum()) / (q / q.sum())).astype(np.float32)
     return ratios
 
@@ -80,16 +80,17 @@ def ngram_presence(reviews: EncodedReviews, max_ngram: int, buckets: int) -> Any
     return vstack(parts, format="csr")
 
 
-def _fit_unit(presence: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
+def _fit_unit(presence: Any, target: Floats) -> Floats:
     from sklearn.linear_model import LogisticRegression
 
+    is_class, sureness = target > 0.5, np.abs(2.0 * target - 1.0)
     if is_class.all() or not is_class.any():
         return np.zeros(presence.shape[1], dtype=np.float32)
-    ratios = log_count_ratios(presence, is_class)
+    ratios = log_count_ratios(presence, target)
     scaled = presence.multiply(ratios).tocsr().astype(np.float64)
     model = LogisticRegression(C=INVERSE_REGULARIZATION, solver="liblinear", dual=True, tol=1e-3, max_iter=30, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # 30 rounds are enough, whether or not the last digits have settled
-        model.fit(scaled, is_class)
+        model.fit(scaled, is_class, sample_weight=sureness)
     scores: Floats = ratios * model.coef_[0].astype(np.float32)
     return scores

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ class PreparedData:
         vocabulary: built from ``train`` only.
         class_names: names in the order of their ids.
         unlabelled: reviews without a class, for what needs none; None for none.
-        num_pseudo_labelled: of ``train`` those at the end whose class a model has guessed.
     """
 
     train: EncodedReviews
@@ -39,13 +37,6 @@ class PreparedData:
     vocabulary: Vocabulary
     class_names: tuple[str, ...]
     unlabelled: EncodedReviews | None = None
-    num_pseudo_labelled: int = 0
-
-    @property
-    def labelled(self) -> EncodedReviews:
-        """The reviews of ``train`` whose class is known."""
-        number = len(self.train) - self.num_pseudo_labelled
-        return dataclasses.replace(self.train, offsets=self.train.offsets[: number + 1], labels=self.train.labels[:number])
 
 
 def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> PreparedData:

@@ -1,8 +1,7 @@
-"""Learning from texts without labels: what models trained before take them for, the run's own model learns.
+"""Learning from texts without labels: what a first model takes them for, a second one learns.
 
 Source: Lee 2013, "Pseudo-Label"; with probabilities in place of the most probable class: Xie et al. 2020, "Self-training with Noisy Student
-improves ImageNet classification", section 2; the mean of several models: Lakshminarayanan et al. 2017, "Simple and Scalable Predictive
-Uncertainty Estimation using Deep Ensembles", section 2.4.
+improves ImageNet classification", section 2.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import read_checkpoint, write_checkpoint
-from mha_cli.config import MAX_SEED, Config
+from mha_cli.config import Config
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.errors import MhaError, printable
 from mha_cli.files import atomic_write
@@ -30,8 +29,6 @@ from mha_cli.training.state import UNREADABLE, fit_resumably, to_checkpoint
 Floats = npt.NDArray[np.float32]
 
 LABELS = "pseudo_labels.npy"
-GUESSES = "teacher-{}.npy"
-"""Of one teacher, until all have made theirs."""
 
 
 def pseudo_labels(config: Config, data: PreparedData, watcher: Watcher, folder: Path) -> Floats:
@@ -41,78 +38,48 @@ def pseudo_labels(config: Config, data: PreparedData, watcher: Watcher, folder: 
         config: the run.
         data: with unlabelled texts.
         watcher: told of the steps, and may stop them.
-        folder: keeps the labels of every round, and until they are made what its teachers have come to, so that an interrupted run goes on
-            where it was.
+        folder: keeps the labels of every round, and until they are made its teacher's state and best epoch, so that an interrupted run
+            goes on where it was.
 
     Raises:
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
         MhaError: what is kept is damaged or cannot be written, or the loss is no longer a number.
     """
-    _texts(data)
+    if data.unlabelled is None:
+        raise ValueError("there are no unlabelled texts")
     labelled, rounds = data, config.training.pseudo_labels
     for number in range(1, rounds + 1):
         place = folder / f"round-{number}"
         if not (place / LABELS).exists():
+            watcher.tell(f"pseudo-labels, round {number} of {rounds}")
             place.mkdir(exist_ok=True)
-            guesses = []
-            for teacher in range(1, config.training.teachers + 1):
-                watcher.tell(f"pseudo-labels, round {number} of {rounds}, teacher {teacher} of {config.training.teachers}")
-                guesses.append(_guesses(_as_teacher(config, number, teacher), data, labelled, watcher, place, teacher))
-            _write_labels(place / LABELS, np.mean(guesses, axis=0))
-        for path in place.glob(GUESSES.format("*")):  # of no more use
-            path.unlink()
-        labelled = with_pseudo_labels(data, _read_labels(place / LABELS, data))
+            targets = _predict(config, data, _best_weights(config, labelled, watcher, place), data.unlabelled, watcher)
+            with atomic_write(place / LABELS) as file:
+                np.save(file, targets, allow_pickle=False)
+        for name in (CHECKPOINT, STATE.name):  # of no more use
+            (place / name).unlink(missing_ok=True)
+        labelled = with_pseudo_labels(data, _read_labels(place / LABELS, (len(data.unlabelled), len(data.class_names))))
     return labelled.targets[len(data.train) :]
 
 
 def with_pseudo_labels(data: PreparedData, targets: Floats) -> PreparedData:
     """The unlabelled texts among those to learn from, as the classes that ``targets`` (N, C) gives them."""
-    unlabelled = dataclasses.replace(_texts(data), labels=targets.argmax(axis=1).astype(np.int32))
+    if data.unlabelled is None:
+        raise ValueError("there are no unlabelled texts")
+    unlabelled = dataclasses.replace(data.unlabelled, labels=targets.argmax(axis=1).astype(np.int32))
     return dataclasses.replace(
-        data,
-        train=join_reviews(data.train, unlabelled),
-        targets=np.concatenate([data.targets, targets]),
-        unlabelled=None,
-        num_pseudo_labelled=len(unlabelled),
+        data, train=join_reviews(data.train, unlabelled), targets=np.concatenate([data.targets, targets]), unlabelled=None
     )
 
 
-def _texts(data: PreparedData) -> EncodedReviews:
-    if data.unlabelled is None:
-        raise ValueError("there are no unlabelled texts")
-    return data.unlabelled
-
-
-def _as_teacher(config: Config, number: int, teacher: int) -> Config:
-    """The config of one of a round's teachers: they differ by chance alone, from one another and from the run's own model."""
-    seed = (config.seed + (number - 1) * config.training.teachers + teacher) % MAX_SEED
-    return config.model_copy(update={"seed": seed})
-
-
-def _guesses(config: Config, data: PreparedData, labelled: PreparedData, watcher: Watcher, place: Path, teacher: int) -> Floats:
-    """What a teacher that learns from ``labelled`` takes the unlabelled texts for; kept in ``place``."""
-    path = place / GUESSES.format(teacher)
-    if not path.exists():
-        weights = _best_weights(config, labelled, watcher, place)
-        _write_labels(path, _predict(config, data, weights, watcher))
-    for name in (CHECKPOINT, STATE.name):  # of no more use
-        (place / name).unlink(missing_ok=True)
-    return _read_labels(path, data)
-
-
-def _write_labels(path: Path, targets: Floats) -> None:
-    with atomic_write(path) as file:
-        np.save(file, targets, allow_pickle=False)
-
-
-def _read_labels(path: Path, data: PreparedData) -> Floats:
+def _read_labels(path: Path, shape: tuple[int, int]) -> Floats:
     try:
         targets: Floats = np.load(path, allow_pickle=False)
     except UNREADABLE as error:
         raise MhaError(
             f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", "train anew in another folder"
         ) from None
-    if targets.shape != (len(_texts(data)), len(data.class_names)):
+    if targets.shape != shape:
         raise MhaError(f"{printable(str(path), 200)}: belongs to other texts", "train anew in another folder")
     return targets
 
@@ -131,8 +98,7 @@ def _best_weights(config: Config, data: PreparedData, watcher: Watcher, place: P
     return read_checkpoint(place / CHECKPOINT).weights
 
 
-def _predict(config: Config, data: PreparedData, weights: Mapping[str, Any], watcher: Watcher) -> Floats:
-    reviews = _texts(data)
+def _predict(config: Config, data: PreparedData, weights: Mapping[str, Any], reviews: EncodedReviews, watcher: Watcher) -> Floats:
     model = build_classifier(config, len(data.vocabulary), len(data.class_names))
     for weight in model.weights:
         weight.assign(weights[weight.path])

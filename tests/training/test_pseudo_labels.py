@@ -68,19 +68,6 @@ def best_of(trainer: Trainer) -> dict[str, Any]:
     return best
 
 
-def with_seed(config: Config, seed: int) -> Config:
-    return config.model_copy(update={"seed": seed})
-
-
-def labels_of_teacher(config: Config, data: PreparedData, seed: int, labelled: PreparedData | None = None) -> np.ndarray:
-    """What a model that started from another seed, and learnt from ``labelled``, takes the unlabelled texts for."""
-    return probabilities_of_texts(config, data, best_of(Trainer(with_seed(config, seed), labelled or data)))
-
-
-def with_rounds(config: Config, **settings: int) -> Config:
-    return config.model_copy(update={"training": config.training.model_copy(update=settings)})
-
-
 def probabilities_of_texts(config: Config, data: PreparedData, weights: dict[str, Any]) -> np.ndarray:
     """What the NumPy model takes the unlabelled texts for."""
     assert data.unlabelled is not None
@@ -122,43 +109,25 @@ def test_without_unlabelled_texts_there_is_nothing_to_label(config: Config, data
 def test_every_round_learns_from_the_labels_of_the_round_before(
     config: Config, data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = labels_of_teacher(config, data, 4)
-    second = labels_of_teacher(config, data, 5, with_pseudo_labels(data, first))
+    first = probabilities_of_texts(config, data, best_of(Trainer(config, data)))
+    second = probabilities_of_texts(config, data, best_of(Trainer(config, with_pseudo_labels(data, first))))
     assert np.abs(first - second).max() > 1e-3
 
     learnt: list[np.ndarray] = []
     monkeypatch.setattr(module, "Trainer", lambda config, data, tell: learnt.append(data.targets) or Trainer(config, data, tell))
-    two_rounds = with_rounds(config, pseudo_labels=2)
+    two_rounds = config.model_copy(update={"training": config.training.model_copy(update={"pseudo_labels": 2})})
     told: list[str] = []
     found = pseudo_labels(two_rounds, data, dataclasses.replace(SILENT, tell=told.append), tmp_path)
     assert [len(targets) for targets in learnt] == [NUM_TRAIN, NUM_TRAIN + NUM_UNLABELLED]
     np.testing.assert_allclose(learnt[1][NUM_TRAIN:], first, atol=1e-5)
     np.testing.assert_allclose(found, second, atol=1e-4)
-    assert [line for line in told if line.startswith("pseudo-labels")] == [
-        f"pseudo-labels, round {number} of 2, teacher 1 of 1" for number in (1, 2)
-    ]
-
-
-def test_several_teachers_label_with_the_mean_of_their_probabilities(config: Config, data: PreparedData, tmp_path: Path) -> None:
-    first = np.mean([labels_of_teacher(config, data, seed) for seed in (4, 5)], axis=0)
-    labelled = with_pseudo_labels(data, first)
-    second = np.mean([labels_of_teacher(config, data, seed, labelled) for seed in (6, 7)], axis=0)
-    found = pseudo_labels(with_rounds(config, pseudo_labels=2, teachers=2), data, SILENT, tmp_path)
-    np.testing.assert_allclose(found, second, atol=1e-4)
-    assert sorted(path.name for path in tmp_path.rglob("*.npy")) == ["pseudo_labels.npy", "pseudo_labels.npy"]
-
-
-def test_ngram_scores_are_fitted_on_true_labels_alone(config: Config, data: PreparedData) -> None:
-    wrong = with_pseudo_labels(data, np.random.default_rng(0).dirichlet([1, 1], NUM_UNLABELLED).astype(np.float32))
-    tables = [Trainer(config, one).model.get_layer("scores").table.numpy() for one in (data, wrong)]
-    np.testing.assert_array_equal(*tables)
-    assert tables[0].any()
+    assert [line for line in told if line.startswith("pseudo-labels")] == [f"pseudo-labels, round {number} of 2" for number in (1, 2)]
 
 
 def test_a_run_learns_from_the_labels_that_it_keeps(config: Config, data: PreparedData, finished: Path) -> None:
     (kept,) = finished.rglob(module.LABELS)
     targets = np.load(kept)
-    np.testing.assert_allclose(targets, labels_of_teacher(config, data, 4), atol=1e-5)
+    np.testing.assert_allclose(targets, probabilities_of_texts(config, data, best_of(Trainer(config, data))), atol=1e-5)
     student = best_of(Trainer(config, with_pseudo_labels(data, targets)))
     for path, weight in read_checkpoint(finished / "checkpoint.keras").weights.items():
         np.testing.assert_array_equal(weight, student[path], err_msg=path)
