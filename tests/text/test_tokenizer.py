@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config import TextConfig
-from mha_cli.text import encoder
+from mha_cli.text import encoder, tokenizer
 from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import Vocabulary
@@ -139,6 +140,13 @@ def test_what_stands_on_one_line_does_not_touch_the_next(left: str, right: str) 
 )
 def test_adversarial_texts_finish(text: str, num_tokens: int) -> None:
     assert len(tokens(text)) == num_tokens
+
+
+def test_no_expression_is_possessive() -> None:
+    """Python 3.11.0 to 3.11.4 match possessive groups wrongly: ``'see'`` became ``see'`` there (gh-106052)."""
+    expressions = [value.pattern for value in vars(tokenizer).values() if isinstance(value, re.Pattern)]
+    assert len(expressions) >= 3
+    assert not [expression for expression in expressions if re.search(r"[*+?}]\+|\(\?>", expression)]
 
 
 def test_long_runs_of_marks_keep_every_mark() -> None:
