@@ -85,6 +85,7 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
     for form in ("fused", "per_head"):
         yield f"{form}-additive", layer_case(MultiHeadAttention(**SIZES, form=form, scoring="additive"), {**cross, **masks["attention"]})
         yield f"{form}-unscaled", layer_case(MultiHeadAttention(**SIZES, form=form, use_scale=False, use_bias=False), cross)
+    yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
 
 def all_cases() -> dict[str, Case]:
