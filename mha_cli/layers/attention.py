@@ -77,6 +77,11 @@ def additive_attention(
     return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
 
 
+def form_of_auto(number_of_weights: int) -> str:
+    """The form that ``auto`` takes for a call with so many attention weights, B·H·L·M."""
+    return "fused" if number_of_weights <= MOST_WEIGHTS else "blockwise"
+
+
 def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
     """B·H·L·M: an integer, or an int64 scalar where a size is known only when the function runs (an int32 could run over)."""
     sizes = (*ops.shape(q_BHLK)[:3], ops.shape(k_BHMK)[2])
@@ -299,7 +304,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return by_blocks(), None
         weights = number_of_weights(q_BHLK, k_BHMK)
         if isinstance(weights, int):
-            return at_once() if weights <= MOST_WEIGHTS else (by_blocks(), None)
+            return at_once() if form_of_auto(weights) == "fused" else (by_blocks(), None)
         # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
         return ops.cond(weights > MOST_WEIGHTS, by_blocks, lambda: at_once()[0]), None
 

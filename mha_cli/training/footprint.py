@@ -7,7 +7,7 @@ import numpy as np
 from mha_cli.config import Config
 from mha_cli.data.batches import training_batches
 from mha_cli.errors import MhaError
-from mha_cli.layers.attention import MOST_WEIGHTS
+from mha_cli.layers.attention import form_of_auto
 from mha_cli.memory import available_memory
 from mha_cli.training.naive_bayes import MOST_REVIEWS
 from mha_cli.training.preparation import PreparedData
@@ -68,13 +68,10 @@ def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
 def _step_bytes(config: Config, reviews: int, length: int) -> int:
     """Bytes of a step on so many reviews of that length."""
     model = config.model
-
-    def by_blocks(heads: int) -> bool:
-        too_many = reviews * heads * length**2 > MOST_WEIGHTS
-        return model.attention_form == "blockwise" or (model.attention_form == "auto" and too_many)
-
     width = ARRAYS_OF_WIDTH * model.embed_dim + 3 * model.feed_forward_dim
-    attention = sum(
-        heads * (ARRAYS_OF_ATTENTION * (1 if by_blocks(heads) else length) + ARRAYS_OF_HEADS * model.head_key_dim) for heads in model.heads
-    )
+    attention = 0
+    for heads in model.heads:
+        form = form_of_auto(reviews * heads * length**2) if model.attention_form == "auto" else model.attention_form
+        keys = 1 if form == "blockwise" else length
+        attention += ARRAYS_OF_ATTENTION * heads * keys + ARRAYS_OF_HEADS * heads * model.head_key_dim
     return BYTES * reviews * length * (model.num_blocks * width + attention)

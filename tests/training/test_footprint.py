@@ -50,7 +50,7 @@ def test_scores_count_the_reviews_that_they_are_fitted_on(data: PreparedData, mo
 def test_attention_by_blocks_takes_less(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks, at_once = (total(data, f"model.attention_form={form}") for form in ("blockwise", "fused"))
     assert by_blocks < total(data) == at_once
-    monkeypatch.setattr(footprint, "MOST_WEIGHTS", 0)
+    monkeypatch.setattr("mha_cli.layers.attention.MOST_WEIGHTS", 0)
     assert by_blocks == total(data) < at_once
 
 
