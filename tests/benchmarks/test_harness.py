@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -72,3 +74,12 @@ def test_a_command_is_measured() -> None:
 def test_a_command_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match=r"(?s)ended with code 3.*no such thing"):
         harness.run_command([sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"])
+
+
+def test_a_checkout_measures_itself_whichever_is_installed(tmp_path: Path) -> None:
+    for file in ("mha_cli/__init__.py", "mha_cli/processor.py", "benchmarks/harness.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        shutil.copy(harness.ROOT / file, tmp_path / file)
+    command = [sys.executable, "-c", "import harness, mha_cli; print(mha_cli.__file__)"]
+    done = subprocess.run(command, cwd=tmp_path / "benchmarks", capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(tmp_path / "mha_cli" / "__init__.py")
