@@ -178,7 +178,7 @@ def nest(members: Members, rng: random.Random) -> bytes:
     """JSON without end."""
     depth = rng.choice((100, 900, 990, 5_000, 100_000))
     deep = rng.choice((b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth))
-    return packed((members | {"mha.json": rng.choice((deep, b'{"format":2,"sha256":{},"config":' + deep + b"}"))}).items())
+    return packed((members | {"mha.json": rng.choice((deep, b'{"format":3,"sha256":{},"config":' + deep + b"}"))}).items())
 
 
 def within(member: str, kinds: tuple[str, ...]) -> Callable[[Members, random.Random], bytes]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")

@@ -118,6 +118,12 @@ class ModelConfig(Settings):
         description="Longest n-gram that counts in a review's naive-Bayes score, a feature beside the encoder's; 0 for none.",
     )
     score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of naive-Bayes scores.")
+    score_ending: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Tokens over which the end of a review fades: an n-gram there counts up to double in the score; 0 weighs all places alike.",
+    )
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
@@ -175,6 +181,10 @@ class ModelConfig(Settings):
             raise ValueError(f"max_ngram={self.max_ngram} carries word order and positions=none must not; take max_ngram=1")
         if self.score_ngrams > 1 and self.positions == "none":
             raise ValueError(f"score_ngrams={self.score_ngrams} carries word order and positions=none must not; take score_ngrams=1")
+        if self.score_ending and self.positions == "none":
+            raise ValueError(f"score_ending={self.score_ending} carries word order and positions=none must not; take score_ending=0")
+        if self.score_ending and not self.score_ngrams:
+            raise ValueError(f"score_ending={self.score_ending} weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0")
         if (self.score_ngrams > 0) != (self.score_buckets > 0):
             raise ValueError(
                 f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "
@@ -190,7 +200,7 @@ class ModelConfig(Settings):
     def without_positions(self) -> ModelConfig:
         """The same model with everything taken out that tells in which order the words stand."""
         without: dict[str, Any] = {"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0}
-        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1)})
+        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1), "score_ending": 0})
 
     @property
     def head_key_dim(self) -> int:

@@ -61,7 +61,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes)
     if model.score_ngrams:
-        scores = NgramScores(model.score_ngrams, model.score_buckets, units, name="scores")(token_ids)
+        scores = NgramScores(model.score_ngrams, model.score_buckets, units, model.score_ending, name="scores")(token_ids)
         x = keras.layers.Concatenate(name="features")([x, scores])
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(units, activation=activation, dtype="float32", name="classifier")(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,12 @@ def bucket(ngram: Sequence[int], buckets: int) -> int:
     return ((number + 2**31) % 2**32 - 2**31) % buckets
 
 
-def buckets_in(review: Sequence[int], max_ngram: int, buckets: int) -> set[int]:
-    """The buckets of all n-grams of a review, padding left out."""
+def weights_in(review: Sequence[int], max_ngram: int, buckets: int, ending: int = 0) -> dict[int, float]:
+    """The buckets of all n-grams of a review, padding left out, and the weight of the last place of each."""
     words = [token_id for token_id in review if token_id]
-    return {bucket(words[start : start + n], buckets) for n in range(1, max_ngram + 1) for start in range(max(0, len(words) - n + 1))}
+    weights = {}
+    for last in range(len(words)):
+        weight = 1 + math.exp(-(len(words) - 1 - last) / ending) if ending else 1.0
+        for n in range(1, min(max_ngram, last + 1) + 1):
+            weights[bucket(words[last + 1 - n : last + 1], buckets)] = weight
+    return weights

@@ -82,7 +82,7 @@ def test_it_is_a_keras_archive_with_two_members_more(path: Path) -> None:
     assert members["config.json"] == b'{"of": "Keras"}'
     assert members["vocabulary.txt"].decode().split("\n")[:2] == ["the", "film"]
     description = json.loads(members["mha.json"])
-    assert description["format"] == 2
+    assert description["format"] == 3
     assert description["class_names"] == ["negative", "positive"]
     assert description["config"]["model"]["embed_dim"] == 14
     with zipfile.ZipFile(path) as archive:
@@ -286,9 +286,9 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ({"format": 3}, "has format 3; this version of mha reads format 2; update mha, or train anew"),
-        ({"format": None}, "has format None; this version of mha reads format 2; update mha, or train anew"),
-        ({"format": "\x1b[31m"}, r"has format '\x1b[31m'; this version of mha reads format 2; update mha, or train anew"),
+        ({"format": 4}, "has format 4; this version of mha reads format 3; update mha, or train anew"),
+        ({"format": None}, "has format None; this version of mha reads format 3; update mha, or train anew"),
+        ({"format": "\x1b[31m"}, r"has format '\x1b[31m'; this version of mha reads format 3; update mha, or train anew"),
         ({"sha256": None}, "has no checksums; WAY_OUT"),
         ({"sha256": {}}, "vocabulary.txt is damaged (its checksum does not fit); fetch or train it anew"),
         ({"metrics": None}, "its metrics are not finite numbers; WAY_OUT"),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from mha_cli.checkpoint import Checkpoint
+    from mha_cli.config import ModelConfig
     from mha_cli.runtime.forward import Weights
 
 OPSET = 17
@@ -125,7 +126,7 @@ def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
         x_BLD = _encode(graph, x_BLD, mask_BL, checkpoint, block)
     features_BD = _global_max_pool(graph, x_BLD, mask_BL)
     if model.score_ngrams:
-        scores_BU = _review_scores(graph, mask_BL, weights["scores/table"], model.score_ngrams)
+        scores_BU = _review_scores(graph, mask_BL, weights["scores/table"], model)
         features_BD = graph("Concat", features_BD, scores_BU, axis=1, name="features")
     logits = _affine(graph, features_BD, below(weights, "classifier/"), "classifier")
     if len(checkpoint.class_names) > 2:
@@ -176,26 +177,46 @@ def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str
     return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", place_L, graph.constant(np.int64(n - 1))))
 
 
-def _review_scores(graph: _Graph, mask_BL: str, table_RU: npt.NDArray[np.float32], max_ngram: int) -> str:
-    """The sum of the scores of a review's distinct n-grams, (B, U)."""
-    buckets = len(table_RU)
+def _review_scores(graph: _Graph, mask_BL: str, table_RU: npt.NDArray[np.float32], model: ModelConfig) -> str:
+    """The sum of the scores of a review's distinct n-grams, each weighted by its last place, over the weights' length, (B, U)."""
+    buckets, orders = len(table_RU), range(1, model.score_ngrams + 1)
     none = graph.constant(np.int32(buckets))
-    found = []
-    for n in range(1, max_ngram + 1):
-        bucket_BL, whole_BL = _ngrams(graph, mask_BL, n, buckets)
-        found.append(graph("Where", whole_BL, bucket_BL, none))
-    all_BN = graph("Concat", *found, axis=1)
-    number = graph("Shape", all_BN, start=1, end=2)
-    # Sorted, from the largest down, an n-gram that was there before stands beside itself.
-    sorted_BN = graph("TopK", all_BN, number, axis=1, name="sorted_ngrams")
-    graph.nodes[-1].output.append(f"{sorted_BN}_places")
-    padded = graph("Pad", sorted_BN, graph.constant(np.array([0, 1, 0, 0], np.int64)), graph.constant(np.int32(-1)))
-    before_BN = _first(graph, padded, number, axis=1)
-    counts_BN = graph("And", graph("Not", graph("Equal", sorted_BN, before_BN)), graph("Less", sorted_BN, none))
+    found = [graph("Where", whole_BL, bucket_BL, none) for bucket_BL, whole_BL in (_ngrams(graph, mask_BL, n, buckets) for n in orders)]
+    buckets_BN = _side_by_side(graph, found)
+    number = graph("Shape", buckets_BN, start=1, end=2)
+    # Sorted, from the largest down, an n-gram that comes again stands beside itself, and its last place comes last.
+    sorted_BN = graph("TopK", buckets_BN, number, axis=1, name="sorted_ngrams")
+    places_BN = f"{sorted_BN}_places"
+    graph.nodes[-1].output.append(places_BN)
+    padded = graph("Pad", sorted_BN, graph.constant(np.array([0, 0, 0, 1], np.int64)), graph.constant(np.int32(-1)))
+    one, axis = graph.constant(np.array([1], np.int64)), graph.constant(np.array([1], np.int64))
+    after_BN = graph("Slice", padded, one, graph("Add", number, one), axis)
+    counts_BN = graph("And", graph("Not", graph("Equal", sorted_BN, after_BN)), graph("Less", sorted_BN, none))
+    weights_BL = _ending_weights(graph, mask_BL, model.score_ending)
+    weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), places_BN, axis=1)
+    weights_BN = graph("Mul", weights_BN, _as_float(graph, counts_BN))
     rows = graph("Min", sorted_BN, graph.constant(np.int32(buckets - 1)))
     scores_BNU = graph("Gather", graph.constant(table_RU, "score_table"), rows)
-    counted = graph("Mul", scores_BNU, _unsqueeze(graph, _as_float(graph, counts_BN), 2))
-    return graph("ReduceSum", counted, graph.constant(np.array([1], np.int64)), keepdims=0, name="scores")
+    weighted = graph("Mul", scores_BNU, _unsqueeze(graph, weights_BN, 2))
+    sums_BU = graph("ReduceSum", weighted, axis, keepdims=0)
+    norms_B1 = graph("Sqrt", graph("ReduceSum", graph("Mul", weights_BN, weights_BN), axis, keepdims=1))
+    return graph("Div", sums_BU, graph("Max", norms_B1, graph.constant(np.float32(1.0))), name="scores")
+
+
+def _side_by_side(graph: _Graph, arrays_BL: list[str]) -> str:
+    """Arrays (B, L) as one (B, L · their number), in which what belongs to a place stands together."""
+    stacked = graph("Concat", *(_unsqueeze(graph, array_BL, 2) for array_BL in arrays_BL), axis=2)
+    return graph("Reshape", stacked, graph.constant(np.array([0, -1], np.int64)))
+
+
+def _ending_weights(graph: _Graph, mask_BL: str, ending: int) -> str:
+    """1 + exp(-tokens after it / ending) at every token, or 1 everywhere for ``ending`` 0, (B, L)."""
+    real_BL = _as_float(graph, mask_BL)
+    one = graph.constant(np.float32(1.0))
+    if not ending:
+        return graph("Max", real_BL, one)
+    after_BL = graph("CumSum", real_BL, graph.constant(np.int64(1)), exclusive=1, reverse=1)
+    return graph("Add", graph("Exp", graph("Div", after_BL, graph.constant(np.float32(-ending)))), one)
 
 
 def _encode(graph: _Graph, x_BLD: str, mask_BL: str, checkpoint: Checkpoint, block: int) -> str:

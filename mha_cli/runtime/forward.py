@@ -46,7 +46,8 @@ def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfi
         x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
     features_BD = global_max_pool(x_BLD, mask_BL)
     if model.score_ngrams:
-        features_BD = np.concatenate([features_BD, review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams)], axis=1)
+        scores_BU = review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams, model.score_ending)
+        features_BD = np.concatenate([features_BD, scores_BU], axis=1)
     return finite(classify(features_BD, weights))
 
 
@@ -99,16 +100,29 @@ def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     return x_BLD
 
 
-def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int) -> Array:
-    """The sum of the scores of a review's distinct n-grams, (B, U)."""
+def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, ending: int) -> Array:
+    """The sum of the scores of a review's distinct n-grams, each weighted by its last place, over the weights' length, (B, U)."""
+    buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
     for n in range(1, max_ngram + 1):
         whole_BL = ngrams_end(token_ids_BL, n)[:, :, 0] > 0
-        found.append(np.where(whole_BL, ngram_buckets(token_ids_BL, n, len(table_RU)), len(table_RU)))
-    sorted_BN = np.sort(np.concatenate(found, axis=1), axis=1)
-    counts_BN = (np.diff(sorted_BN, axis=1, prepend=-1) > 0) & (sorted_BN < len(table_RU))
-    scores_BU: Array = (table_RU[np.minimum(sorted_BN, len(table_RU) - 1)] * counts_BN[:, :, None]).sum(axis=1)
+        buckets_BL = np.where(whole_BL, ngram_buckets(token_ids_BL, n, buckets), buckets)
+        found.append(buckets_BL.astype(np.int64) * length + np.arange(length))
+    sorted_BN, places_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
+    counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
+    weights_BN = counts_BN * np.take_along_axis(ending_weights(token_ids_BL, ending), places_BN, axis=1)
+    sums_BU = np.einsum("bn,bnu->bu", weights_BN, table_RU[np.minimum(sorted_BN, buckets - 1)])
+    scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), np.float32(1.0))
     return scores_BU
+
+
+def ending_weights(token_ids_BL: Array, ending: int) -> Array:
+    """1 + exp(-tokens after it / ending) at every token, or 1 everywhere for ``ending`` 0, (B, L)."""
+    if not ending:
+        return np.ones(token_ids_BL.shape, np.float32)
+    after_BL = np.count_nonzero(token_ids_BL, axis=1)[:, None] - 1.0 - np.arange(token_ids_BL.shape[1])
+    weights: Array = (1.0 + np.exp(-np.maximum(after_BL, 0.0) / ending)).astype(np.float32)
+    return weights
 
 
 def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:

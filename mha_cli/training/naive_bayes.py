@@ -1,8 +1,9 @@
 """Naive-Bayes scores of n-grams: a linear reading of a review, fitted in seconds.
 
-An n-gram's score for a class is its log-count ratio, times the weight that a linear model gives it.
+An n-gram's score for a class is its log-count ratio, times the weight that a linear model gives it; the model reads each review as
+``layers/scores.py`` does, its end weighted and its length taken out.
 
-Source: Wang and Manning 2012, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", eq. 1 and 2 (NB-SVM).
+Source: Wang and Manning 2012, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", eq. 1 to 3 (NB-SVM).
 
 Axes: N reviews, R buckets, U units of a score, C classes.
 """
@@ -10,19 +11,24 @@ Axes: N reviews, R buckets, U units of a score, C classes.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.config import ModelConfig
+from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.layers.positions import ngram_buckets_of
 
 SMOOTHING = 1.0
 """Added to the number of reviews that an n-gram stands in."""
 
-INVERSE_REGULARIZATION = 0.3
+INVERSE_REGULARIZATION = 30.0
 """C of the linear model."""
+
+ROUNDS = 30
+"""Over all reviews that the solver takes at most: more sharpen digits that tell nothing about other reviews."""
 
 MOST_REVIEWS = 100_000
 """Scores are fitted on at most so many reviews, drawn at random: the n-grams of all of them are in memory at once."""
@@ -32,65 +38,92 @@ CHUNK_REVIEWS = 2_000
 Floats = npt.NDArray[np.float32]
 
 
-def fit_scores(reviews: EncodedReviews, targets: Floats, max_ngram: int, buckets: int, seed: int) -> Floats:
-    """A score a bucket, (R, U); a unit stands for a class, or for the second of two classes.
+@dataclass(frozen=True)
+class FittedScores:
+    """What reading reviews for their n-grams gave.
 
     Args:
-        reviews: what to learn from, N.
-        targets: (N, C), probability of each class.
-        max_ngram: longest n-gram.
-        buckets: rows of the table, which n-grams share by hash.
+        table: a score a bucket, (R, U), learnt from all reviews; a unit stands for a class, or for the second of two classes.
+        held_out: scores of the held-out reviews, (N, U), by a table that was learnt without them.
+    """
+
+    table: Floats
+    held_out: Floats
+
+
+def fit_scores(train: EncodedReviews, held_out: EncodedReviews, num_classes: int, model: ModelConfig, seed: int) -> FittedScores:
+    """Fit the scores twice: without the held-out reviews, to tell how good they are, and with them, for use.
+
+    Args:
+        train: labelled reviews to learn from.
+        held_out: labelled reviews that tell how far the scores can be trusted.
+        num_classes: C; with two there is one unit.
+        model: the settings of the scores.
         seed: of the draw, where there are more reviews than are fitted on.
     """
-    if len(reviews) > MOST_REVIEWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(reviews), MOST_REVIEWS, replace=False))
-        reviews, targets = reviews.subset(rows), targets[rows]
-    presence = ngram_presence(reviews, max_ngram, buckets)
-    units = targets[:, 1:] if targets.shape[1] == 2 else targets
-    return np.stack([_fit_unit(presence, units[:, unit]) for unit in range(units.shape[1])], axis=1)
+    if len(train) > MOST_REVIEWS:
+        train = train.subset(np.sort(np.random.default_rng(seed).choice(len(train), MOST_REVIEWS, replace=False)))
+    reviews = join_reviews(train, held_out)
+    features = ngram_features(reviews, model)
+    table = _fit_table(features[: len(train)], train.labels, num_classes)
+    return FittedScores(_fit_table(features, reviews.labels, num_classes), features[len(train) :] @ table)
 
 
-def log_count_ratios(presence: Any, target: Floats) -> Floats:
+def log_count_ratios(presence: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
     """Of all buckets, (R,): log((p / Σp) / (q / Σq)), with p and q the smoothed numbers of reviews in and out of the class that have it."""
-    p = presence.T @ target + SMOOTHING
-    q = presence.T @ (1.0 - target) + SMOOTHING
+    p = presence.T @ is_class.astype(np.float32) + SMOOTHING
+    q = presence.T @ (~is_class).astype(np.float32) + SMOOTHING
     ratios: Floats = np.log((p / p.sum()) / (q / q.sum())).astype(np.float32)
     return ratios
 
 
-def ngram_presence(reviews: EncodedReviews, max_ngram: int, buckets: int) -> Any:
-    """Which n-grams a review holds: a sparse (N, R) of zeros and ones."""
+def ngram_features(reviews: EncodedReviews, model: ModelConfig) -> Any:
+    """The weights of a review's n-grams, over their length: sparse (N, R); times a table it is ``layers.scores.review_scores``."""
     from scipy.sparse import csr_matrix, vstack
 
-    parts = []
+    buckets, parts = model.score_buckets, []
+    longest = max(1, int(reviews.lengths.max(initial=0)))
     for start in range(0, len(reviews), CHUNK_REVIEWS):
         lengths = reviews.lengths[start : start + CHUNK_REVIEWS]
         token_ids = reviews.token_ids[reviews.offsets[start] : reviews.offsets[start + len(lengths)]]
         rows = np.repeat(np.arange(len(lengths)), lengths)
         places = np.arange(len(token_ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        cells = []
-        for n in range(1, max_ngram + 1):
-            found = np.asarray(ngram_buckets_of(token_ids[None], n, buckets)[0])[0]
+        found = []
+        for n in range(1, model.score_ngrams + 1):
+            numbers = np.asarray(ngram_buckets_of(token_ids[None], n, buckets)[0])[0]
             whole = places >= n - 1  # the others reach back into the review before
-            cells.append(rows[whole] * buckets + found[whole])
-        distinct = np.unique(np.concatenate(cells))
-        ends = np.searchsorted(distinct, np.arange(len(lengths) + 1) * buckets)
-        columns = (distinct % buckets).astype(np.int32)
-        parts.append(csr_matrix((np.ones(len(distinct), np.float32), columns, ends), shape=(len(lengths), buckets)))
+            found.append((rows[whole] * buckets + numbers[whole]) * longest + places[whole])
+        cells, last_places = np.divmod(np.sort(np.concatenate(found)), longest)
+        distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last place
+        cells, last_places = cells[distinct], last_places[distinct]
+        ends = np.searchsorted(cells, np.arange(len(lengths) + 1) * buckets)
+        counts = np.diff(ends)
+        weights = _ending_weights(np.repeat(lengths, counts) - 1 - last_places, model.score_ending)
+        norms = np.sqrt(np.bincount(np.repeat(np.arange(len(lengths)), counts), np.square(weights), len(lengths)))
+        unit_weights = (weights / np.repeat(norms, counts)).astype(np.float32)
+        parts.append(csr_matrix((unit_weights, (cells % buckets).astype(np.int32), ends), shape=(len(lengths), buckets)))
     return vstack(parts, format="csr")
 
 
-def _fit_unit(presence: Any, target: Floats) -> Floats:
-    from sklearn.linear_model import LogisticRegression
+def _ending_weights(tokens_after: npt.NDArray[np.int64], ending: int) -> npt.NDArray[np.float64]:
+    return 1.0 + np.exp(-tokens_after / ending) if ending else np.ones(len(tokens_after))
 
-    is_class, sureness = target > 0.5, np.abs(2.0 * target - 1.0)
+
+def _fit_table(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Floats:
+    classes = range(1 if num_classes == 2 else 0, num_classes)
+    return np.stack([_fit_unit(features, labels == class_id) for class_id in classes], axis=1)
+
+
+def _fit_unit(features: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
+    from sklearn.svm import LinearSVC
+
     if is_class.all() or not is_class.any():
-        return np.zeros(presence.shape[1], dtype=np.float32)
-    ratios = log_count_ratios(presence, target)
-    scaled = presence.multiply(ratios).tocsr().astype(np.float64)
-    model = LogisticRegression(C=INVERSE_REGULARIZATION, solver="liblinear", dual=True, tol=1e-3, max_iter=30, random_state=0)
+        return np.zeros(features.shape[1], dtype=np.float32)
+    ratios = log_count_ratios(features.sign(), is_class)
+    scaled = features.multiply(ratios).tocsr().astype(np.float64)
+    model = LinearSVC(C=INVERSE_REGULARIZATION, dual=True, tol=1e-3, max_iter=ROUNDS, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 30 rounds are enough, whether or not the last digits have settled
-        model.fit(scaled, is_class, sample_weight=sureness)
+        warnings.simplefilter("ignore")  # of digits that have not settled
+        model.fit(scaled, is_class)
     scores: Floats = ratios * model.coef_[0].astype(np.float32)
     return scores

@@ -29,6 +29,7 @@ class PreparedData:
         vocabulary: built from ``train`` only.
         class_names: names in the order of their ids.
         unlabelled: reviews without a class, for what needs none; None for none.
+        num_guessed: reviews at the end of ``train`` whose class no person gave.
     """
 
     train: EncodedReviews
@@ -37,6 +38,12 @@ class PreparedData:
     vocabulary: Vocabulary
     class_names: tuple[str, ...]
     unlabelled: EncodedReviews | None = None
+    num_guessed: int = 0
+
+    @property
+    def labelled(self) -> EncodedReviews:
+        """The reviews to learn from whose class is known."""
+        return self.train.subset(np.arange(len(self.train) - self.num_guessed)) if self.num_guessed else self.train
 
 
 def prepare(config: Config, tell: Callable[[str], None] = lambda _: None) -> PreparedData:

@@ -68,7 +68,11 @@ def with_pseudo_labels(data: PreparedData, targets: Floats) -> PreparedData:
         raise ValueError("there are no unlabelled texts")
     unlabelled = dataclasses.replace(data.unlabelled, labels=targets.argmax(axis=1).astype(np.int32))
     return dataclasses.replace(
-        data, train=join_reviews(data.train, unlabelled), targets=np.concatenate([data.targets, targets]), unlabelled=None
+        data,
+        train=join_reviews(data.train, unlabelled),
+        targets=np.concatenate([data.targets, targets]),
+        unlabelled=None,
+        num_guessed=len(unlabelled),
     )
 
 

@@ -228,7 +228,7 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
         ),
-        _checkpoint("one of a later version", "newer.keras", "has format 3; this version of mha reads format 2; update mha, or train anew"),
+        _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
     "Labelled reviews": [
         _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),

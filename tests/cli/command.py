@@ -44,6 +44,7 @@ SCORED_SETTINGS = (
     "model.feed_forward_dim=16",
     "model.score_ngrams=2",
     "model.score_buckets=4096",
+    "model.score_ending=20",
     "training.epochs=2",
     "training.batch_tokens=512",
     "training.precision=bfloat16",

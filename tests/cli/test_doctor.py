@@ -47,7 +47,7 @@ def test_a_checkpoint_in_order(tmp_path: Path) -> None:
         "path": "a.keras",
         "bytes": path.stat().st_size,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "format": 2,
+        "format": 3,
         "class_names": ["one", "two", "[bold]\x1b[31mthree"],
         "vocabulary_size": 13,
         "num_weights": sum(math.prod(parameter.shape) for parameter in small_checkpoint(("one", "two", "three")).parameters),

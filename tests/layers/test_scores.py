@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import keras
@@ -12,7 +13,7 @@ from layer_contract import check_layer
 from mha_cli.layers import NgramScores
 from mha_cli.layers.scores import review_scores
 from mha_cli.runtime import forward
-from tests.reviews import bucket, buckets_in
+from tests.reviews import bucket, weights_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,29 +32,35 @@ def table_of(buckets: int, units: int) -> np.ndarray:
     return np.random.default_rng(buckets).normal(size=(buckets, units)).astype(np.float32)
 
 
-def layer_with(table: np.ndarray, max_ngram: int) -> NgramScores:
-    layer = NgramScores(max_ngram, *table.shape)
+def layer_with(table: np.ndarray, max_ngram: int, ending: int = 0) -> NgramScores:
+    layer = NgramScores(max_ngram, *table.shape, ending)
     layer.build((None, None))
     layer.table.assign(table)
     return layer
 
 
 def test_honours_the_layer_contract(tmp_path: Path) -> None:
-    arguments = {"max_ngram": 3, "buckets": 41, "num_scores": 2}
+    arguments = {"max_ngram": 3, "buckets": 41, "num_scores": 2, "ending": 4}
     token_ids = np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32)
     check_layer(NgramScores, arguments, [token_ids], (3, 2), tmp_path, keeps_mask=False)
 
 
+def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: int) -> np.ndarray:
+    weights = weights_in(review, max_ngram, len(table), ending)
+    total = sum((weight * table[number] for number, weight in weights.items()), start=np.zeros(table.shape[1]))
+    return total / math.sqrt(sum(weight**2 for weight in weights.values()) or 1.0)
+
+
+@pytest.mark.parametrize("ending", [0, 1, 3, 50])
 @pytest.mark.parametrize("units", [1, 3])
 @pytest.mark.parametrize("buckets", [1, 7, 41, 64, 1_000_003])
 @pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
-def test_scores_are_the_sum_over_the_distinct_ngrams(max_ngram: int, buckets: int, units: int) -> None:
+def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(max_ngram: int, buckets: int, units: int, ending: int) -> None:
     table = table_of(buckets, units)
-    expected = np.stack([table[sorted(buckets_in(review, max_ngram, buckets))].sum(axis=0) for review in REVIEWS])
+    expected = np.stack([score_by_hand(review, table, max_ngram, ending) for review in REVIEWS])
     assert (expected[-1] == 0).all()
-    scores = layer_with(table, max_ngram)(TOKEN_IDS)
-    np.testing.assert_allclose(scores, expected, atol=1e-5)
-    np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram), expected, atol=1e-5)
+    np.testing.assert_allclose(layer_with(table, max_ngram, ending)(TOKEN_IDS), expected, atol=1e-5)
+    np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram, ending), expected, atol=1e-5)
 
 
 def test_an_ngram_counts_once_however_often_it_comes() -> None:
@@ -61,11 +68,30 @@ def test_an_ngram_counts_once_however_often_it_comes() -> None:
     table[bucket((5,), len(table))] = 2.0
     table[bucket((5, 5), len(table))] = 0.25
     table[bucket((7, 2), len(table))] = -1.0
-    np.testing.assert_array_equal(layer_with(table, 2)(TOKEN_IDS)[:, 0], [-1.0, 2.25, 0.0, 0.0, 0.0])
+    # The first review has 3 words and 4 pairs, the second one of each.
+    expected = [-1 / math.sqrt(7), 2.25 / math.sqrt(2), 0.0, 0.0, 0.0]
+    np.testing.assert_allclose(layer_with(table, 2)(TOKEN_IDS)[:, 0], expected, rtol=1e-6)
+
+
+def test_what_stands_at_the_end_counts_double_and_by_its_last_place() -> None:
+    table = np.zeros((1_000_003, 1), np.float32)
+    table[bucket((5,), len(table))] = 1.0
+    reviews = np.array([[5, 8, 9, 7], [9, 8, 7, 5], [5, 8, 9, 5]], np.int32)
+    early, late, both = np.array(layer_with(table, 1, ending=2)(reviews))[:, 0]
+    assert late == pytest.approx(2 / math.hypot(1 + math.exp(-1.5), 1 + math.exp(-1), 1 + math.exp(-0.5), 2), rel=1e-6)
+    assert early == pytest.approx(late * (1 + math.exp(-1.5)) / 2, rel=1e-6)
+    assert both == pytest.approx(2 / math.hypot(1 + math.exp(-1), 1 + math.exp(-0.5), 2), rel=1e-6)
+
+
+def test_a_review_said_twice_scores_as_if_said_once() -> None:
+    table = table_of(1_000_003, 2)
+    layer = layer_with(table, 1)
+    once, twice = np.array([[3, 9, 4]], np.int32), np.array([[3, 9, 4, 3, 9, 4]], np.int32)
+    np.testing.assert_allclose(layer(once), layer(twice), rtol=1e-6)
 
 
 def test_more_padding_changes_nothing() -> None:
-    layer = layer_with(table_of(41, 2), 3)
+    layer = layer_with(table_of(41, 2), 3, ending=4)
     wider = np.pad(TOKEN_IDS, [(0, 0), (0, 4)])
     np.testing.assert_allclose(layer(wider), layer(TOKEN_IDS), atol=1e-6)
     np.testing.assert_allclose(layer(TOKEN_IDS[2:3, :2]), layer(TOKEN_IDS)[2:3], atol=1e-6)
@@ -75,9 +101,10 @@ def test_more_padding_changes_nothing() -> None:
 def test_words_alone_carry_no_order_and_pairs_do() -> None:
     table = table_of(1_000_003, 1)
     there, back = np.array([[3, 9, 4, 17]], np.int32), np.array([[17, 4, 9, 3]], np.int32)
-    words, pairs = layer_with(table, 1), layer_with(table, 2)
+    words, pairs, ending = layer_with(table, 1), layer_with(table, 2), layer_with(table, 1, ending=4)
     np.testing.assert_allclose(words(there), words(back), atol=1e-6)
     assert abs(pairs(there) - pairs(back)) > 1e-3
+    assert abs(ending(there) - ending(back)) > 1e-3
 
 
 def test_the_table_is_not_trained() -> None:
@@ -88,7 +115,7 @@ def test_the_table_is_not_trained() -> None:
 
 def test_the_formula_takes_a_plain_variable() -> None:
     table = table_of(41, 2)
-    np.testing.assert_allclose(review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3), atol=1e-5)
+    np.testing.assert_allclose(review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3, 0), atol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores"])

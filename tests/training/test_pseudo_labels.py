@@ -88,6 +88,9 @@ def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     both = with_pseudo_labels(data, targets)
     assert data.unlabelled is not None
     assert both.unlabelled is None
+    assert both.num_guessed == NUM_UNLABELLED
+    np.testing.assert_array_equal(both.labelled.token_ids[:], data.train.token_ids[:])
+    np.testing.assert_array_equal(both.labelled.labels, data.train.labels)
     assert len(both.train) == NUM_TRAIN + NUM_UNLABELLED
     np.testing.assert_array_equal(both.targets, np.concatenate([data.targets, targets]))
     np.testing.assert_array_equal(both.train.labels, [*data.train.labels, *targets.argmax(axis=1)])
@@ -96,6 +99,15 @@ def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     for row in (0, 7, NUM_UNLABELLED - 1):
         np.testing.assert_array_equal(both.train.padded(np.array([NUM_TRAIN + row])), data.unlabelled.padded(np.array([row])))
     np.testing.assert_array_equal(both.validation.token_ids[:], data.validation.token_ids[:])
+
+
+def test_ngram_scores_learn_from_known_classes_alone(config: Config, data: PreparedData) -> None:
+    upside_down = 1 - Trainer(config, data).data.targets[:NUM_UNLABELLED]
+    teacher, student = Trainer(config, data), Trainer(config, with_pseudo_labels(data, upside_down))
+    tables = [np.array(trainer.model.get_layer("scores").table) for trainer in (teacher, student)]
+    assert tables[0].any()
+    np.testing.assert_array_equal(*tables)
+    np.testing.assert_array_equal(teacher.validation_scores, student.validation_scores)
 
 
 def test_without_unlabelled_texts_there_is_nothing_to_label(config: Config, data: PreparedData, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_classifier_with_the_stack_gives_the_stacked_probabilities(num_classes
     stack = Stack(0.7, -0.4, np.linspace(-1.0, 0.5, units).astype(np.float32))
 
     encoder = forward.class_probabilities(token_ids, alone, config.model)
-    scores = forward.review_scores(token_ids, alone["scores/table"], 2)
+    scores = forward.review_scores(token_ids, alone["scores/table"], 2, 0)
     expected = probabilities_of(stack.logits(logits_of(encoder), scores))
     assert np.abs(expected - encoder).max() > 0.1
 
