@@ -122,7 +122,7 @@ class ModelConfig(Settings):
         0,
         ge=0,
         le=100_000,
-        description="Tokens over which the end of a review fades: an n-gram there counts up to double in the score; 0 weighs all places alike.",
+        description="Tokens over which a review's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
     )
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
