@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
     from mha_cli.config import Config, FilesData, SampleData, TfdsData
@@ -58,6 +59,8 @@ def data_section(
         section = SampleData()
     elif data.startswith("tfds:"):
         section = TfdsData(source="tfds", name=data.removeprefix("tfds:"))
+    elif data.isidentifier() and not Path(data).exists():
+        raise MhaError(f"--data {data}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{data}")
     else:
         section = FilesData(source="files", train=data, test=data)  # one file: whatever split is asked for
     if isinstance(section, FilesData):

@@ -100,6 +100,11 @@ SECTIONS: dict[str, list[Case]] = {
             "--resume needs --output; name the run directory to go on with",
             files={"x.yaml": SAMPLE},
         ),
+        Case(
+            "`--data` with the name of a data set alone",
+            "evaluate good.keras --data imdb_reviews",
+            "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
+        ),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",

@@ -137,6 +137,10 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
             ["--data", "nowhere.csv"],
             "nowhere.csv: no such file or folder; check the path; relative paths start at the current folder",
         ),
+        (
+            ["--data", "imdb_reviews"],
+            "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
+        ),
         (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
         (
             ["--data", "other.csv"],
