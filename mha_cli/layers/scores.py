@@ -74,6 +74,8 @@ class NgramScores(keras.layers.Layer):
     def __init__(self, max_ngram: int, buckets: int, num_scores: int, ending: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_sizes(max_ngram=max_ngram, buckets=buckets, num_scores=num_scores)
+        if ending < 0:
+            raise ValueError(f"ending is {ending}; it must be 0 or more")
         self.max_ngram = max_ngram
         self.buckets = buckets
         self.num_scores = num_scores

@@ -118,6 +118,11 @@ def test_the_formula_takes_a_plain_variable() -> None:
     np.testing.assert_allclose(review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3, 0), atol=1e-5)
 
 
+def test_an_ending_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^ending is -1; it must be 0 or more$"):
+        NgramScores(1, 1, 1, ending=-1)
+
+
 @pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores"])
 def test_sizes_below_one_are_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
