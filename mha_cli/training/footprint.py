@@ -56,7 +56,7 @@ def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
     lengths = data.train.lengths
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
     largest = max(_step_bytes(config, len(rows), int(lengths[rows].max(initial=1))) for rows in batches)
-    fitted_tokens = float(lengths.mean()) * min(len(lengths), MOST_REVIEWS) + float(data.validation.lengths.sum())
+    fitted_tokens = float(lengths.mean()) * min(len(lengths), MOST_REVIEWS)
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,

@@ -21,7 +21,7 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import after_embedding, build_classifier
 from mha_cli.parameters import num_outputs
 from mha_cli.progress import EpochRecord, StepProgress
-from mha_cli.training.naive_bayes import fit_scores
+from mha_cli.training.naive_bayes import fit_scores, ngram_features
 from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.preparation import PreparedData
@@ -148,14 +148,15 @@ class Trainer:
         return training_batches(self.data.train.lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)
 
     def _fit_scores(self, tell: Callable[[str], None]) -> Floats:
-        """Fit the model's n-gram scores, if it has any; the scores of the validation part, (N, U), come from a fit without it."""
+        """Fit the model's n-gram scores, if it has any, and score the validation part, (N, U)."""
         config, data = self.config, self.data
         if not config.model.score_ngrams:
             return np.zeros((len(data.validation), 0), dtype=np.float32)
         tell("fitting n-gram scores")
-        fitted = fit_scores(data.labelled, data.validation, len(data.class_names), config.model, config.seed)
-        self.model.get_layer("scores").table.assign(fitted.table)
-        return fitted.held_out
+        table = fit_scores(data.labelled, len(data.class_names), config.model, config.seed)
+        self.model.get_layer("scores").table.assign(table)
+        scores: Floats = ngram_features(data.validation, config.model) @ table
+        return scores
 
     @property
     def variables(self) -> list[Any]:

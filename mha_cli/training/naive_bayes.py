@@ -11,14 +11,13 @@ Axes: N reviews, R buckets, U units of a score, C classes.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config import ModelConfig
-from mha_cli.data.corpus import EncodedReviews, join_reviews
+from mha_cli.data.corpus import EncodedReviews
 from mha_cli.layers.positions import ngram_buckets_of
 
 SMOOTHING = 1.0
@@ -38,35 +37,20 @@ CHUNK_REVIEWS = 2_000
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class FittedScores:
-    """What reading reviews for their n-grams gave.
+def fit_scores(reviews: EncodedReviews, num_classes: int, model: ModelConfig, seed: int) -> Floats:
+    """A score a bucket, (R, U); a unit stands for a class, or for the second of two classes.
 
     Args:
-        table: a score a bucket, (R, U), learnt from all reviews; a unit stands for a class, or for the second of two classes.
-        held_out: scores of the held-out reviews, (N, U), by a table that was learnt without them.
-    """
-
-    table: Floats
-    held_out: Floats
-
-
-def fit_scores(train: EncodedReviews, held_out: EncodedReviews, num_classes: int, model: ModelConfig, seed: int) -> FittedScores:
-    """Fit the scores twice: without the held-out reviews, to tell how good they are, and with them, for use.
-
-    Args:
-        train: labelled reviews to learn from.
-        held_out: labelled reviews that tell how far the scores can be trusted.
-        num_classes: C; with two there is one unit.
+        reviews: labelled reviews to learn from.
+        num_classes: C.
         model: the settings of the scores.
         seed: of the draw, where there are more reviews than are fitted on.
     """
-    if len(train) > MOST_REVIEWS:
-        train = train.subset(np.sort(np.random.default_rng(seed).choice(len(train), MOST_REVIEWS, replace=False)))
-    reviews = join_reviews(train, held_out)
+    if len(reviews) > MOST_REVIEWS:
+        reviews = reviews.subset(np.sort(np.random.default_rng(seed).choice(len(reviews), MOST_REVIEWS, replace=False)))
     features = ngram_features(reviews, model)
-    table = _fit_table(features[: len(train)], train.labels, num_classes)
-    return FittedScores(_fit_table(features, reviews.labels, num_classes), features[len(train) :] @ table)
+    classes = range(1 if num_classes == 2 else 0, num_classes)
+    return np.stack([_fit_unit(features, reviews.labels == class_id) for class_id in classes], axis=1)
 
 
 def log_count_ratios(presence: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
@@ -107,11 +91,6 @@ def ngram_features(reviews: EncodedReviews, model: ModelConfig) -> Any:
 
 def _ending_weights(tokens_after: npt.NDArray[np.int64], ending: int) -> npt.NDArray[np.float64]:
     return 1.0 + np.exp(-tokens_after / ending) if ending else np.ones(len(tokens_after))
-
-
-def _fit_table(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Floats:
-    classes = range(1 if num_classes == 2 else 0, num_classes)
-    return np.stack([_fit_unit(features, labels == class_id) for class_id in classes], axis=1)
 
 
 def _fit_unit(features: Any, is_class: npt.NDArray[np.bool_]) -> Floats:

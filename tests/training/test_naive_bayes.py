@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from mha_cli.config import ModelConfig
 from mha_cli.layers.scores import review_scores
 from mha_cli.training import naive_bayes
-from mha_cli.training.naive_bayes import INVERSE_REGULARIZATION, FittedScores, fit_scores, log_count_ratios, ngram_features
+from mha_cli.training.naive_bayes import INVERSE_REGULARIZATION, fit_scores, log_count_ratios, ngram_features
 from tests.reviews import bucket, encoded, weights_in
 
 if TYPE_CHECKING:
@@ -44,14 +44,10 @@ def fit(
     reviews: Sequence[Sequence[int]],
     labels: Sequence[int] | npt.NDArray[np.int32],
     model: ModelConfig,
-    held_out: int = 0,
     num_classes: int = 2,
     seed: int = 0,
-) -> FittedScores:
-    """Scores of reviews, of which the last ones are held out."""
-    number, labels = len(reviews) - held_out, list(labels)
-    parts = (encoded(reviews[:number], labels[:number]), encoded(reviews[number:], labels[number:]))
-    return fit_scores(*parts, num_classes, model, seed)
+) -> npt.NDArray[np.float32]:
+    return fit_scores(encoded(reviews, list(labels)), num_classes, model, seed)
 
 
 def features_by_hand(reviews: Sequence[Sequence[int]], model: ModelConfig) -> npt.NDArray[np.float64]:
@@ -138,29 +134,17 @@ def test_scores_are_those_of_another_optimizer(wrong: int, monkeypatch: pytest.M
     reviews, labels = random_reviews(60, 2)
     labels[:wrong] = 1 - labels[:wrong]  # then no weights separate the classes
     model = settings(2, ending=5)
-    table = fit(reviews, labels, model).table
+    table = fit(reviews, labels, model)
     assert table.shape == (BUCKETS, 1)
     assert table.dtype == np.float32
     expected = scores_by_hand(features_by_hand(reviews, model), labels == 1)
     np.testing.assert_allclose(table[:, 0], expected, atol=0.01 * np.abs(expected).max())
 
 
-def test_the_table_learns_from_all_and_held_out_reviews_are_scored_without_them() -> None:
-    reviews, labels = random_reviews(90, 2)
-    model = settings(2)
-    fitted = fit(reviews, labels, model, held_out=30)
-    np.testing.assert_array_equal(fitted.table, fit(reviews, labels, model).table)
-    np.testing.assert_allclose(fitted.held_out, totals(reviews[60:], fit(reviews[:60], labels[:60], model).table, model), rtol=1e-6)
-    labels[60:] = 1 - labels[60:]
-    upside_down = fit(reviews, labels, model, held_out=30)
-    np.testing.assert_array_equal(upside_down.held_out, fitted.held_out)
-    assert (upside_down.table != fitted.table).any()
-
-
 def test_two_classes_are_told_apart() -> None:
     reviews, labels = random_reviews(80, 2)
     model = settings(2, 4096)
-    table = fit(reviews, labels, model).table
+    table = fit(reviews, labels, model)
     assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], table, model)[:, 0] > 0).tolist() == [False, True, False, True]
     assert table[bucket([3], 4096), 0] == table.max() > 0.5
 
@@ -168,20 +152,20 @@ def test_two_classes_are_told_apart() -> None:
 def test_a_unit_a_class_where_there_are_more_than_two() -> None:
     reviews, labels = random_reviews(90, 3)
     model = settings(1)
-    table = fit(reviews, labels, model, num_classes=3).table
+    table = fit(reviews, labels, model, num_classes=3)
     assert table.shape == (BUCKETS, 3)
     assert totals([[2], [3], [4]], table, model).argmax(axis=1).tolist() == [0, 1, 2]
     for class_id in range(3):
-        np.testing.assert_array_equal(table[:, class_id], fit(reviews, labels == class_id, model).table[:, 0])
+        np.testing.assert_array_equal(table[:, class_id], fit(reviews, labels == class_id, model)[:, 0])
 
 
 def test_a_class_that_never_occurs_scores_nothing() -> None:
     reviews, labels = random_reviews(40, 2)
-    table = fit(reviews, labels, settings(2), num_classes=3).table
+    table = fit(reviews, labels, settings(2), num_classes=3)
     assert np.isfinite(table).all()
     assert (table[:, 2] == 0).all()
     assert (table[:, :2] != 0).any(axis=0).all()
-    assert (fit(reviews, np.ones(40, np.int32), settings(2)).table == 0).all()
+    assert (fit(reviews, np.ones(40, np.int32), settings(2)) == 0).all()
 
 
 def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +175,8 @@ def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(naive_bayes, "ngram_features", lambda reviews, *rest: fitted.append(reviews) or read(reviews, *rest))
     reviews, labels = random_reviews(90, 2)
     model = settings(1)
-    first, again, other = (fit(reviews, labels, model, held_out=7, seed=seed).table for seed in (1, 1, 2))
-    assert [len(part) for part in fitted] == [37, 37, 37]
+    first, again, other = (fit(reviews, labels, model, seed=seed) for seed in (1, 1, 2))
+    assert [len(part) for part in fitted] == [30, 30, 30]
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     # The drawn reviews keep their own labels.
