@@ -157,4 +157,4 @@ def test_gives_the_same_numbers_as_tensorflow(backend: str, given_and_expected: 
     assert sum("/trained_" in name for name in results) > 50
     for name, result in results.items():
         assert np.isfinite(result).all(), name
-        np.testing.assert_allclose(result, expected[name], atol=1e-5, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(result, expected[name], atol=2e-5, rtol=1e-5, err_msg=name)  # numbers of up to 20, rounded
