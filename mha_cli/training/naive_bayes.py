@@ -3,7 +3,7 @@
 An n-gram's score for a class is its log-count ratio, times the weight that a linear model gives it; the model reads each review as
 ``layers/scores.py`` does, its end weighted and its length taken out.
 
-Source: Wang and Manning 2012, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", eq. 1 to 3 (NB-SVM).
+Source: Wang and Manning 2012, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", sections 2.1 to 2.3 (NB-SVM).
 
 Axes: N reviews, R buckets, U units of a score, C classes.
 """
