@@ -10,7 +10,14 @@ from typing import Any
 from harness import QUIET, Record
 
 NOTHING = "–"
-PACKAGE_TITLES = {"tensorflow": "TensorFlow", "keras": "Keras", "torch": "torch", "scikit-learn": "scikit-learn", "fasttext": "fastText"}
+SOFTWARE_TITLES = {
+    "python": "Python",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "torch": "torch",
+    "scikit-learn": "scikit-learn",
+    "fasttext": "fastText",
+}
 
 
 @dataclass(frozen=True)
@@ -171,15 +178,22 @@ def circumstances(records: Sequence[Record]) -> tuple[str, str]:
     days = ", ".join(dict.fromkeys(str(record["date"]) for record in records))
     busy = [(record["busy_share"] or 0.0) > QUIET for record in records]
     beside = ", beside other programs" if all(busy) else ", partly beside other programs" if any(busy) else ""
-    return "; ".join(dict.fromkeys(map(_machine, records))), days + beside
+    return _machines(records), days + beside
 
 
-def _machine(record: Record) -> str:
-    machine = record["machine"]
-    versions = {"Python": machine["python"]} | {title: machine["packages"].get(name) for name, title in PACKAGE_TITLES.items()}
-    software = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
-    hardware = f"{machine['cpu']}, {machine['cores']} cores ({', '.join(machine['instructions'])}), {machine['memory_gib']} GiB"
-    return f"{hardware}, {software}"
+def _machines(records: Sequence[Record]) -> str:
+    """Every kind of machine once, with all the versions that were used on it; a run does not name what it did not need."""
+    kinds: dict[str, dict[str, list[str]]] = {}
+    for machine in (record["machine"] for record in records):
+        hardware = f"{machine['cpu']}, {machine['cores']} cores ({', '.join(machine['instructions'])}), {machine['memory_gib']} GiB"
+        software = kinds.setdefault(hardware, {name: [] for name in SOFTWARE_TITLES})
+        for name, version in {"python": machine["python"], **machine["packages"]}.items():
+            if name in software and version not in software[name]:
+                software[name].append(version)
+    return "; ".join(
+        ", ".join([hardware, *(f"{SOFTWARE_TITLES[name]} {' and '.join(versions)}" for name, versions in software.items() if versions)])
+        for hardware, software in kinds.items()
+    )
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:

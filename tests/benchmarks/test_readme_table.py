@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import harness
 import pytest
 import readme_table
+import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +67,15 @@ def test_markers_are_needed(tmp_path: Path) -> None:
 
 def test_the_readme_has_the_tables_of_the_results_in_this_checkout() -> None:
     assert readme_table.main(["--check"]) == 0, "run python benchmarks/readme_table.py"
+
+
+def test_a_machine_is_named_once_with_all_that_ran_on_it() -> None:
+    runs = [record({"system": name, "seed": 0}, {"accuracy": 0.9, "wall_seconds": 1.0}) for name in ("a", "b", "c", "d")]
+    runs[0]["machine"]["packages"] = {"fasttext": "0.9.3", "torch": "2.13.0", "numpy": "2.4.6"}
+    runs[2]["machine"]["packages"] = {"torch": "2.14.0"}
+    runs[3]["machine"]["cpu"] = "Other CPU"
+    expected = (
+        "Some CPU, 2 cores (avx2), 24 GiB, Python 3.11.7, torch 2.13.0 and 2.14.0, fastText 0.9.3; "
+        "Other CPU, 2 cores (avx2), 24 GiB, Python 3.11.7, torch 2.13.0"
+    )
+    assert tables.accuracy(runs).machine == expected
