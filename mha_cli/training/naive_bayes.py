@@ -49,7 +49,7 @@ def fit_scores(reviews: EncodedReviews, num_classes: int, model: ModelConfig, se
     if len(reviews) > MOST_REVIEWS:
         reviews = reviews.subset(np.sort(np.random.default_rng(seed).choice(len(reviews), MOST_REVIEWS, replace=False)))
     features = ngram_features(reviews, model)
-    classes = range(1 if num_classes == 2 else 0, num_classes)
+    classes = [1] if num_classes == 2 else range(num_classes)
     return np.stack([_fit_unit(features, reviews.labels == class_id) for class_id in classes], axis=1)
 
 
