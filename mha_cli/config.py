@@ -246,6 +246,9 @@ class TrainingConfig(Settings):
         le=10,
         description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
     )
+    labelled_epochs: int = Field(
+        0, ge=0, description="The last epochs, so many of them, learn from labelled reviews alone and leave out the pseudo-labels."
+    )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     average_decay: float | None = Field(
         None,
@@ -257,6 +260,16 @@ class TrainingConfig(Settings):
         None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
     )
     select_by: Literal["accuracy", "loss"] = Field("accuracy", description="Validation figure that chooses the best epoch.")
+
+    @model_validator(mode="after")
+    def _labelled_epochs_follow_others(self) -> Self:
+        if self.labelled_epochs and not self.pseudo_labels:
+            raise ValueError(f"labelled_epochs={self.labelled_epochs} leaves out pseudo-labels, and pseudo_labels=0 has none; take 0")
+        if self.labelled_epochs and self.labelled_epochs >= self.epochs:
+            raise ValueError(
+                f"labelled_epochs={self.labelled_epochs} leaves no epoch to pseudo-labels; take fewer than epochs={self.epochs}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _decay_needs_adamw(self) -> Self:

@@ -397,6 +397,15 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "model:\n  score_ending: 5\n",
             "x.yaml:1: model: score_ending=5 weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0",
         ),
+        # Labelled epochs without others before them
+        (
+            "training:\n  labelled_epochs: 1\n",
+            "x.yaml:1: training: labelled_epochs=1 leaves out pseudo-labels, and pseudo_labels=0 has none; take 0",
+        ),
+        (
+            "training:\n  epochs: 3\n  pseudo_labels: 1\n  labelled_epochs: 3\n",
+            "x.yaml:1: training: labelled_epochs=3 leaves no epoch to pseudo-labels; take fewer than epochs=3",
+        ),
         # Pseudo-labels without texts to label
         (
             "training:\n  pseudo_labels: 1\n",

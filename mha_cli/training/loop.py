@@ -86,7 +86,8 @@ class Trainer:
         self.validation_scores = self._fit_scores(tell)
         self._stack: Stack | None = None
         self._silence_scores()
-        rate = learning_rate_schedule(config.training, len(self._batches(1)) * config.training.epochs)
+        epochs, labelled = config.training.epochs, config.training.labelled_epochs
+        rate = learning_rate_schedule(config.training, len(self._batches(1)) * (epochs - labelled) + len(self._batches(epochs)) * labelled)
         tables = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._lazily = tables if config.training.optimizer in ("adam", "adamw") else []
         self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
@@ -99,7 +100,7 @@ class Trainer:
         self.forward = compile_forward(self.model)
 
     def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> EpochPosition:
-        """Train on every review once, from ``position`` on if that is in this epoch.
+        """Train on every review of the epoch once, from ``position`` on if that is in this epoch.
 
         Args:
             epoch: from 1; with the config's seed it decides the order.
@@ -113,6 +114,7 @@ class Trainer:
             self.position = EpochPosition(epoch)
         rng = np.random.default_rng((self.config.seed, epoch))
         batches = self._batches(epoch)
+        num_reviews = sum(self._num_reviews(later) for later in range(epoch, settings.epochs + 1))
         earlier, started = self.position, time.perf_counter()
         for step, rows in enumerate(batches, start=1):
             token_ids = drop_words(reviews.padded(rows), settings.word_dropout, rng) if settings.word_dropout else reviews.padded(rows)
@@ -138,14 +140,20 @@ class Trainer:
                     loss=done.loss,
                     accuracy=done.accuracy,
                     reviews_per_second=done.num_reviews / done.seconds,
-                    seconds_left=done.seconds * ((settings.epochs - epoch + 1) * len(reviews) / done.num_reviews - 1),
+                    seconds_left=done.seconds * (num_reviews / done.num_reviews - 1),
                 )
             )
         return self.position
 
+    def _num_reviews(self, epoch: int) -> int:
+        """Reviews of an epoch: the first so many of the training part, of which those with a guessed class are the last."""
+        settings, data = self.config.training, self.data
+        return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.labelled_epochs else len(data.train)
+
     def _batches(self, epoch: int) -> list[npt.NDArray[np.int64]]:
         rng = np.random.default_rng((self.config.seed, epoch, 1))
-        return training_batches(self.data.train.lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)
+        lengths = self.data.train.lengths[: self._num_reviews(epoch)]
+        return training_batches(lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)
 
     def _fit_scores(self, tell: Callable[[str], None]) -> Floats:
         """Fit the model's n-gram scores, if it has any, and score the validation part, (N, U)."""
@@ -246,7 +254,7 @@ def fit(
         first_epoch: 1, or where an interrupted run goes on.
         best: the best epoch before ``first_epoch``.
     """
-    settings, data = trainer.config.training, trainer.data
+    settings = trainer.config.training
     for epoch in range(first_epoch, settings.epochs + 1):
         if settings.patience and best and epoch - 1 - best.epoch >= settings.patience:
             return
@@ -258,7 +266,7 @@ def fit(
             validation_loss < best.validation_loss if settings.select_by == "loss" else validation_accuracy > best.validation_accuracy
         )
         record = EpochRecord(
-            epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, len(data.train) / done.seconds, is_best
+            epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, done.num_reviews / done.seconds, is_best
         )
         best = record if is_best else best
         yield record

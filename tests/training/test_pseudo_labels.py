@@ -11,7 +11,7 @@ import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
-from mha_cli.progress import SILENT, EpochRecord, Watcher
+from mha_cli.progress import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.runtime import forward
 from mha_cli.training import pseudo_labels as module
 from mha_cli.training import run
@@ -108,6 +108,23 @@ def test_ngram_scores_learn_from_known_classes_alone(config: Config, data: Prepa
     assert tables[0].any()
     np.testing.assert_array_equal(*tables)
     np.testing.assert_array_equal(teacher.validation_scores, student.validation_scores)
+
+
+def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config.training.model_copy(update={"epochs": 3, "labelled_epochs": 1, "schedule": "cosine"})
+    both = with_pseudo_labels(data, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
+    trainer = Trainer(config.model_copy(update={"training": settings}), both)
+    progress: list[StepProgress] = []
+    records = list(fit(trainer, progress.append))
+    rows = [np.sort(np.concatenate(trainer._batches(epoch))).tolist() for epoch in (1, 2, 3)]
+    everything = list(range(NUM_TRAIN + NUM_UNLABELLED))
+    assert rows == [everything, everything, list(range(NUM_TRAIN))]
+    assert [trainer.position.num_reviews, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
+    for record, num_reviews in zip(records, map(len, rows), strict=True):
+        assert record.reviews_per_second == pytest.approx(num_reviews / record.seconds)
+    first = progress[0]  # of a batch of 16
+    assert first.seconds_left == pytest.approx(16 / first.reviews_per_second * (sum(map(len, rows)) / 16 - 1))
+    assert float(trainer.optimizer.learning_rate) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
 
 
 def test_without_unlabelled_texts_there_is_nothing_to_label(config: Config, data: PreparedData, tmp_path: Path) -> None:

@@ -92,6 +92,18 @@ def test_stopped_while_the_texts_are_labelled(config: Config, whole: Path, tmp_p
     assert_same_run(whole, tmp_path / "run")
 
 
+def test_stopped_in_an_epoch_that_leaves_the_guesses_out(config: Config, tmp_path: Path) -> None:
+    settings = config.training.model_copy(update={"pseudo_labels": 1, "labelled_epochs": 1})
+    labels_last = config.model_copy(update={"training": settings})
+    train(labels_last, tmp_path / "whole")
+    of_all = 10  # steps: 216 reviews and 97 texts
+    interrupt(labels_last, tmp_path / "run", 2 * STEPS + of_all + 3)
+    seen: list[StepProgress] = []
+    train(labels_last, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), resume=True)
+    assert (seen[0].epoch, seen[0].step, seen[0].steps) == (2, 4, STEPS)
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
 def test_nothing_of_a_teacher_is_left_but_its_labels(whole: Path) -> None:
     found = {name for name, content in tree(whole / "last").items() if content is not None}
     assert found == {"state.npz", "round-1/pseudo_labels.npy", "round-2/pseudo_labels.npy"}
