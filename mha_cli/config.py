@@ -124,6 +124,12 @@ class ModelConfig(Settings):
         le=100_000,
         description="Tokens over which a review's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
     )
+    score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
+        [],
+        max_length=5,
+        description="Tokens to either side whose mean salience, which is learnt, says how much an n-gram counts in the score: a number "
+        "a window; [] for none.",
+    )
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
@@ -185,6 +191,10 @@ class ModelConfig(Settings):
             raise ValueError(f"score_ending={self.score_ending} carries word order and positions=none must not; take score_ending=0")
         if self.score_ending and not self.score_ngrams:
             raise ValueError(f"score_ending={self.score_ending} weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0")
+        if self.score_windows and self.positions == "none":
+            raise ValueError(f"score_windows={self.score_windows} carries word order and positions=none must not; take score_windows=[]")
+        if self.score_windows and not self.score_ngrams:
+            raise ValueError(f"score_windows={self.score_windows} weighs n-gram scores, and score_ngrams=0 has none; take score_windows=[]")
         if (self.score_ngrams > 0) != (self.score_buckets > 0):
             raise ValueError(
                 f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "
@@ -200,7 +210,7 @@ class ModelConfig(Settings):
     def without_positions(self) -> ModelConfig:
         """The same model with everything taken out that tells in which order the words stand."""
         without: dict[str, Any] = {"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0}
-        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1), "score_ending": 0})
+        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1), "score_ending": 0, "score_windows": []})
 
     @property
     def head_key_dim(self) -> int:

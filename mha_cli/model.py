@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding, TransformerEncoder
-from mha_cli.parameters import num_outputs
+from mha_cli.parameters import num_outputs, salient_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,15 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes)
     if model.score_ngrams:
-        scores = NgramScores(model.score_ngrams, model.score_buckets, units, model.score_ending, name="scores")(token_ids)
+        scores = NgramScores(
+            max_ngram=model.score_ngrams,
+            buckets=model.score_buckets,
+            num_scores=units,
+            ending=model.score_ending,
+            windows=model.score_windows,
+            salient_words=salient_words(config, vocabulary_size),
+            name="scores",
+        )(token_ids)
         x = keras.layers.Concatenate(name="features")([x, scores])
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(units, activation=activation, dtype="float32", name="classifier")(x)

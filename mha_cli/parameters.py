@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from mha_cli.config import Config
 
 
+SALIENT_WORDS = 2_000
+"""With more, nothing is gained: rare words tell little about where a review gives its verdict."""
+
+
 class Parameter(NamedTuple):
     """One weight.
 
@@ -30,7 +34,7 @@ def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> l
     return [
         *_embedding(config, vocabulary_size),
         *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
-        *_group("scores", "layers/ngram_scores", {"table": (config.model.score_buckets, scores)} if scores else {}),
+        *(_scores(config, vocabulary_size, scores) if scores else ()),
         *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim + scores, units), "bias": (units,)}),
     ]
 
@@ -38,6 +42,18 @@ def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> l
 def num_outputs(num_classes: int) -> int:
     """Units of the last layer: one sigmoid unit for two classes, else one softmax unit a class."""
     return 1 if num_classes == 2 else num_classes
+
+
+def salient_words(config: Config, vocabulary_size: int) -> int:
+    """Ids that have a salience of their own among n-gram scores: the most frequent words; all others share the last row."""
+    return min(SALIENT_WORDS, vocabulary_size) if config.model.score_windows else 1
+
+
+def _scores(config: Config, vocabulary_size: int, units: int) -> Iterator[Parameter]:
+    weights = {"table": (config.model.score_buckets, units)}
+    if config.model.score_windows:
+        weights["salience"] = (salient_words(config, vocabulary_size), len(config.model.score_windows))
+    return _group("scores", "layers/ngram_scores", weights)
 
 
 def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,12 +53,7 @@ class EncodedReviews:
 
     def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
         """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
-        starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts
-        padded = np.full((len(rows), max(1, int(lengths.max(initial=0)))), PADDING_ID, dtype=np.int32)
-        for target, start, length in zip(padded, starts, lengths, strict=True):
-            target[:length] = self.token_ids[start : start + length]
-        return padded
+        return pad_rows(self.token_ids, self.offsets, rows, np.int32)
 
     def subset(self, rows: Rows) -> EncodedReviews:
         """Some of the reviews; of them ``num_truncated`` tells no more than an upper bound, since cut reviews are not marked."""
@@ -67,6 +62,23 @@ class EncodedReviews:
             token_ids.append(self.token_ids[self.offsets[row] : self.offsets[row + 1]])
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
         return EncodedReviews(token_ids, offsets, self.labels[rows], self.num_truncated)
+
+
+def pad_rows(values: Any, offsets: Rows, rows: Rows, kind: Any = np.float32) -> npt.NDArray[Any]:
+    """What belongs to the tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros; at least one column wide.
+
+    Args:
+        values: of the tokens of all reviews, one review after another.
+        offsets: review i has ``values[offsets[i]:offsets[i + 1]]``.
+        rows: the reviews.
+        kind: of the numbers.
+    """
+    starts = offsets[rows]
+    lengths = offsets[rows + 1] - starts
+    padded = np.zeros((len(rows), max(1, int(lengths.max(initial=0))), *values[:0].shape[1:]), dtype=kind)
+    for target, start, length in zip(padded, starts, lengths, strict=True):
+        target[:length] = values[start : start + length]
+    return padded
 
 
 class Corpus:

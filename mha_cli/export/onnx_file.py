@@ -16,7 +16,7 @@ import numpy as np
 import mha_cli
 from mha_cli.config import config_to_dict
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, below, sinusoid
+from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, below, sinusoid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +126,7 @@ def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
         x_BLD = _encode(graph, x_BLD, mask_BL, checkpoint, block)
     features_BD = _global_max_pool(graph, x_BLD, mask_BL)
     if model.score_ngrams:
-        scores_BU = _review_scores(graph, mask_BL, weights["scores/table"], model)
+        scores_BU = _review_scores(graph, mask_BL, below(weights, "scores/"), model)
         features_BD = graph("Concat", features_BD, scores_BU, axis=1, name="features")
     logits = _affine(graph, features_BD, below(weights, "classifier/"), "classifier")
     if len(checkpoint.class_names) > 2:
@@ -172,14 +172,13 @@ def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str
     bucket_BL = graph("Mod", hash_BL, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
     if n == 1:
         return bucket_BL, mask_BL
-    scalar = graph("Squeeze", length, graph.constant(np.array([0], np.int64)))
-    place_L = graph("Range", graph.constant(np.int64(0)), scalar, graph.constant(np.int64(1)))
+    place_L = _places(graph)
     return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", place_L, graph.constant(np.int64(n - 1))))
 
 
-def _review_scores(graph: _Graph, mask_BL: str, table_RU: npt.NDArray[np.float32], model: ModelConfig) -> str:
+def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
     """The sum of the scores of a review's distinct n-grams, each weighted by its last place, over the weights' length, (B, U)."""
-    buckets, orders = len(table_RU), range(1, model.score_ngrams + 1)
+    buckets, orders = len(weights["table"]), range(1, model.score_ngrams + 1)
     none = graph.constant(np.int32(buckets))
     found = [graph("Where", whole_BL, bucket_BL, none) for bucket_BL, whole_BL in (_ngrams(graph, mask_BL, n, buckets) for n in orders)]
     buckets_BN = _side_by_side(graph, found)
@@ -192,21 +191,52 @@ def _review_scores(graph: _Graph, mask_BL: str, table_RU: npt.NDArray[np.float32
     one, axis = graph.constant(np.array([1], np.int64)), graph.constant(np.array([1], np.int64))
     after_BN = graph("Slice", padded, one, graph("Add", number, one), axis)
     counts_BN = graph("And", graph("Not", graph("Equal", sorted_BN, after_BN)), graph("Less", sorted_BN, none))
-    weights_BL = _ending_weights(graph, mask_BL, model.score_ending)
+    weights_BL = _place_weights(graph, mask_BL, weights, model)
     weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), places_BN, axis=1)
     weights_BN = graph("Mul", weights_BN, _as_float(graph, counts_BN))
     rows = graph("Min", sorted_BN, graph.constant(np.int32(buckets - 1)))
-    scores_BNU = graph("Gather", graph.constant(table_RU, "score_table"), rows)
+    scores_BNU = graph("Gather", graph.constant(weights["table"], "score_table"), rows)
     weighted = graph("Mul", scores_BNU, _unsqueeze(graph, weights_BN, 2))
     sums_BU = graph("ReduceSum", weighted, axis, keepdims=0)
     norms_B1 = graph("Sqrt", graph("ReduceSum", graph("Mul", weights_BN, weights_BN), axis, keepdims=1))
-    return graph("Div", sums_BU, graph("Max", norms_B1, graph.constant(np.float32(1.0))), name="scores")
+    return graph("Div", sums_BU, graph("Max", norms_B1, graph.constant(SMALLEST_NORM)), name="scores")
 
 
 def _side_by_side(graph: _Graph, arrays_BL: list[str]) -> str:
     """Arrays (B, L) as one (B, L · their number), in which what belongs to a place stands together."""
     stacked = graph("Concat", *(_unsqueeze(graph, array_BL, 2) for array_BL in arrays_BL), axis=2)
     return graph("Reshape", stacked, graph.constant(np.array([0, -1], np.int64)))
+
+
+def _place_weights(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
+    """How much an n-gram counts that ends at a token, (B, L): by its place, and by the mean salience of the words around it."""
+    weights_BL = _ending_weights(graph, mask_BL, model.score_ending)
+    if not model.score_windows:
+        return weights_BL
+    real_BL = _as_float(graph, mask_BL)
+    word_BL = graph("Min", "token_ids", graph.constant(np.int32(len(weights["salience"]) - 1)))
+    for k, reach in enumerate(model.score_windows):
+        salience_BL = graph("Gather", graph.constant(weights["salience"][:, k], f"salience_{k}"), word_BL)
+        sums_BL = _window_sums(graph, graph("Mul", salience_BL, real_BL), reach)
+        words_BL = graph("Max", _window_sums(graph, real_BL, reach), graph.constant(np.float32(1.0)))
+        weights_BL = graph("Mul", weights_BL, graph("Exp", graph("Div", sums_BL, words_BL)))
+    return weights_BL
+
+
+def _window_sums(graph: _Graph, x_BL: str, reach: int) -> str:
+    """At every place the sum over the places up to ``reach`` away, (B, L)."""
+    place_L = _places(graph)
+    front = graph("Pad", x_BL, graph.constant(np.array([0, 1, 0, 0], np.int64)), graph.constant(np.float32(0.0)))
+    sums_BL = graph("CumSum", front, graph.constant(np.int64(1)))  # of all places before
+    last_L = graph("Min", graph("Add", place_L, graph.constant(np.int64(reach + 1))), _length(graph))
+    first_L = graph("Max", graph("Sub", place_L, graph.constant(np.int64(reach))), graph.constant(np.int64(0)))
+    return graph("Sub", graph("Gather", sums_BL, last_L, axis=1), graph("Gather", sums_BL, first_L, axis=1))
+
+
+def _places(graph: _Graph) -> str:
+    """0, 1, …, L - 1."""
+    scalar = graph("Squeeze", _length(graph), graph.constant(np.array([0], np.int64)))
+    return graph("Range", graph.constant(np.int64(0)), scalar, graph.constant(np.int64(1)))
 
 
 def _ending_weights(graph: _Graph, mask_BL: str, ending: int) -> str:

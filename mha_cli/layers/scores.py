@@ -1,15 +1,18 @@
 """Scores of n-grams added up over a review: a linear reading beside the encoder's.
 
-    score of a review = Σ_g w_g · s_g / √(Σ_g w_g²),    w_g = 1 + exp(-d_g / ending)
+    score of a review = Σ_g w_g · s_g / √(Σ_g w_g²),    w_g = (1 + exp(-d_g / ending)) · exp(Σ_k a_gk)
 
-over the distinct n-grams g of the review, with s_g the score of g and d_g the number of tokens after the place where g stands last: what
-a review says at its end counts up to twice, and a long review does not count for more than a short one by its length.
+over the distinct n-grams g of the review, with s_g the score of g, d_g the number of tokens after the place where g stands last, and
+a_gk the mean salience of the words around that place, those up to ``windows[k]`` tokens away. So what a review says at its end counts up
+to twice; what stands among words that go with a verdict counts for more than what stands in a retelling of the plot; and a long review
+does not count for more than a short one by its length.
 
-Axes: B batch, L length, R buckets, U units of a score, N n-grams of a review.
+Axes: B batch, L length, R buckets, U units of a score, N n-grams of a review, W words that have a salience of their own, K windows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -18,15 +21,18 @@ from keras import ops
 from mha_cli.layers.arguments import check_sizes
 from mha_cli.layers.positions import ngram_buckets_of, rows_of
 
+SMALLEST_NORM = 1e-6
+"""Below it is no weight: a review without a token, whose score is zero."""
 
-def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, ending: int = 0) -> Any:
-    """The weighted sum of the scores of a review's distinct n-grams, (B, U); zeros for one without a token.
+
+def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: Any) -> Any:
+    """The weighted sum of the scores of a review's distinct n-grams, over the weights' length, (B, U); zeros for one without a token.
 
     Args:
         table_RU: a score a bucket and unit, R buckets.
         token_ids_BL: int32, 0 at padding, which stands only at the end.
-        max_ngram: longest n-gram; 1 counts words only, and with ``ending`` 0 in whatever order.
-        ending: tokens over which the weight of a review's end fades; 0 weighs all places alike.
+        max_ngram: longest n-gram.
+        weights_BL: how much an n-gram counts whose last place ends at a token; see ``place_weights``.
     """
     buckets, length = table_RU.shape[0], ops.shape(token_ids_BL)[1]
     found = []
@@ -39,16 +45,44 @@ def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, ending: int 
     sorted_BN = ops.take_along_axis(buckets_BN, order_BN, axis=1)
     after_BN = ops.pad(sorted_BN, [[0, 0], [0, 1]], constant_values=buckets)[:, 1:]
     counts_BN = ops.cast(sorted_BN != after_BN, table_RU.dtype)  # no n-gram has the number R, and whoever is none stands last
-    weights_BN = ops.repeat(ending_weights(token_ids_BL, ending), max_ngram, axis=1)
-    weights_BN = counts_BN * ops.cast(ops.take_along_axis(weights_BN, order_BN, axis=1), table_RU.dtype)
+    weights_BN = ops.repeat(ops.cast(weights_BL, table_RU.dtype), max_ngram, axis=1)
+    weights_BN = counts_BN * ops.take_along_axis(weights_BN, order_BN, axis=1)
     scores_BNU = rows_of(table_RU, ops.minimum(sorted_BN, buckets - 1))
     sums_BU = ops.sum(scores_BNU * ops.expand_dims(weights_BN, 2), axis=1)
-    norms_B1 = ops.sqrt(ops.sum(ops.square(weights_BN), axis=1, keepdims=True))
-    return sums_BU / ops.maximum(norms_B1, 1.0)  # a weight is 1 or more: below that is a review without a token
+    return sums_BU / ops.maximum(ops.sqrt(ops.sum(ops.square(weights_BN), axis=1, keepdims=True)), SMALLEST_NORM)
+
+
+def place_weights(token_ids_BL: Any, ending: int, windows: Sequence[int] = (), salience_WK: Any = None) -> Any:
+    """How much an n-gram counts that ends at a token, (B, L), float32.
+
+    Args:
+        token_ids_BL: int32, 0 at padding, which stands only at the end.
+        ending: tokens over which the weight of a review's end fades; 0 weighs all places alike.
+        windows: of each, how many tokens it reaches to either side.
+        salience_WK: of the first W ids, a column a window; all later ids have the last row. Not looked at without windows.
+    """
+    weights_BL = ending_weights(token_ids_BL, ending)
+    if not windows:
+        return weights_BL
+    real_BL1 = ops.expand_dims(ops.cast(token_ids_BL != 0, "float32"), 2)
+    salience_BLK = rows_of(salience_WK, ops.minimum(token_ids_BL, salience_WK.shape[0] - 1)) * real_BL1
+    for k, reach in enumerate(windows):
+        words_BL = ops.maximum(window_sums(real_BL1[:, :, 0], reach), 1.0)
+        weights_BL = weights_BL * ops.exp(window_sums(salience_BLK[:, :, k], reach) / words_BL)
+    return weights_BL
+
+
+def window_sums(x_BL: Any, reach: int) -> Any:
+    """At every place the sum over the places up to ``reach`` away, (B, L)."""
+    length = ops.shape(x_BL)[1]
+    places_L = ops.arange(length)
+    sums_BL = ops.pad(ops.cumsum(x_BL, axis=1), [[0, 0], [1, 0]])  # of all places before
+    last_L, first_L = ops.minimum(places_L + reach + 1, length), ops.maximum(places_L - reach, 0)
+    return ops.take(sums_BL, last_L, axis=1) - ops.take(sums_BL, first_L, axis=1)
 
 
 def ending_weights(token_ids_BL: Any, ending: int) -> Any:
-    """How much an n-gram counts that ends at a token, (B, L): 1 + exp(-tokens after it / ending), or 1 everywhere for ``ending`` 0."""
+    """1 + exp(-tokens after it / ending) at every token, or 1 everywhere for ``ending`` 0, (B, L)."""
     real_BL = ops.cast(token_ids_BL != 0, "float32")
     if not ending:
         return ops.ones_like(real_BL)
@@ -58,38 +92,56 @@ def ending_weights(token_ids_BL: Any, ending: int) -> Any:
 
 @keras.saving.register_keras_serializable(package="mha")
 class NgramScores(keras.layers.Layer):
-    """The weighted sum of what a table says about a review's distinct n-grams. The table is fitted beforehand and not trained.
+    """The weighted sum of what a table says about a review's distinct n-grams. Both weights are fitted beforehand and not trained.
 
     Args:
-        max_ngram: longest n-gram; 1 reads words only, and with ``ending`` 0 in whatever order they stand.
+        max_ngram: longest n-gram; 1 reads words only, and with ``ending`` 0 and no windows in whatever order they stand.
         buckets: rows of the table, which n-grams share by hash.
         num_scores: units of a score.
         ending: tokens over which the greater weight of a review's end fades; 0 weighs all places alike.
+        windows: of each, how many tokens it reaches to either side; the mean salience of the words in it weighs what stands there.
+        salient_words: ids that have a salience of their own, one a window; all later ids share the last row.
 
     Masking: padding counts for nothing; no mask leaves this layer, since the output has no length axis.
 
     Source: Wang and Manning 2012, "Baselines and Bigrams: Simple, Good Sentiment and Topic Classification", section 2.
     """
 
-    def __init__(self, max_ngram: int, buckets: int, num_scores: int, ending: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        max_ngram: int,
+        buckets: int,
+        num_scores: int,
+        ending: int = 0,
+        windows: Sequence[int] = (),
+        salient_words: int = 1,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        check_sizes(max_ngram=max_ngram, buckets=buckets, num_scores=num_scores)
+        check_sizes(max_ngram=max_ngram, buckets=buckets, num_scores=num_scores, salient_words=salient_words)
         if ending < 0:
             raise ValueError(f"ending is {ending}; it must be 0 or more")
+        if any(reach < 0 for reach in windows):
+            raise ValueError(f"windows is {list(windows)}; each must be 0 or more")
         self.max_ngram = max_ngram
         self.buckets = buckets
         self.num_scores = num_scores
         self.ending = ending
+        self.windows = list(windows)
+        self.salient_words = salient_words
 
     def build(self, input_shape: Any) -> None:
-        """Create the table."""
-        self.table = self.add_weight(
-            name="table", shape=(self.buckets, self.num_scores), initializer="zeros", trainable=False, autocast=False
-        )
+        """Create the table, and the salience where there are windows."""
+        self.table = self._fitted("table", (self.buckets, self.num_scores))
+        self.salience = self._fitted("salience", (self.salient_words, len(self.windows))) if self.windows else None
+
+    def _fitted(self, name: str, shape: tuple[int, int]) -> Any:
+        return self.add_weight(name=name, shape=shape, initializer="zeros", trainable=False, autocast=False)
 
     def call(self, token_ids: Any) -> Any:
         """Score token ids, int (B, L), as (B, U)."""
-        return ops.cast(review_scores(self.table, token_ids, self.max_ngram, self.ending), self.compute_dtype)
+        weights_BL = place_weights(token_ids, self.ending, self.windows, self.salience)
+        return ops.cast(review_scores(self.table, token_ids, self.max_ngram, weights_BL), self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, U)."""
@@ -97,4 +149,5 @@ class NgramScores(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        return {**super().get_config(), **{name: getattr(self, name) for name in ("max_ngram", "buckets", "num_scores", "ending")}}
+        names = ("max_ngram", "buckets", "num_scores", "ending", "windows", "salient_words")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

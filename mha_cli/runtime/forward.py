@@ -5,7 +5,7 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ HASH_FACTOR = np.int32(-1_640_531_535)
 
 NORM_EPSILON = 1e-3
 """Keras's default for LayerNormalization, added to the variance."""
+
+SMALLEST_NORM = np.float32(1e-6)
+"""Below it is no weight of an n-gram: a review without a token, whose score is zero."""
 
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
@@ -46,7 +49,8 @@ def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfi
         x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
     features_BD = global_max_pool(x_BLD, mask_BL)
     if model.score_ngrams:
-        scores_BU = review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams, model.score_ending)
+        weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, weights.get("scores/salience"))
+        scores_BU = review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams, weights_BL)
         features_BD = np.concatenate([features_BD, scores_BU], axis=1)
     return finite(classify(features_BD, weights))
 
@@ -100,7 +104,7 @@ def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     return x_BLD
 
 
-def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, ending: int) -> Array:
+def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL: Array) -> Array:
     """The sum of the scores of a review's distinct n-grams, each weighted by its last place, over the weights' length, (B, U)."""
     buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
@@ -110,10 +114,31 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, ending: 
         found.append(buckets_BL.astype(np.int64) * length + np.arange(length))
     sorted_BN, places_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
     counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
-    weights_BN = counts_BN * np.take_along_axis(ending_weights(token_ids_BL, ending), places_BN, axis=1)
+    weights_BN = counts_BN * np.take_along_axis(weights_BL, places_BN, axis=1)
     sums_BU = np.einsum("bn,bnu->bu", weights_BN, table_RU[np.minimum(sorted_BN, buckets - 1)])
-    scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), np.float32(1.0))
+    scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), SMALLEST_NORM)
     return scores_BU
+
+
+def place_weights(token_ids_BL: Array, ending: int, windows: Sequence[int] = (), salience_WK: Array | None = None) -> Array:
+    """How much an n-gram counts that ends at a token, (B, L): by its place, and by the mean salience of the words around it."""
+    weights_BL = ending_weights(token_ids_BL, ending)
+    if salience_WK is None:
+        return weights_BL
+    real_BL = (token_ids_BL != 0).astype(np.float32)
+    salience_BLK = salience_WK[np.minimum(token_ids_BL, len(salience_WK) - 1)] * real_BL[:, :, None]
+    for k, reach in enumerate(windows):
+        means_BL = window_sums(salience_BLK[:, :, k], reach) / np.maximum(window_sums(real_BL, reach), np.float32(1.0))
+        weights_BL = weights_BL * np.exp(means_BL)
+    return weights_BL
+
+
+def window_sums(x_BL: Array, reach: int) -> Array:
+    """At every place the sum over the places up to ``reach`` away, (B, L)."""
+    places_L = np.arange(x_BL.shape[1])
+    sums_BL = np.pad(np.cumsum(x_BL, axis=1), [(0, 0), (1, 0)])  # of all places before
+    sums: Array = sums_BL[:, np.minimum(places_L + reach + 1, len(places_L))] - sums_BL[:, np.maximum(places_L - reach, 0)]
+    return sums
 
 
 def ending_weights(token_ids_BL: Array, ending: int) -> Array:

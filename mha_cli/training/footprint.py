@@ -9,8 +9,8 @@ from mha_cli.data.batches import training_batches
 from mha_cli.errors import MhaError
 from mha_cli.layers.attention import form_of_auto
 from mha_cli.memory import available_memory
-from mha_cli.training.naive_bayes import MOST_REVIEWS
 from mha_cli.training.preparation import PreparedData
+from mha_cli.training.scores import MOST_REVIEWS
 
 BYTES = 4
 FRAMEWORK_BYTES = 700_000_000

@@ -19,12 +19,12 @@ from mha_cli.data.batches import scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import after_embedding, build_classifier
-from mha_cli.parameters import num_outputs
+from mha_cli.parameters import num_outputs, salient_words
 from mha_cli.progress import EpochRecord, StepProgress
-from mha_cli.training.naive_bayes import fit_scores, ngram_features
 from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.preparation import PreparedData
+from mha_cli.training.scores import fit_scores
 from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.training.tensorflow_setup import set_seed
 
@@ -161,10 +161,13 @@ class Trainer:
         if not config.model.score_ngrams:
             return np.zeros((len(data.validation), 0), dtype=np.float32)
         tell("fitting n-gram scores")
-        table = fit_scores(data.labelled, len(data.class_names), config.model, config.seed)
-        self.model.get_layer("scores").table.assign(table)
-        scores: Floats = ngram_features(data.validation, config.model) @ table
-        return scores
+        words = salient_words(config, len(data.vocabulary))
+        fitted = fit_scores(data.labelled, len(data.class_names), config.model, words, config.seed)
+        layer = self.model.get_layer("scores")
+        layer.table.assign(fitted.table)
+        if config.model.score_windows:
+            layer.salience.assign(fitted.salience)
+        return predict_outputs(compile_forward(layer), data.validation, num_outputs(len(data.class_names)))
 
     @property
     def variables(self) -> list[Any]:
@@ -292,8 +295,8 @@ def predicted_classes(probabilities: Any) -> Any:
     return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
 
 
-def compile_forward(model: keras.Model) -> Callable[[Any], Any]:
-    """The model without dropout, as one TensorFlow function for every length; made once, since tracing it takes longer than running it."""
+def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
+    """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it."""
     return tf.function(lambda token_ids: model(token_ids, training=False), input_signature=[tf.TensorSpec([None, None], tf.int32)])
 
 
@@ -308,14 +311,21 @@ def predict_probabilities(
         num_classes: C.
         on_reviews: called with the number of reviews done so far.
     """
-    units = num_outputs(num_classes)
+    outputs = predict_outputs(forward, reviews, num_outputs(num_classes), on_reviews)
+    return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
+
+
+def predict_outputs(
+    forward: Callable[[Any], Any], reviews: EncodedReviews, units: int, on_reviews: Callable[[int], None] = lambda _: None
+) -> npt.NDArray[np.float32]:
+    """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
     outputs = np.zeros((len(reviews), units), dtype=np.float32)
     done = 0
     for rows in scoring_batches(reviews.lengths):
         outputs[rows] = forward(reviews.padded(rows)).numpy()
         done += len(rows)
         on_reviews(done)
-    return np.concatenate([1.0 - outputs, outputs], axis=1) if units == 1 else outputs
+    return outputs
 
 
 def mean_loss_and_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> tuple[float, float]:

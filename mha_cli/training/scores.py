@@ -1,0 +1,107 @@
+"""All that is fitted of n-gram scores before the first step: the table and, with windows, the salience.
+
+Axes: N reviews, R buckets, U units of a score, E distinct n-grams of all reviews, W words with a salience of their own, K windows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config import ModelConfig
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.training.naive_bayes import ngram_scores
+from mha_cli.training.ngrams import Ngrams, ngram_features, ngrams_of
+from mha_cli.training.salience import learn_salience
+from mha_cli.training.stacking import fit_stack
+
+MOST_REVIEWS = 100_000
+"""Scores are fitted on at most so many reviews, drawn at random: the n-grams of all of them are in memory at once."""
+
+FOLDS = 5
+"""Parts of the reviews; those of each are scored by what the other parts taught, for salience to be learnt on."""
+
+THREADS = 2
+"""Linear models that are fitted at a time: each has its own copy of the n-grams."""
+
+Floats = npt.NDArray[np.float32]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class FittedScores:
+    """What the layer `scores` holds.
+
+    Args:
+        table: (R, U); a unit stands for a class, or for the second of two classes.
+        salience: (W, K).
+    """
+
+    table: Floats
+    salience: Floats
+
+
+def fit_scores(reviews: EncodedReviews, num_classes: int, model: ModelConfig, salient_words: int, seed: int) -> FittedScores:
+    """Fit the scores of n-grams, and where there are windows the salience of words.
+
+    Args:
+        reviews: labelled reviews to learn from.
+        num_classes: C.
+        model: the settings of the scores.
+        salient_words: W.
+        seed: of all that is drawn.
+    """
+    rng = np.random.default_rng(seed)
+    if len(reviews) > MOST_REVIEWS:
+        reviews = reviews.subset(np.sort(rng.choice(len(reviews), MOST_REVIEWS, replace=False)))
+    ngrams = ngrams_of(reviews, model)
+    features = ngram_features(reviews, ngrams, model)
+    table = _fit_table(features, reviews.labels, num_classes)
+    if not model.score_windows:
+        return FittedScores(table, np.zeros((salient_words, 0), np.float32))
+    folds = rng.permutation(len(reviews)) % FOLDS
+    scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, num_classes, folds)
+    start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
+    return FittedScores(table, learn_salience(reviews, ngrams, scores_EU, start, model, salient_words, seed))
+
+
+def _fit_table(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Floats:
+    """Scores of all n-grams, (R, U)."""
+    return np.stack(list(_in_threads(lambda class_id: ngram_scores(features, labels == class_id), _units(num_classes))), axis=1)
+
+
+def _cross_fit(
+    features: Any, ngrams: Ngrams, labels: npt.NDArray[np.int32], num_classes: int, folds: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Scores of every review's n-grams, (E, U), and of every review, (N, U), as fitted on the reviews of other folds."""
+    units = _units(num_classes)
+    scores_EU, scores_NU = np.zeros((len(ngrams.buckets), len(units)), np.float32), np.zeros((len(labels), len(units)), np.float32)
+    folds_E = np.repeat(folds, np.diff(ngrams.offsets))
+
+    def fit(job: tuple[int, int]) -> None:
+        fold, unit = job
+        others, own, own_E = folds != fold, folds == fold, folds_E == fold
+        scores_R = ngram_scores(features[others], labels[others] == units[unit])
+        scores_EU[own_E, unit] = scores_R[ngrams.buckets[own_E]]
+        scores_NU[own, unit] = features[own] @ scores_R
+
+    list(_in_threads(fit, [(fold, unit) for fold in range(FOLDS) for unit in range(len(units))]))
+    return scores_EU, scores_NU
+
+
+def _units(num_classes: int) -> list[int]:
+    """The classes that units of a score stand for."""
+    return [1] if num_classes == 2 else list(range(num_classes))
+
+
+def _in_threads(fit: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
+        warnings.simplefilter("ignore")  # of digits that have not settled
+        yield from threads.map(fit, items)
