@@ -155,7 +155,8 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) in {types.UnionType, Union}:
         return " or ".join(_kind(part) for part in get_args(annotation))
     if get_origin(annotation) is list:
-        return f"list of {_kind(get_args(annotation)[0])}"
+        (entry,) = get_args(annotation)
+        return f"list of {_kind(entry)}"
     if get_origin(annotation) is Annotated:
         kind, field = get_args(annotation)
         return f"{_kind(kind)} {_range(field)}"
@@ -177,7 +178,7 @@ def _range(field: FieldInfo) -> str:
             case annotated_types.MinLen() if rule.min_length == 1:
                 limits.append("not empty")
             case annotated_types.MaxLen():
-                limits.append(f"≤ {rule.max_length} characters")
+                limits.append(f"≤ {rule.max_length} {'entries' if get_origin(field.annotation) is list else 'characters'}")
             case _:
                 raise ValueError(f"no words for the rule {rule!r}")
     return ", ".join(limits)

@@ -54,6 +54,7 @@ MODEL_CASES = {
     "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=37, positions="sinusoidal", num_classes=3),
     "scores": _case(score_ngrams=3, score_buckets=41),
     "scores-and-ngrams": _case(score_ngrams=2, score_buckets=17, score_ending=3, max_ngram=3, ngram_buckets=19, num_classes=3),
+    "scores-in-windows": _case(score_ngrams=2, score_buckets=17, score_ending=3, score_windows=[1, 4], num_classes=3),
     "scores-no-positions": _case(score_ngrams=1, score_buckets=7, positions="none", num_classes=5),
     "additive": _case(scoring="additive", value_dim=5),
     "additive-no-bias": _case(scoring="additive", use_bias=False, key_dim=3, num_classes=3),

@@ -115,7 +115,7 @@ def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
     model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, embed_dim=12).without_positions()
     assert model == ModelConfig(positions="none", embed_dim=12)
     assert ModelConfig.model_validate(model.model_dump()) == model
-    scored = ModelConfig(score_ngrams=3, score_buckets=9, score_ending=5, embed_dim=12).without_positions()
+    scored = ModelConfig(score_ngrams=3, score_buckets=9, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
     assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=9, embed_dim=12)
     assert ModelConfig.model_validate(scored.model_dump()) == scored
 
@@ -396,6 +396,14 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         (
             "model:\n  score_ending: 5\n",
             "x.yaml:1: model: score_ending=5 weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0",
+        ),
+        (
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_windows: [5]\n  positions: none\n",
+            "x.yaml:1: model: score_windows=[5] carries word order and positions=none must not; take score_windows=[]",
+        ),
+        (
+            "model:\n  score_windows: [5, 25]\n",
+            "x.yaml:1: model: score_windows=[5, 25] weighs n-gram scores, and score_ngrams=0 has none; take score_windows=[]",
         ),
         # Labelled epochs without others before them
         (

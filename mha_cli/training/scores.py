@@ -5,11 +5,8 @@ Axes: N reviews, R buckets, U units of a score, E distinct n-grams of all review
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +24,7 @@ MOST_REVIEWS = 100_000
 FOLDS = 5
 """Parts of the reviews; those of each are scored by what the other parts taught, for salience to be learnt on."""
 
-THREADS = 2
-"""Linear models that are fitted at a time: each has its own copy of the n-grams."""
-
 Floats = npt.NDArray[np.float32]
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -74,34 +66,26 @@ def fit_scores(reviews: EncodedReviews, num_classes: int, model: ModelConfig, sa
 
 def _fit_table(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Floats:
     """Scores of all n-grams, (R, U)."""
-    return np.stack(list(_in_threads(lambda class_id: ngram_scores(features, labels == class_id), _units(num_classes))), axis=1)
+    return np.stack([ngram_scores(features, labels == class_id) for class_id in _classes(num_classes)], axis=1)
 
 
 def _cross_fit(
     features: Any, ngrams: Ngrams, labels: npt.NDArray[np.int32], num_classes: int, folds: npt.NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Scores of every review's n-grams, (E, U), and of every review, (N, U), as fitted on the reviews of other folds."""
-    units = _units(num_classes)
-    scores_EU, scores_NU = np.zeros((len(ngrams.buckets), len(units)), np.float32), np.zeros((len(labels), len(units)), np.float32)
-    folds_E = np.repeat(folds, np.diff(ngrams.offsets))
-
-    def fit(job: tuple[int, int]) -> None:
-        fold, unit = job
-        others, own, own_E = folds != fold, folds == fold, folds_E == fold
-        scores_R = ngram_scores(features[others], labels[others] == units[unit])
-        scores_EU[own_E, unit] = scores_R[ngrams.buckets[own_E]]
-        scores_NU[own, unit] = features[own] @ scores_R
-
-    list(_in_threads(fit, [(fold, unit) for fold in range(FOLDS) for unit in range(len(units))]))
+    classes, folds_E = _classes(num_classes), np.repeat(folds, np.diff(ngrams.offsets))
+    scores_EU = np.zeros((len(ngrams.buckets), len(classes)), np.float32)
+    scores_NU = np.zeros((len(labels), len(classes)), np.float32)
+    for fold in range(FOLDS):
+        own, own_E, others = folds == fold, folds_E == fold, folds != fold
+        of_own, of_others = features[own], features[others]
+        for unit, class_id in enumerate(classes):
+            scores_R = ngram_scores(of_others, labels[others] == class_id)
+            scores_EU[own_E, unit] = scores_R[ngrams.buckets[own_E]]
+            scores_NU[own, unit] = of_own @ scores_R
     return scores_EU, scores_NU
 
 
-def _units(num_classes: int) -> list[int]:
-    """The classes that units of a score stand for."""
+def _classes(num_classes: int) -> list[int]:
+    """The class that each unit of a score stands for."""
     return [1] if num_classes == 2 else list(range(num_classes))
-
-
-def _in_threads(fit: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as threads:
-        warnings.simplefilter("ignore")  # of digits that have not settled
-        yield from threads.map(fit, items)

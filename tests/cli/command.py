@@ -45,6 +45,7 @@ SCORED_SETTINGS = (
     "model.score_ngrams=2",
     "model.score_buckets=4096",
     "model.score_ending=20",
+    "model.score_windows=[2,5]",
     "training.epochs=2",
     "training.batch_tokens=512",
     "training.precision=bfloat16",

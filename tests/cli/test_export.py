@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film " * 9, "dreadful superb the the was a a film , . not it's é")
 """Short, unknown, and longer than the model's 13 tokens."""
 
-SCORES = {"max_ngram": 3, "ngram_buckets": 19, "score_ngrams": 2, "score_buckets": 41, "score_ending": 3}
+SCORES = {"max_ngram": 3, "ngram_buckets": 19, "score_ngrams": 2, "score_buckets": 41, "score_ending": 3, "score_windows": [2, 7]}
 CASES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
     "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 3, "activation": "gelu", "use_bias": False},
     "n-grams-and-scores": SCORES,
-    "scores-of-all-places-alike": {**SCORES, "score_ending": 0},
+    "scores-of-all-places-alike": {**SCORES, "score_ending": 0, "score_windows": []},
     "all-at-once": {**SCORES, "num_blocks": 2, "normalization": "pre", "class_names": ("a", "b", "c"), "positions": "sinusoidal"},
     "additive-no-positions": {"scoring": "additive", "positions": "none"},
     "no-scale": {"use_scale": False},

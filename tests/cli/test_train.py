@@ -99,6 +99,8 @@ def test_scores_are_in_the_checkpoint(scored: Run) -> None:
     assert json.loads((scored.directory / "metrics.json").read_text())["precision"] == "bfloat16"
     weights = read_checkpoint(scored.checkpoint).weights
     assert weights["scores/table"].shape == (4096, 1)
+    assert weights["scores/salience"].shape[1] == 2
+    assert (weights["scores/salience"] != 0).any(axis=0).all()
     assert weights["classifier/kernel"].shape == (17, 1)
     assert weights["classifier/kernel"][-1] > 0  # the scores are listened to
     assert "fitting n-gram scores" in scored.result.stderr

@@ -101,12 +101,12 @@ def all_cases() -> dict[str, Case]:
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(
-            NgramScores(3, 41, 2, 4), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
+            NgramScores(3, 41, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
         ),
         "model": model_case(train=True),
         "model-ngrams": model_case(train=True, **ngrams),
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
-        "model-scores": model_case(train=True, score_ngrams=2, score_buckets=31, score_ending=3),
+        "model-scores": model_case(train=True, score_ngrams=2, score_buckets=31, score_ending=3, score_windows=[2]),
         "model-additive": model_case(train=True, scoring="additive", use_bias=False),
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),

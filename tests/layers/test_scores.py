@@ -11,11 +11,12 @@ import pytest
 from layer_contract import check_layer
 
 from mha_cli.layers import NgramScores
-from mha_cli.layers.scores import review_scores
+from mha_cli.layers.scores import place_weights, review_scores
 from mha_cli.runtime import forward
 from tests.reviews import bucket, weights_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 REVIEWS = [
@@ -32,35 +33,47 @@ def table_of(buckets: int, units: int) -> np.ndarray:
     return np.random.default_rng(buckets).normal(size=(buckets, units)).astype(np.float32)
 
 
-def layer_with(table: np.ndarray, max_ngram: int, ending: int = 0) -> NgramScores:
-    layer = NgramScores(max_ngram, *table.shape, ending)
+def salience_of(windows: Sequence[int], words: int = 9) -> np.ndarray:
+    return np.random.default_rng(words).normal(size=(words, len(windows))).astype(np.float32)
+
+
+def layer_with(
+    table: np.ndarray, max_ngram: int, ending: int = 0, windows: Sequence[int] = (), salience: np.ndarray | None = None
+) -> NgramScores:
+    salience = salience_of(windows) if salience is None else salience
+    layer = NgramScores(max_ngram, *table.shape, ending, windows, len(salience))
     layer.build((None, None))
     layer.table.assign(table)
+    if windows:
+        layer.salience.assign(salience)
     return layer
 
 
 def test_honours_the_layer_contract(tmp_path: Path) -> None:
-    arguments = {"max_ngram": 3, "buckets": 41, "num_scores": 2, "ending": 4}
+    arguments = {"max_ngram": 3, "buckets": 41, "num_scores": 2, "ending": 4, "windows": [1, 3], "salient_words": 7}
     token_ids = np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32)
     check_layer(NgramScores, arguments, [token_ids], (3, 2), tmp_path, keeps_mask=False)
 
 
-def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: int) -> np.ndarray:
-    weights = weights_in(review, max_ngram, len(table), ending)
+def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: int, windows: Sequence[int]) -> np.ndarray:
+    weights = weights_in(review, max_ngram, len(table), ending, windows, salience_of(windows))
     total = sum((weight * table[number] for number, weight in weights.items()), start=np.zeros(table.shape[1]))
     return total / math.sqrt(sum(weight**2 for weight in weights.values()) or 1.0)
 
 
-@pytest.mark.parametrize("ending", [0, 1, 3, 50])
+@pytest.mark.parametrize(("ending", "windows"), [(0, ()), (1, (2,)), (3, ()), (50, (1, 3)), (0, (5,)), (0, (100, 1, 2))])
 @pytest.mark.parametrize("units", [1, 3])
 @pytest.mark.parametrize("buckets", [1, 7, 41, 64, 1_000_003])
 @pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
-def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(max_ngram: int, buckets: int, units: int, ending: int) -> None:
+def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
+    max_ngram: int, buckets: int, units: int, ending: int, windows: tuple[int, ...]
+) -> None:
     table = table_of(buckets, units)
-    expected = np.stack([score_by_hand(review, table, max_ngram, ending) for review in REVIEWS])
+    expected = np.stack([score_by_hand(review, table, max_ngram, ending, windows) for review in REVIEWS])
     assert (expected[-1] == 0).all()
-    np.testing.assert_allclose(layer_with(table, max_ngram, ending)(TOKEN_IDS), expected, atol=1e-5)
-    np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram, ending), expected, atol=1e-5)
+    np.testing.assert_allclose(layer_with(table, max_ngram, ending, windows)(TOKEN_IDS), expected, atol=1e-5)
+    weights = forward.place_weights(TOKEN_IDS, ending, windows, salience_of(windows) if windows else None)
+    np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram, weights), expected, atol=1e-5)
 
 
 def test_an_ngram_counts_once_however_often_it_comes() -> None:
@@ -83,6 +96,32 @@ def test_what_stands_at_the_end_counts_double_and_by_its_last_place() -> None:
     assert both == pytest.approx(2 / math.hypot(1 + math.exp(-1), 1 + math.exp(-0.5), 2), rel=1e-6)
 
 
+def test_what_stands_near_a_salient_word_counts_more() -> None:
+    table = np.zeros((1_000_003, 1), np.float32)
+    table[bucket((5,), len(table))] = 1.0
+    salience = np.zeros((9, 1), np.float32)
+    salience[3] = math.log(27)
+    reviews = np.array([[3, 5, 8, 8, 8, 7], [3, 8, 8, 5, 8, 7]], np.int32)
+    near, far = np.array(layer_with(table, 1, windows=(1,), salience=salience)(reviews))[:, 0]
+    # The first word's window holds two words, the second one's three: the factors are the square and the cubic root of 27.
+    assert near == pytest.approx(3 / math.sqrt(27 + 9 + 1 + 1), rel=1e-5)  # 5 counts 3; of the words 8 the last place counts
+    assert far == pytest.approx(1 / math.sqrt(27 + 1 + 1 + 1), rel=1e-5)
+
+
+def test_rare_words_share_a_salience() -> None:
+    layer = layer_with(table_of(1_000_003, 1), 1, windows=(2,), salience=np.array([[0.0], [0.5], [-2.0]], np.float32))
+    weights = [np.array(place_weights(np.array([[word, 1, 1]], np.int32), 0, layer.windows, layer.salience)) for word in (2, 3, 1_000, 1)]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    np.testing.assert_array_equal(weights[0], weights[2])
+    assert (weights[0] < weights[3]).all()
+
+
+def test_a_salience_shared_by_all_words_changes_nothing() -> None:
+    table = table_of(41, 2)
+    layer = layer_with(table, 2, 4, (2, 5), np.full((9, 2), 1.5, np.float32))
+    np.testing.assert_allclose(layer(TOKEN_IDS), layer_with(table, 2, 4)(TOKEN_IDS), atol=1e-6)
+
+
 def test_a_review_said_twice_scores_as_if_said_once() -> None:
     table = table_of(1_000_003, 2)
     layer = layer_with(table, 1)
@@ -91,7 +130,7 @@ def test_a_review_said_twice_scores_as_if_said_once() -> None:
 
 
 def test_more_padding_changes_nothing() -> None:
-    layer = layer_with(table_of(41, 2), 3, ending=4)
+    layer = layer_with(table_of(41, 2), 3, ending=4, windows=(1, 3))
     wider = np.pad(TOKEN_IDS, [(0, 0), (0, 4)])
     np.testing.assert_allclose(layer(wider), layer(TOKEN_IDS), atol=1e-6)
     np.testing.assert_allclose(layer(TOKEN_IDS[2:3, :2]), layer(TOKEN_IDS)[2:3], atol=1e-6)
@@ -102,20 +141,24 @@ def test_words_alone_carry_no_order_and_pairs_do() -> None:
     table = table_of(1_000_003, 1)
     there, back = np.array([[3, 9, 4, 17]], np.int32), np.array([[17, 4, 9, 3]], np.int32)
     words, pairs, ending = layer_with(table, 1), layer_with(table, 2), layer_with(table, 1, ending=4)
+    window = layer_with(table, 1, windows=(1,))
     np.testing.assert_allclose(words(there), words(back), atol=1e-6)
     assert abs(pairs(there) - pairs(back)) > 1e-3
     assert abs(ending(there) - ending(back)) > 1e-3
+    assert abs(window(np.array([[3, 9, 4, 17]], np.int32)) - window(np.array([[9, 17, 3, 4]], np.int32))) > 1e-3
 
 
-def test_the_table_is_not_trained() -> None:
-    layer = layer_with(table_of(7, 1), 1)
+def test_nothing_is_trained() -> None:
+    layer = layer_with(table_of(7, 1), 1, windows=(2,))
     assert layer.trainable_variables == []
-    assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table"]
+    assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table", "salience"]
 
 
 def test_the_formula_takes_a_plain_variable() -> None:
     table = table_of(41, 2)
-    np.testing.assert_allclose(review_scores(keras.Variable(table), TOKEN_IDS, 3), forward.review_scores(TOKEN_IDS, table, 3, 0), atol=1e-5)
+    weights = np.random.default_rng(0).uniform(0.5, 2, TOKEN_IDS.shape).astype(np.float32)
+    scores = review_scores(keras.Variable(table), TOKEN_IDS, 3, weights)
+    np.testing.assert_allclose(scores, forward.review_scores(TOKEN_IDS, table, 3, weights), atol=1e-5)
 
 
 def test_an_ending_below_zero_is_refused() -> None:
@@ -123,7 +166,12 @@ def test_an_ending_below_zero_is_refused() -> None:
         NgramScores(1, 1, 1, ending=-1)
 
 
-@pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores"])
+def test_a_window_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^windows is \[2, -1\]; each must be 0 or more$"):
+        NgramScores(1, 1, 1, windows=[2, -1])
+
+
+@pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores", "salient_words"])
 def test_sizes_below_one_are_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
-        NgramScores(**{"max_ngram": 1, "buckets": 1, "num_scores": 1, wrong: 0})
+        NgramScores(**{"max_ngram": 1, "buckets": 1, "num_scores": 1, "salient_words": 1, wrong: 0})

@@ -101,7 +101,7 @@ def test_certain_probabilities_have_finite_logits() -> None:
 
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_a_classifier_with_the_stack_gives_the_stacked_probabilities(num_classes: int, random_weights: Callable[..., Any]) -> None:
-    model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "score_ngrams": 2, "score_buckets": 41}
+    model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "score_ngrams": 2, "score_buckets": 41, "score_windows": [3]}
     config = config_from_dict({"text": {"vocabulary_size": 29, "sequence_length": 13}, "model": model}, "test")
     token_ids = np.random.default_rng(0).integers(1, 29, (11, 9)).astype(np.int32)
     token_ids[3, 4:], token_ids[5, 1:], token_ids[7] = 0, 0, 0
@@ -111,7 +111,8 @@ def test_a_classifier_with_the_stack_gives_the_stacked_probabilities(num_classes
     stack = Stack(0.7, -0.4, np.linspace(-1.0, 0.5, units).astype(np.float32))
 
     encoder = forward.class_probabilities(token_ids, alone, config.model)
-    scores = forward.review_scores(token_ids, alone["scores/table"], 2, 0)
+    weights = forward.place_weights(token_ids, 0, [3], alone["scores/salience"])
+    scores = forward.review_scores(token_ids, alone["scores/table"], 2, weights)
     expected = probabilities_of(stack.logits(logits_of(encoder), scores))
     assert np.abs(expected - encoder).max() > 0.1
 
