@@ -1,10 +1,10 @@
-"""Peak memory of `mha train` on a CSV file, and the same with ten times as many reviews.
+"""Time and peak memory of `mha train` on a CSV file, and the same with ten times as many reviews.
 
     python benchmarks/memory.py                                          # 25,000 and 250,000 reviews: table and memory.json
     python benchmarks/memory.py --reviews 500 5000 --results /tmp/try    # a try-out
 
 The reviews are made up: real lengths, words drawn by Zipf's law, so that as in real text new words keep coming. The model is tiny and is
-trained for one epoch: what grows is what the data takes.
+trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
 """
 
 from __future__ import annotations
@@ -51,23 +51,24 @@ def write_reviews(path: Path, num_reviews: int) -> None:
                 writer.writerow([" ".join(["good" if label else "bad", *(f"word{next(words)}" for _ in range(length))]), label])
 
 
-def peak_megabytes(num_reviews: int) -> float:
-    """Peak memory of `mha train` on so many made-up reviews."""
+def train(num_reviews: int) -> harness.Finished:
+    """`mha train` on so many made-up reviews."""
     with tempfile.TemporaryDirectory() as folder:
         reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
         write_reviews(reviews, num_reviews)
         settings = [argument for setting in (*SETTINGS, f"data.train={reviews}") for argument in ("--set", setting)]
         command = harness.mha_command("train", "--config", str(recipe), *settings, "--output", str(Path(folder) / "run"))
-        return harness.run_command(command).peak_megabytes
+        return harness.run_command(command)
 
 
-def measure(sizes: Sequence[int]) -> dict[str, float]:
-    """Peak memory for every number of reviews."""
-    peaks = {}
+def measure(sizes: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Peak memory and time for every number of reviews."""
+    figures: dict[str, dict[str, float]] = {"megabytes": {}, "seconds": {}}
     for num_reviews in sizes:
-        peaks[str(num_reviews)] = peak_megabytes(num_reviews)
-        print(f"{num_reviews:,} reviews: {peaks[str(num_reviews)]:,.0f} MB", file=sys.stderr)
-    return peaks
+        done = train(num_reviews)
+        figures["megabytes"][str(num_reviews)], figures["seconds"][str(num_reviews)] = done.peak_megabytes, done.seconds
+        print(f"{num_reviews:,} reviews: {done.peak_megabytes:,.0f} MB, {done.seconds:,.0f} s", file=sys.stderr)
+    return figures
 
 
 def main() -> None:
@@ -76,9 +77,9 @@ def main() -> None:
     parser.add_argument("--reviews", type=int, nargs="+", default=[25_000, 250_000])
     arguments = parser.parse_args()
     busy = harness.busy_share()
-    record = harness.record({"settings": list(SETTINGS)}, {"megabytes": measure(arguments.reviews)}, busy)
+    record = harness.record({"settings": list(SETTINGS)}, measure(arguments.reviews), busy)
     harness.write_record(arguments.results / "memory.json", record)
-    tables.show(tables.training_memory(record))
+    tables.show(tables.growth(record))
 
 
 if __name__ == "__main__":

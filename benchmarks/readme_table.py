@@ -24,7 +24,8 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "stream-memory.json": tables.stream_memory,
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
-    "memory.json": tables.training_memory,
+    "memory.json": tables.growth,
+    "inputs.json": tables.inputs,
 }
 """What shows each file of results, in the order of the README."""
 

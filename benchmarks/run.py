@@ -22,6 +22,7 @@ SCRIPTS = {
     "predict": ("predict.py",),
     "stream-memory": ("stream_memory.py",),
     "memory": ("memory.py",),
+    "inputs": ("inputs.py",),
     "saving": ("saving.py",),
 }
 TRY_OUTS = {
@@ -31,6 +32,7 @@ TRY_OUTS = {
     "accuracy": ("accuracy.py", "--reviews", "200", "--seeds", "0"),
     "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
     "memory": ("memory.py", "--reviews", "200", "400"),
+    "inputs": ("inputs.py", "--reviews", "64", "--rounds", "1"),
     "stream-memory": ("stream_memory.py", "--lines", "2000"),
     "saving": ("saving.py", "configs/sample.yaml", "--set", "training.epochs=1", "--rounds", "1"),
 }

@@ -119,12 +119,27 @@ def attention_memory(record: Record) -> Table:
     return Table(title, ("form", "MB", "× mha auto"), rows, *circumstances([record]))
 
 
-def training_memory(record: Record) -> Table:
-    """A row a size of the data: peak memory of ``mha train``, and how it grows."""
-    peaks = record["figures"]["megabytes"]
-    base = next(iter(peaks.values()))
-    rows = [(f"{int(reviews):,}", f"{peak:,.0f}", _ratio(peak, base)) for reviews, peak in peaks.items()]
-    return Table("Peak memory of `mha train` on a CSV file, a tiny model", ("reviews", "MB", "× the first"), rows, *circumstances([record]))
+def growth(record: Record) -> Table:
+    """A row a size of the data: time and peak memory of ``mha train``, and how they grow."""
+    peaks, seconds = record["figures"]["megabytes"], record["figures"]["seconds"]
+    first_peak, first_seconds = next(iter(peaks.values())), next(iter(seconds.values()))
+    rows = [
+        (f"{int(reviews):,}", f"{seconds[reviews]:,.0f}", _ratio(seconds[reviews], first_seconds), f"{peak:,.0f}", _ratio(peak, first_peak))
+        for reviews, peak in peaks.items()
+    ]
+    headings = ("reviews", "seconds", "× the first", "MB", "× the first")
+    return Table("Time and peak memory of `mha train` on a CSV file, a tiny model", headings, rows, *circumstances([record]))
+
+
+def inputs(record: Record) -> Table:
+    """A row a recipe: seconds of an epoch, seconds for the batches that it reads, and the share that these are."""
+    rows = []
+    for name, found in record["figures"]["seconds"].items():
+        epoch, batches = median(found["epoch"]), median(found["batches"])
+        rows.append((name, f"{epoch:.2f}", f"{batches:.3f}", f"{batches / epoch:.1%}"))
+    settings = record["settings"]
+    title = f"An epoch of {settings['reviews']:,} reviews, and making its batches alone, median of {settings['rounds']} rounds"
+    return Table(title, ("recipe", "seconds an epoch", "seconds for its batches", "share"), rows, *circumstances([record]))
 
 
 def saving(record: Record) -> Table:

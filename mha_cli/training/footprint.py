@@ -9,6 +9,7 @@ from mha_cli.data.batches import training_batches
 from mha_cli.errors import MhaError
 from mha_cli.layers.attention import form_of_auto
 from mha_cli.memory import available_memory
+from mha_cli.parameters import num_outputs
 from mha_cli.training.preparation import PreparedData
 from mha_cli.training.scores import MOST_REVIEWS
 
@@ -51,16 +52,18 @@ def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
     """Bytes that training will take, by the settings that decide."""
     model, training = config.model, config.training
     weights = config.num_parameters(len(data.vocabulary), len(data.class_names))
-    table = model.score_buckets * (1 if len(data.class_names) == 2 else len(data.class_names))
+    units = num_outputs(len(data.class_names))
+    table = model.score_buckets * units
     copies = COPIES[training.optimizer] + (training.average_decay is not None)
     lengths = data.train.lengths
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
     largest = max(_step_bytes(config, len(rows), int(lengths[rows].max(initial=1))) for rows in batches)
     fitted_tokens = float(lengths.mean()) * min(len(lengths), MOST_REVIEWS)
+    ngram_bytes = NGRAM_BYTES + (2 * BYTES * units if model.score_windows else 0)  # what salience is learnt on
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
-        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + NGRAM_BYTES * model.score_ngrams * round(fitted_tokens),
+        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + ngram_bytes * model.score_ngrams * round(fitted_tokens),
         steps: largest,
     }
 

@@ -109,15 +109,13 @@ class Trainer:
         Raises:
             MhaError: the loss is no longer a number.
         """
-        settings, reviews = self.config.training, self.data.train
+        settings = self.config.training
         if self.position.epoch != epoch:
             self.position = EpochPosition(epoch)
-        rng = np.random.default_rng((self.config.seed, epoch))
-        batches = self._batches(epoch)
+        steps = len(self._batches(epoch))
         num_reviews = sum(self._num_reviews(later) for later in range(epoch, settings.epochs + 1))
         earlier, started = self.position, time.perf_counter()
-        for step, rows in enumerate(batches, start=1):
-            token_ids = drop_words(reviews.padded(rows), settings.word_dropout, rng) if settings.word_dropout else reviews.padded(rows)
+        for step, (rows, token_ids) in enumerate(self.inputs(epoch), start=1):
             if step <= earlier.step:  # done before an interruption: only chance has to be where it was
                 continue
             step_loss, step_correct = self._train_step(token_ids, self.data.targets[rows])
@@ -136,7 +134,7 @@ class Trainer:
                     epoch=epoch,
                     epochs=settings.epochs,
                     step=step,
-                    steps=len(batches),
+                    steps=steps,
                     loss=done.loss,
                     accuracy=done.accuracy,
                     reviews_per_second=done.num_reviews / done.seconds,
@@ -144,6 +142,13 @@ class Trainer:
                 )
             )
         return self.position
+
+    def inputs(self, epoch: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
+        """What the steps of an epoch read: the rows of their reviews, and the padded token ids, of which some are dropped."""
+        rng, share = np.random.default_rng((self.config.seed, epoch)), self.config.training.word_dropout
+        for rows in self._batches(epoch):
+            token_ids = self.data.train.padded(rows)
+            yield rows, drop_words(token_ids, share, rng) if share else token_ids
 
     def _num_reviews(self, epoch: int) -> int:
         """Reviews of an epoch: the first so many of the training part, of which those with a guessed class are the last."""

@@ -47,6 +47,12 @@ def test_scores_count_the_reviews_that_they_are_fitted_on(data: PreparedData, mo
     assert whole - (total(data, *scores) - total(data)) == pytest.approx(80 * len(data.train.token_ids), rel=1e-3)
 
 
+def test_salience_counts_the_scores_that_it_is_learnt_on(data: PreparedData) -> None:
+    scores = ("model.score_ngrams=2", "model.score_buckets=4096")
+    more = total(data, *scores, "model.score_windows=[5]") - total(data, *scores)
+    assert more == pytest.approx(8 * 2 * len(data.train.token_ids), rel=0.05)
+
+
 def test_attention_by_blocks_takes_less(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks, at_once = (total(data, f"model.attention_form={form}") for form in ("blockwise", "fused"))
     assert by_blocks < total(data) == at_once
