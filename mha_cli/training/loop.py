@@ -165,9 +165,8 @@ class Trainer:
         config, data = self.config, self.data
         if not config.model.score_ngrams:
             return np.zeros((len(data.validation), 0), dtype=np.float32)
-        tell("fitting n-gram scores")
         words = salient_words(config, len(data.vocabulary))
-        fitted = fit_scores(data.labelled, len(data.class_names), config.model, words, config.seed)
+        fitted = fit_scores(data.labelled, len(data.class_names), config.model, words, config.seed, tell)
         layer = self.model.get_layer("scores")
         layer.table.assign(fitted.table)
         if config.model.score_windows:
