@@ -136,7 +136,7 @@ def inputs(record: Record) -> Table:
     rows = []
     for name, found in record["figures"]["seconds"].items():
         epoch, batches = median(found["epoch"]), median(found["batches"])
-        rows.append((name, f"{epoch:.2f}", f"{batches:.3f}", f"{batches / epoch:.1%}"))
+        rows.append((name, f"{epoch:.2f}", f"{batches:.3f}", f"{100 * batches / epoch:.1f} %"))
     settings = record["settings"]
     title = f"An epoch of {settings['reviews']:,} reviews, and making its batches alone, median of {settings['rounds']} rounds"
     return Table(title, ("recipe", "seconds an epoch", "seconds for its batches", "share"), rows, *circumstances([record]))

@@ -79,3 +79,17 @@ def test_a_machine_is_named_once_with_all_that_ran_on_it() -> None:
         "Other CPU, 2 cores (avx2), 24 GiB, Python 3.11.7, torch 2.13.0"
     )
     assert tables.accuracy(runs).machine == expected
+
+
+def test_growth_has_time_and_memory_as_multiples_of_the_first_size() -> None:
+    figures = {"megabytes": {"100": 1000.0, "1000": 1250.0}, "seconds": {"100": 10.0, "1000": 55.0}}
+    table = tables.growth(record({}, figures))
+    assert table.headings == ("reviews", "seconds", "× the first", "MB", "× the first")
+    assert table.rows == [("100", "10", "1.00", "1,000", "1.00"), ("1,000", "55", "5.50", "1,250", "1.25")]
+
+
+def test_the_share_of_the_input_is_that_of_medians() -> None:
+    seconds = {"imdb": {"epoch": [9.0, 10.0, 30.0], "batches": [0.3, 0.1, 0.2]}}
+    table = tables.inputs(record({"reviews": 2000, "rounds": 3}, {"seconds": seconds}))
+    assert table.title == "An epoch of 2,000 reviews, and making its batches alone, median of 3 rounds"
+    assert table.rows == [("imdb", "10.00", "0.200", "2.0 %")]
