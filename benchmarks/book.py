@@ -30,6 +30,9 @@ import tables
 from mha_cli.config import Config, TrainingConfig, load_config
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mha_cli.data.corpus import EncodedReviews
     from mha_cli.training.preparation import PreparedData
 
 RECIPE = harness.ROOT / "configs" / "book.yaml"
@@ -96,8 +99,20 @@ def write_sample(path: Path, num_reviews: int, seed: int) -> None:
 
     data = prepare(load_config(RECIPE))
     rows = np.random.default_rng(seed).permutation(len(data.train))[:num_reviews]
-    sample = dataclasses.replace(data, train=data.train.subset(rows), validation=data.validation.subset(np.arange(2)))
-    path.write_bytes(pickle.dumps({field.name: getattr(sample, field.name) for field in dataclasses.fields(sample)}))
+    path.write_bytes(pickled_sample(data, rows))
+
+
+def pickled_sample(data: PreparedData, rows: npt.NDArray[np.int64]) -> bytes:
+    """The fields of ``PreparedData`` with some of its training reviews; token ids as arrays, since other processes have not its file."""
+
+    def part(reviews: EncodedReviews, rows: npt.NDArray[np.int64]) -> EncodedReviews:
+        some = reviews.subset(rows)
+        return dataclasses.replace(some, token_ids=np.array(some.token_ids[:]))
+
+    sample = dataclasses.replace(
+        data, train=part(data.train, rows), targets=data.targets[rows], validation=part(data.validation, np.arange(2))
+    )
+    return pickle.dumps({field.name: getattr(sample, field.name) for field in dataclasses.fields(sample)})
 
 
 def serve_candidate(name: str, sample: Path) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING
 
+import book
 import memory
 import numpy as np
 import pytest
 from plots import spread
 
+from mha_cli.config import load_config
 from mha_cli.data.files import read_labelled_file
 
 if TYPE_CHECKING:
@@ -28,3 +31,16 @@ def test_made_up_reviews_are_as_many_and_as_long_as_asked(tmp_path: Path) -> Non
     assert len(reviews) == 1500
     assert sum(review.label == "1" for review in reviews) == 750
     assert 200 < np.mean([len(review.text.split()) for review in reviews]) < 250
+
+
+def test_a_sample_of_reviews_reaches_another_process() -> None:
+    from mha_cli.training.preparation import PreparedData, prepare
+
+    data = prepare(load_config(book.harness.ROOT / "configs" / "sample.yaml", ["data.num_reviews=200"]))
+    rows = np.array([7, 2, 5])
+    sample = PreparedData(**pickle.loads(book.pickled_sample(data, rows)))
+    np.testing.assert_array_equal(sample.train.padded(np.arange(3)), data.train.padded(rows))
+    np.testing.assert_array_equal(sample.train.labels, data.train.labels[rows])
+    np.testing.assert_array_equal(sample.targets, data.targets[rows])
+    assert len(sample.validation) == 2
+    assert sample.vocabulary.tokens == data.vocabulary.tokens
