@@ -34,6 +34,7 @@ SETTINGS = [
     "model.ngram_buckets=64",
     "model.score_ngrams=2",
     "model.score_buckets=256",
+    "model.score_windows=[3]",
     "training.epochs=3",
     "training.word_dropout=0.2",
     "training.average_decay=0.9",
