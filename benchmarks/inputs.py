@@ -38,7 +38,7 @@ def measure(recipe: str, num_reviews: int, rounds: int) -> dict[str, list[float]
         started = time.perf_counter()
         trainer.run_epoch(epoch, lambda _: None)
         between = time.perf_counter()
-        for _ in trainer.inputs(epoch):
+        for _ in trainer.inputs(epoch, trainer.batches(epoch)):
             pass
         seconds["epoch"].append(between - started)
         seconds["batches"].append(time.perf_counter() - between)

@@ -155,8 +155,7 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) in {types.UnionType, Union}:
         return " or ".join(_kind(part) for part in get_args(annotation))
     if get_origin(annotation) is list:
-        (entry,) = get_args(annotation)
-        return f"list of {_kind(entry)}"
+        return f"list of {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is Annotated:
         kind, field = get_args(annotation)
         return f"{_kind(kind)} {_range(field)}"

@@ -187,14 +187,11 @@ class ModelConfig(Settings):
             raise ValueError(f"max_ngram={self.max_ngram} carries word order and positions=none must not; take max_ngram=1")
         if self.score_ngrams > 1 and self.positions == "none":
             raise ValueError(f"score_ngrams={self.score_ngrams} carries word order and positions=none must not; take score_ngrams=1")
-        if self.score_ending and self.positions == "none":
-            raise ValueError(f"score_ending={self.score_ending} carries word order and positions=none must not; take score_ending=0")
-        if self.score_ending and not self.score_ngrams:
-            raise ValueError(f"score_ending={self.score_ending} weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0")
-        if self.score_windows and self.positions == "none":
-            raise ValueError(f"score_windows={self.score_windows} carries word order and positions=none must not; take score_windows=[]")
-        if self.score_windows and not self.score_ngrams:
-            raise ValueError(f"score_windows={self.score_windows} weighs n-gram scores, and score_ngrams=0 has none; take score_windows=[]")
+        for name, value, none in (("score_ending", self.score_ending, 0), ("score_windows", self.score_windows, [])):
+            if value and self.positions == "none":
+                raise ValueError(f"{name}={value} carries word order and positions=none must not; take {name}={none}")
+            if value and not self.score_ngrams:
+                raise ValueError(f"{name}={value} weighs n-gram scores, and score_ngrams=0 has none; take {name}={none}")
         if (self.score_ngrams > 0) != (self.score_buckets > 0):
             raise ValueError(
                 f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "

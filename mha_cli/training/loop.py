@@ -87,7 +87,7 @@ class Trainer:
         self._stack: Stack | None = None
         self._silence_scores()
         epochs, labelled = config.training.epochs, config.training.labelled_epochs
-        rate = learning_rate_schedule(config.training, len(self._batches(1)) * (epochs - labelled) + len(self._batches(epochs)) * labelled)
+        rate = learning_rate_schedule(config.training, len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled)
         tables = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._lazily = tables if config.training.optimizer in ("adam", "adamw") else []
         self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
@@ -112,10 +112,10 @@ class Trainer:
         settings = self.config.training
         if self.position.epoch != epoch:
             self.position = EpochPosition(epoch)
-        steps = len(self._batches(epoch))
+        batches = self.batches(epoch)
         num_reviews = sum(self._num_reviews(later) for later in range(epoch, settings.epochs + 1))
         earlier, started = self.position, time.perf_counter()
-        for step, (rows, token_ids) in enumerate(self.inputs(epoch), start=1):
+        for step, (rows, token_ids) in enumerate(self.inputs(epoch, batches), start=1):
             if step <= earlier.step:  # done before an interruption: only chance has to be where it was
                 continue
             step_loss, step_correct = self._train_step(token_ids, self.data.targets[rows])
@@ -134,7 +134,7 @@ class Trainer:
                     epoch=epoch,
                     epochs=settings.epochs,
                     step=step,
-                    steps=steps,
+                    steps=len(batches),
                     loss=done.loss,
                     accuracy=done.accuracy,
                     reviews_per_second=done.num_reviews / done.seconds,
@@ -143,10 +143,10 @@ class Trainer:
             )
         return self.position
 
-    def inputs(self, epoch: int) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
+    def inputs(self, epoch: int, batches: list[npt.NDArray[np.int64]]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]]:
         """What the steps of an epoch read: the rows of their reviews, and the padded token ids, of which some are dropped."""
         rng, share = np.random.default_rng((self.config.seed, epoch)), self.config.training.word_dropout
-        for rows in self._batches(epoch):
+        for rows in batches:
             token_ids = self.data.train.padded(rows)
             yield rows, drop_words(token_ids, share, rng) if share else token_ids
 
@@ -155,7 +155,8 @@ class Trainer:
         settings, data = self.config.training, self.data
         return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.labelled_epochs else len(data.train)
 
-    def _batches(self, epoch: int) -> list[npt.NDArray[np.int64]]:
+    def batches(self, epoch: int) -> list[npt.NDArray[np.int64]]:
+        """The rows of the reviews of every step of an epoch."""
         rng = np.random.default_rng((self.config.seed, epoch, 1))
         lengths = self.data.train.lengths[: self._num_reviews(epoch)]
         return training_batches(lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)

@@ -110,13 +110,13 @@ def test_ngram_scores_learn_from_known_classes_alone(config: Config, data: Prepa
     np.testing.assert_array_equal(teacher.validation_scores, student.validation_scores)
 
 
-def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: PreparedData) -> None:
     settings = config.training.model_copy(update={"epochs": 3, "labelled_epochs": 1, "schedule": "cosine"})
     both = with_pseudo_labels(data, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
     trainer = Trainer(config.model_copy(update={"training": settings}), both)
     progress: list[StepProgress] = []
     records = list(fit(trainer, progress.append))
-    rows = [np.sort(np.concatenate(trainer._batches(epoch))).tolist() for epoch in (1, 2, 3)]
+    rows = [np.sort(np.concatenate(trainer.batches(epoch))).tolist() for epoch in (1, 2, 3)]
     everything = list(range(NUM_TRAIN + NUM_UNLABELLED))
     assert rows == [everything, everything, list(range(NUM_TRAIN))]
     assert [trainer.position.num_reviews, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]

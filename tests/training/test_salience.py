@@ -66,13 +66,12 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
     model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[1])
     whole = encoded(reviews, labels)
     ngrams = ngrams_of(whole, model)
-    by_bucket = {int(ngrams.buckets[e]): 0.0 for e in range(len(ngrams.buckets))}
     rng = np.random.default_rng(0)
     table = rng.normal(scale=0.3, size=BUCKETS).astype(np.float32)
     table_of_words = weights_in([GOOD], 1, BUCKETS) | weights_in([BAD], 1, BUCKETS)
     for number, score in zip(table_of_words, (1.0, -1.0), strict=True):
         table[number] = score
-    by_bucket = {number: float(table[number]) for number in by_bucket}
+    by_bucket = {int(number): float(table[number]) for number in ngrams.buckets}
     start = Stack(0.0, 1.5, np.array([0.1], np.float32))
     none = np.zeros((WORDS, 1), np.float32)
     learnt = learn_salience(whole, ngrams, table[ngrams.buckets][:, None], start, model, WORDS, seed=0)

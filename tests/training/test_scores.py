@@ -105,7 +105,7 @@ def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkey
     units = [1] if num_classes == 2 else [0, 1, 2]
     assert scores_EU.shape == (len(ngrams.buckets), len(units))
     assert start.score_weight > 0
-    # Which fold a review is in is not told: of a review, its n-grams must have the scores of some part that leaves it out.
+    # The folds are the first that the seed draws.
     folds = np.random.default_rng(5).permutation(53) % FOLDS
     whole = encoded(reviews, list(labels))
     features = ngram_features(whole, ngrams_of(whole, model), model)
