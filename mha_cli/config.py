@@ -142,9 +142,10 @@ class ModelConfig(Settings):
     use_bias: bool = Field(True, description="Biases in the attention projections.")
     scoring: Literal["dot_product", "additive"] = Field("dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k).")
     use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
-    attention_form: Literal["auto", "fused", "per_head", "blockwise"] = Field(
+    attention_form: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
         "auto",
-        description="How attention is computed, with the same numbers: all heads at once, head by head, or in blocks of little memory.",
+        description="How attention is computed, with the same numbers: all heads at once, head by head, in blocks of little memory, "
+        "or with the kernels multiplied first, for heads as wide as embed_dim.",
     )
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
@@ -171,9 +172,11 @@ class ModelConfig(Settings):
         return self
 
     @model_validator(mode="after")
-    def _blockwise_is_scaled_dot_product(self) -> Self:
+    def _form_computes_scoring(self) -> Self:
         if self.attention_form == "blockwise" and (self.scoring == "additive" or not self.use_scale):
             raise ValueError("attention_form=blockwise computes scaled dot products only; take attention_form=auto")
+        if self.attention_form == "folded" and self.scoring == "additive":
+            raise ValueError("attention_form=folded computes dot products only; take attention_form=auto")
         return self
 
     @property

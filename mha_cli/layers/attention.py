@@ -1,6 +1,7 @@
 """Multi-head attention from scratch: pure functions for the formulas, one layer that projects and reshapes.
 
-Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, O output width.
+Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, E width of
+another, O output width.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mha_cli.layers.masks import (
 )
 
 SCORINGS = ("dot_product", "additive")
-FORMS = ("auto", "fused", "per_head", "blockwise")
+FORMS = ("auto", "fused", "per_head", "blockwise", "folded")
 MOST_WEIGHTS = 2**27
 """Attention weights of a call, B·H·L·M, up to which the form ``auto`` computes them all at once: 512 MiB in float32."""
 
@@ -116,6 +117,30 @@ def merge_heads(mixed_BHLV: Any, kernel_HVO: Any) -> Any:
     return ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
 
 
+def with_ones(x_BLD: Any) -> Any:
+    """x̃ = (x, 1), as (B, L, D + 1): then x W + b = x̃ W̃, where W̃ has b as one more row, from ``with_bias``."""
+    return ops.concatenate([x_BLD, ops.ones_like(x_BLD[:, :, :1])], axis=-1)
+
+
+def with_bias(kernel_DHK: Any, bias_HK: Any) -> Any:
+    """W̃ = (W; b), as (D + 1, H, K)."""
+    return ops.concatenate([kernel_DHK, ops.expand_dims(bias_HK, 0)], axis=0)
+
+
+def fold_kernels(query_kernel_DHK: Any, key_kernel_EHK: Any, value_kernel_EHV: Any, output_kernel_HVO: Any) -> tuple[Any, Any]:
+    """Per head W^Q W^Kᵀ, as (D, H, E), and W^V W^O, as (H, E, O).
+
+    A head is made of these two alone: it gives softmax(x_q W^Q W^Kᵀ x_kᵀ) x_v W^V W^O, in which the inputs themselves are keys and values.
+
+    Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", section "Attention Heads are Independent and
+    Additive": the query-key and the output-value circuit.
+    """
+    return (
+        ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK),
+        ops.einsum("ehv,hvo->heo", value_kernel_EHV, output_kernel_HVO),
+    )
+
+
 @keras.saving.register_keras_serializable(package="mha")
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
@@ -132,8 +157,9 @@ class MultiHeadAttention(keras.layers.Layer):
         scoring: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
         use_scale: whether dot products are multiplied by 1/√K.
         form: how it is computed, never what. ``fused`` does all heads in one product; ``per_head`` loops over the heads, the form to
-            read; ``blockwise`` does a block of queries at a time, so that memory grows linearly with length; ``auto`` is ``fused``,
-            and ``blockwise`` where there would be more than 2²⁷ attention weights at once, B·H·L·M.
+            read; ``blockwise`` does a block of queries at a time, so that memory grows linearly with length; ``folded`` multiplies
+            W^Q W^Kᵀ and W^V W^O first, which halves the projections where a head is as wide as the input; ``auto`` is ``folded``
+            there and ``fused`` elsewhere, and ``blockwise`` where there would be more than 2²⁷ attention weights at once, B·H·L·M.
 
     Masks: a query looks at a key only where every mask given allows it; a query that ``query_mask`` leaves out looks nowhere.
     A query that may look nowhere gets zeros, plus the output bias.
@@ -161,6 +187,8 @@ class MultiHeadAttention(keras.layers.Layer):
         check_choice("form", form, FORMS)
         if form == "blockwise" and (scoring == "additive" or not use_scale):
             raise ValueError("form 'blockwise' computes scaled dot products only; take form 'fused'")
+        if form == "folded" and scoring == "additive":
+            raise ValueError("form 'folded' computes dot products only; take form 'fused'")
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
@@ -250,9 +278,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
         def attend(heads: slice) -> tuple[Any, Any]:
             """What some of the heads give, times their rows of W^O, and their attention weights."""
-            q_BHLK = split_heads(query, self.query_kernel[:, heads], self.query_bias[heads] if self.use_bias else None)
-            k_BHMK = split_heads(key, self.key_kernel[:, heads], self.key_bias[heads] if self.use_bias else None)
-            v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
+            q_BHLK, k_BHMK, v_BHMV, output_kernel_HVO = (self._fold if self._folds else self._project)(heads, query, key, value)
             rate = self.dropout if training else 0.0
             mixed_BHLV, weights_BHLM = self._mix(heads, q_BHLK, k_BHMK, v_BHMV, of_heads(mask_BHLM, heads), rate, return_attention_scores)
             if looks_B1L1 is not None:
@@ -260,7 +286,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 weights_BHLM = weights_BHLM * looks_B1L1 if return_attention_scores else None
             if gate_BH11 is not None:
                 mixed_BHLV = mixed_BHLV * of_heads(gate_BH11, heads)
-            return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
+            return merge_heads(mixed_BHLV, output_kernel_HVO), weights_BHLM
 
         if self.form == "per_head":
             # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
@@ -283,6 +309,31 @@ class MultiHeadAttention(keras.layers.Layer):
             if sizes[0] != sizes[1] and None not in sizes:
                 raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")
 
+    @property
+    def _folds(self) -> bool:
+        """Whether the form is ``folded``, or ``auto`` with heads as wide as what they project."""
+        wide = self.query_kernel.shape[2] >= self.key_kernel.shape[0] and self.value_kernel.shape[2] >= self.value_kernel.shape[0]
+        return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
+
+    def _project(self, heads: slice, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any, Any]:
+        """Queries, keys and values of some of the heads, (B, H, …), and their rows of W^O."""
+        q_BHLK = split_heads(query, self.query_kernel[:, heads], self.query_bias[heads] if self.use_bias else None)
+        k_BHMK = split_heads(key, self.key_kernel[:, heads], self.key_bias[heads] if self.use_bias else None)
+        v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
+        return q_BHLK, k_BHMK, v_BHMV, self.output_kernel[heads]
+
+    def _fold(self, heads: slice, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any, Any]:
+        """The same with the kernels folded: every head has the inputs themselves for keys and values, (B, 1, …)."""
+        kernels = [kernel[:, heads] for kernel in (self.query_kernel, self.key_kernel, self.value_kernel)]
+        if self.use_bias:
+            biases = [bias[heads] for bias in (self.query_bias, self.key_bias, self.value_bias)]
+            kernels = [with_bias(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)]
+            query, key, value = with_ones(query), with_ones(key), with_ones(value)
+        scores_kernel_DHE, output_kernel_HEO = fold_kernels(*kernels, self.output_kernel[heads])
+        if self.use_scale:  # the attention function divides by √E; what it is to divide by is √K
+            scores_kernel_DHE = scores_kernel_DHE * (key.shape[-1] / self.key_dim) ** 0.5
+        return split_heads(query, scores_kernel_DHE), ops.expand_dims(key, 1), ops.expand_dims(value, 1), output_kernel_HEO
+
     def _mix(
         self, heads: slice, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, return_weights: bool
     ) -> tuple[Any, Any]:
@@ -298,7 +349,7 @@ class MultiHeadAttention(keras.layers.Layer):
             seed = self.seed_generator.next() if self.seed_generator is not None and dropout else None
             return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed)
 
-        if return_weights or not self.use_scale or self.form in ("fused", "per_head"):
+        if return_weights or not self.use_scale or self.form in ("fused", "per_head", "folded"):
             return at_once()
         if self.form == "blockwise":
             return by_blocks(), None

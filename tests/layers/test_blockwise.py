@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import weakref
@@ -26,6 +27,8 @@ BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
 LENGTHS = [(3, 11), (5, 5), (10, 7), (13, 2), (1, 1)]  # below the block length, at it, twice it, above it; queries and keys
 MOST_WEIGHTS = 300
 """What ``auto`` computes at once in these tests."""
+WIDTH = 3
+"""Of the inputs of those tests: wider than a head, so that ``auto`` does not fold."""
 
 
 def inputs_of(queries: int, keys: int) -> list[Any]:
@@ -241,9 +244,9 @@ def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
     """A layer in either form, whose output is the mixed values themselves."""
-    layers = [MultiHeadAttention(1, 2, use_bias=False, form=form, **arguments) for form in ("auto", "fused")]
+    layers = [MultiHeadAttention(1, 2, output_dim=2, use_bias=False, form=form, **arguments) for form in ("auto", "fused")]
     for layer in layers:
-        built(layer, random(1, 3, 2))
+        built(layer, random(1, 3, WIDTH))
         layer.output_kernel.assign(np.eye(2)[None])
     return layers
 
@@ -255,13 +258,39 @@ def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
 @pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
 @pytest.mark.usefixtures("blocks_add_one")
 def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool, batch: int, queries: int, keys: int, blockwise: bool) -> None:
-    query, value = random(batch, queries, 2), random(batch, keys, 2)
+    query, value = random(batch, queries, WIDTH), random(batch, keys, WIDTH)
     auto, fused = auto_and_fused()
-    specs = [tf.TensorSpec(x.shape if known else [None, None, 2]) for x in (query, value)]
+    specs = [tf.TensorSpec(x.shape if known else [None, None, WIDTH]) for x in (query, value)]
     output = tf.function(auto, input_signature=specs)(query, value)
     np.testing.assert_allclose(output, np.array(fused(query, value)) + blockwise, **EXACT)
     if known:
         np.testing.assert_allclose(auto(query, value), output, **EXACT)
+
+
+@pytest.mark.parametrize("places", [7, 20], ids=["at-once", "by-blocks"])
+@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
+def test_auto_folds_wide_heads_by_blocks_too(known: bool, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(attention_module, "blockwise_attention", lambda *arguments: calls.append(0) or blockwise_attention(*arguments))
+    monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
+    folds = attention_module.fold_kernels
+    monkeypatch.setattr(attention_module, "fold_kernels", lambda *kernels: calls.append(1) or folds(*kernels))
+    x = tf.constant(random(2, places, WIDTH))
+    layers = [built(MultiHeadAttention(2, WIDTH + 1, form=form), x) for form in ("fused", "auto")]
+    weigh = tf.constant(random(2, places, WIDTH, seed=9))
+
+    def gradients(x: Any, layer: MultiHeadAttention) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(layer(x) * weigh)
+        return loss, *tape.gradient(loss, [x, *layer.trainable_variables])
+
+    spec = tf.TensorSpec(x.shape if known else [None, None, WIDTH])
+    fused, folded = (tf.function(functools.partial(gradients, layer=layer), input_signature=[spec])(x) for layer in layers)
+    for one, other in zip(fused, folded, strict=True):
+        assert_same_gradient(other, one, least=1.0)  # the key bias has none but for rounding
+    assert 1 in calls
+    assert (0 in calls) == (places == 20 or not known)
 
 
 def test_more_weights_than_an_int32_counts() -> None:
@@ -274,7 +303,7 @@ def test_more_weights_than_an_int32_counts() -> None:
 @pytest.mark.parametrize("arguments", [{"scoring": "additive"}, {"use_scale": False}], ids=["additive", "unscaled"])
 @pytest.mark.usefixtures("blocks_add_one")
 def test_auto_leaves_what_blocks_cannot_do_to_the_plain_functions(arguments: dict[str, Any]) -> None:
-    query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
+    query, value = random(1, 3, WIDTH), random(1, 2 * MOST_WEIGHTS, WIDTH)
     auto, fused = auto_and_fused(**arguments)
     np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
 
