@@ -173,10 +173,8 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _form_computes_scoring(self) -> Self:
-        if self.attention_form == "blockwise" and (self.scoring == "additive" or not self.use_scale):
-            raise ValueError("attention_form=blockwise computes scaled dot products only; take attention_form=auto")
-        if self.attention_form == "folded" and self.scoring == "additive":
-            raise ValueError("attention_form=folded computes dot products only; take attention_form=auto")
+        if self.attention_form in ("blockwise", "folded") and self.scoring == "additive":
+            raise ValueError(f"attention_form={self.attention_form} computes dot products only; take attention_form=auto")
         return self
 
     @property

@@ -76,26 +76,33 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     return keras.Model(token_ids, probabilities, name="mha")
 
 
-def after_embedding(
-    model: keras.Model, embedded: Any, mask: Any, scores: Any, training: bool = False, head_masks: Sequence[Any] | None = None
-) -> Any:
-    """The model's output from the embeddings on, given what a call of the whole model has no place for.
+def encoder_blocks(model: keras.Model) -> list[TransformerEncoder]:
+    """The blocks of a model from ``build_classifier``, first to last."""
+    return [layer for layer in model.layers if isinstance(layer, TransformerEncoder)]
+
+
+def after_embedding(model: keras.Model, embedded: Any, mask: Any, scores: Any, head_masks: Sequence[Any] | None = None) -> Any:
+    """The model's output from the embeddings on, without dropout, given what a call of the whole model has no place for.
 
     Args:
         model: from ``build_classifier``.
         embedded: (B, L, D).
         mask: bool (B, L), True at real positions.
         scores: n-gram scores of the reviews, (B, U), zeros to silence them; not looked at by a model without.
-        training: whether dropout is active.
         head_masks: for every block (H,) or (B, H), a number a head that multiplies what the head gives.
     """
-    layers = {layer.name: layer for layer in model.layers}
-    blocks = [layer for layer in model.layers if isinstance(layer, TransformerEncoder)]
+    blocks = encoder_blocks(model)
     x = embedded
     for block, head_mask in zip(blocks, head_masks or [None] * len(blocks), strict=True):
-        x = block(x, mask=mask, head_mask=head_mask, training=training)
-    x = layers["dropout"](layers["pooling"](x, mask=mask), training=training)
-    return layers["classifier"](layers["features"]([x, scores]) if "features" in layers else x)
+        x = block(x, mask=mask, head_mask=head_mask)
+    return classify(model, model.get_layer("pooling")(x, mask=mask), scores)
+
+
+def classify(model: keras.Model, pooled: Any, scores: Any) -> Any:
+    """The model's output from the pooled features (B, D) and the n-gram scores (B, U) on."""
+    names = [layer.name for layer in model.layers]
+    features = model.get_layer("features")([pooled, scores]) if "features" in names else pooled
+    return model.get_layer("classifier")(features)
 
 
 def scores_of(model: keras.Model, token_ids: Any) -> Any:

@@ -62,6 +62,7 @@ MODEL_CASES = {
     "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3, value_dim=5),
     "per-head": _case(attention_form="per_head"),
     "blockwise": _case(attention_form="blockwise", num_classes=3),
+    "folded": _case(attention_form="folded", key_dim=17, value_dim=15, num_classes=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
 }
 

@@ -93,7 +93,7 @@ def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
 
 def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
     """softmax(scores) V, and the softmax itself."""
-    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
+    weights_BHLM = masked_softmax(scores_BHLM, mask_BHLM)
     dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
     return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
 
@@ -185,10 +185,8 @@ class MultiHeadAttention(keras.layers.Layer):
         check_shares(dropout=dropout)
         check_choice("scoring", scoring, SCORINGS)
         check_choice("form", form, FORMS)
-        if form == "blockwise" and (scoring == "additive" or not use_scale):
-            raise ValueError("form 'blockwise' computes scaled dot products only; take form 'fused'")
-        if form == "folded" and scoring == "additive":
-            raise ValueError("form 'folded' computes dot products only; take form 'fused'")
+        if form in ("blockwise", "folded") and scoring == "additive":
+            raise ValueError(f"form '{form}' computes dot products only; take form 'fused'")
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
@@ -276,25 +274,31 @@ class MultiHeadAttention(keras.layers.Layer):
                 check_fits(name, mask, (query.shape[0], self.num_heads, query.shape[1], key.shape[1]))
         mask_BHLM = combine_masks(*masks.values())
 
+        rate = self.dropout if training else 0.0
+
         def attend(heads: slice) -> tuple[Any, Any]:
             """What some of the heads give, times their rows of W^O, and their attention weights."""
-            q_BHLK, k_BHMK, v_BHMV, output_kernel_HVO = (self._fold if self._folds else self._project)(heads, query, key, value)
-            rate = self.dropout if training else 0.0
-            mixed_BHLV, weights_BHLM = self._mix(heads, q_BHLK, k_BHMK, v_BHMV, of_heads(mask_BHLM, heads), rate, return_attention_scores)
-            if looks_B1L1 is not None:
-                mixed_BHLV = mixed_BHLV * looks_B1L1
-                weights_BHLM = weights_BHLM * looks_B1L1 if return_attention_scores else None
+            q_BHLK = split_heads(query, self.query_kernel[:, heads], self.query_bias[heads] if self.use_bias else None)
+            k_BHMK = split_heads(key, self.key_kernel[:, heads], self.key_bias[heads] if self.use_bias else None)
+            v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
+            mask = of_heads(mask_BHLM, heads)
+            mixed_BHLV, weights_BHLM = self._mix(heads, q_BHLK, k_BHMK, v_BHMV, mask, rate, self.use_scale, return_attention_scores)
             if gate_BH11 is not None:
                 mixed_BHLV = mixed_BHLV * of_heads(gate_BH11, heads)
-            return merge_heads(mixed_BHLV, output_kernel_HVO), weights_BHLM
+            return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
 
-        if self.form == "per_head":
+        if self._folds:
+            output_BLO, weights_BHLM = self._attend_folded(query, key, value, mask_BHLM, gate_BH11, rate, return_attention_scores)
+        elif self.form == "per_head":
             # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
             parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
             output_BLO = sum(output for output, _ in parts)
             weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
         else:
             output_BLO, weights_BHLM = attend(slice(None))
+        if looks_B1L1 is not None:
+            output_BLO = output_BLO * looks_B1L1[:, 0]
+            weights_BHLM = weights_BHLM * looks_B1L1 if return_attention_scores else None
         if self.use_bias:
             output_BLO = output_BLO + self.output_bias
         return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
@@ -315,27 +319,50 @@ class MultiHeadAttention(keras.layers.Layer):
         wide = self.query_kernel.shape[2] >= self.key_kernel.shape[0] and self.value_kernel.shape[2] >= self.value_kernel.shape[0]
         return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
 
-    def _project(self, heads: slice, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any, Any]:
-        """Queries, keys and values of some of the heads, (B, H, …), and their rows of W^O."""
-        q_BHLK = split_heads(query, self.query_kernel[:, heads], self.query_bias[heads] if self.use_bias else None)
-        k_BHMK = split_heads(key, self.key_kernel[:, heads], self.key_bias[heads] if self.use_bias else None)
-        v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
-        return q_BHLK, k_BHMK, v_BHMV, self.output_kernel[heads]
+    def _attend_folded(
+        self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float, return_weights: bool
+    ) -> tuple[Any, Any]:
+        """The sum of what the heads give, without output bias, and their attention weights.
 
-    def _fold(self, heads: slice, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any, Any]:
-        """The same with the kernels folded: every head has the inputs themselves for keys and values, (B, 1, …)."""
-        kernels = [kernel[:, heads] for kernel in (self.query_kernel, self.key_kernel, self.value_kernel)]
+        The inputs are keys and values of all heads alike, so the H queries of each of the L places are taken for L·H queries of one head.
+        """
+        query_kernel, key_kernel, value_kernel = self.query_kernel, self.key_kernel, self.value_kernel
         if self.use_bias:
-            biases = [bias[heads] for bias in (self.query_bias, self.key_bias, self.value_bias)]
-            kernels = [with_bias(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)]
             query, key, value = with_ones(query), with_ones(key), with_ones(value)
-        scores_kernel_DHE, output_kernel_HEO = fold_kernels(*kernels, self.output_kernel[heads])
-        if self.use_scale:  # the attention function divides by √E; what it is to divide by is √K
-            scores_kernel_DHE = scores_kernel_DHE * (key.shape[-1] / self.key_dim) ** 0.5
-        return split_heads(query, scores_kernel_DHE), ops.expand_dims(key, 1), ops.expand_dims(value, 1), output_kernel_HEO
+            query_kernel = with_bias(query_kernel, self.query_bias)
+            key_kernel = with_bias(key_kernel, self.key_bias)
+            value_kernel = with_bias(value_kernel, self.value_bias)
+        scores_kernel_DHE, output_kernel_HEO = fold_kernels(query_kernel, key_kernel, value_kernel, self.output_kernel)
+        if self.use_scale:
+            scores_kernel_DHE = scores_kernel_DHE * self.key_dim**-0.5
+        width, heads, key_width = scores_kernel_DHE.shape
+        _, value_width, output_width = output_kernel_HEO.shape
+        (batch, length), keys = ops.shape(query)[:2], ops.shape(key)[1]
+
+        q_BLE = ops.matmul(query, ops.reshape(scores_kernel_DHE, (width, heads * key_width)))
+        q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
+        k_B1ME, v_B1ME = ops.expand_dims(key, 1), ops.expand_dims(value, 1)
+        mask_B1QM = as_one_head(mask_BHLM, heads, length)
+        mixed_B1QE, weights_B1QM = self._mix(slice(None), q_B1QE, k_B1ME, v_B1ME, mask_B1QM, dropout, False, return_weights)
+        if gate_BH11 is not None:
+            mixed_BLHE = ops.reshape(mixed_B1QE, (batch, length, heads, value_width))
+            mixed_B1QE = mixed_BLHE * ops.swapaxes(gate_BH11, 1, 2)
+        joined = ops.reshape(mixed_B1QE, (batch, length, heads * value_width))
+        output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HEO, (heads * value_width, output_width)))
+        if not return_weights:
+            return output_BLO, None
+        return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
 
     def _mix(
-        self, heads: slice, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, return_weights: bool
+        self,
+        heads: slice,
+        q_BHLK: Any,
+        k_BHMK: Any,
+        v_BHMV: Any,
+        mask_BHLM: Any,
+        dropout: float,
+        scaled: bool,
+        return_weights: bool,
     ) -> tuple[Any, Any]:
         """The attention function that scoring and form ask for; the weights may be None where they are not asked for."""
         drop = (lambda weights: keras.random.dropout(weights, dropout, seed=self.seed_generator)) if dropout else None
@@ -343,13 +370,13 @@ class MultiHeadAttention(keras.layers.Layer):
             return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[heads], mask_BHLM, drop)
 
         def at_once() -> tuple[Any, Any]:
-            return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
+            return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, scaled)
 
         def by_blocks() -> Any:
             seed = self.seed_generator.next() if self.seed_generator is not None and dropout else None
-            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed)
+            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
 
-        if return_weights or not self.use_scale or self.form in ("fused", "per_head", "folded"):
+        if return_weights or self.form in ("fused", "per_head", "folded"):
             return at_once()
         if self.form == "blockwise":
             return by_blocks(), None
@@ -391,6 +418,15 @@ def head_gate(head_mask: Any, num_heads: int) -> Any:
     if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
         raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
     return ops.reshape(head_mask, (-1, num_heads, 1, 1))
+
+
+def as_one_head(mask_BHLM: Any, num_heads: int, length: Any) -> Any:
+    """A mask for the queries of all heads, a place's one after the other, as if they were of one head: (B, 1, L·H, M)."""
+    if mask_BHLM is None or (mask_BHLM.shape[1] == 1 and mask_BHLM.shape[2] == 1):
+        return mask_BHLM  # the same for all of them
+    batch, _, _, keys = ops.shape(mask_BHLM)
+    mask_BLHM = ops.transpose(ops.broadcast_to(mask_BHLM, (batch, num_heads, length, keys)), (0, 2, 1, 3))
+    return ops.reshape(mask_BLHM, (batch, 1, length * num_heads, keys))
 
 
 def of_heads(x_BHLM: Any, heads: slice) -> Any:

@@ -23,7 +23,14 @@ BLOCK_SEED_STEP = 1_000_003
 
 
 def blockwise_attention(
-    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None, block_length: int = BLOCK_LENGTH
+    q_BHLK: Any,
+    k_BHMK: Any,
+    v_BHMV: Any,
+    mask_BHLM: Any = None,
+    dropout: float = 0.0,
+    seed: Any = None,
+    block_length: int = BLOCK_LENGTH,
+    scaled: bool = True,
 ) -> Any:
     """softmax(Q Kᵀ / √K) V, a block of queries at a time.
 
@@ -35,12 +42,13 @@ def blockwise_attention(
 
     Args:
         q_BHLK: queries, per head.
-        k_BHMK: keys, per head, or (B, 1, M, K) for all heads the same.
-        v_BHMV: values, likewise.
+        k_BHMK: keys, per head.
+        v_BHMV: values, per head.
         mask_BHLM: bool, broadcastable, True where a query may look at a key; a row that may look nowhere gives zeros.
         dropout: share of the weights zeroed, in [0, 1).
         seed: of the dropout, from ``SeedGenerator.next``; forward and backward pass draw the same mask from it.
         block_length: most queries of a block; all blocks have the same number of them, Q.
+        scaled: False leaves out 1/√K.
 
     Returns:
         Mixed values (B, H, L, V).
@@ -48,7 +56,7 @@ def blockwise_attention(
     Source: Rabe and Staats 2021, "Self-attention Does Not Need O(n²) Memory"; backward pass: Dao et al. 2022, "FlashAttention",
     appendix B.2.
     """
-    scale = q_BHLK.shape[-1] ** -0.5
+    scale = q_BHLK.shape[-1] ** -0.5 if scaled else 1.0
     while mask_BHLM is not None and len(mask_BHLM.shape) < 4:
         mask_BHLM = mask_BHLM[None]
     # A mask that is the same for every query is used whole; another is cut into blocks like the queries.
@@ -79,8 +87,8 @@ def blockwise_attention(
         return to_blocks(ops.broadcast_to(mask_BHLM, (batch, heads, ops.shape(q_BHLK)[2], keys))), numbers_N
 
     def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
-        scores_BHQM = ops.matmul(q_BHQK, ops.swapaxes(k_BHMK, -1, -2))
-        weights_BHQM = ops.cast(masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask), v_BHMV.dtype)
+        scores_BHQM = ops.einsum("bhqk,bhmk->bhqm", q_BHQK, k_BHMK)
+        weights_BHQM = masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask)
         return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
 
     @ops.custom_gradient
@@ -103,13 +111,13 @@ def blockwise_attention(
                 d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
                 q_BHQK, d_output_BHQV = q_NBHQK[number] * scale, d_output_NBHQV[number]
                 weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, masks_N[number], number)
-                d_weights_BHQM = ops.matmul(d_output_BHQV, ops.swapaxes(v_BHMV, -1, -2)) * kept_BHQM
+                d_weights_BHQM = ops.einsum("bhqv,bhmv->bhqm", d_output_BHQV, v_BHMV) * kept_BHQM
                 d_scores_BHQM = weights_BHQM * (d_weights_BHQM - mean_NBHQ1[number])
                 d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK) * scale
                 return (
                     ops.slice_update(d_q_NBHQK, (number, 0, 0, 0, 0), d_q_BHQK[None]),
-                    d_k_BHMK + over_heads(ops.einsum("bhqm,bhqk->bhmk", d_scores_BHQM, q_BHQK), k_BHMK),
-                    d_v_BHMV + over_heads(ops.einsum("bhqm,bhqv->bhmv", weights_BHQM * kept_BHQM, d_output_BHQV), v_BHMV),
+                    d_k_BHMK + ops.einsum("bhqm,bhqk->bhmk", d_scores_BHQM, q_BHQK),
+                    d_v_BHMV + ops.einsum("bhqm,bhqv->bhmv", weights_BHQM * kept_BHQM, d_output_BHQV),
                 )
 
             start = (ops.zeros_like(q_NBHQK), ops.zeros_like(k_BHMK), ops.zeros_like(v_BHMV))
@@ -119,11 +127,6 @@ def blockwise_attention(
         return output_BHLV, gradients
 
     return attend(q_BHLK, k_BHMK, v_BHMV)
-
-
-def over_heads(gradient_BHMX: Any, x_BHMX: Any) -> Any:
-    """The gradient of keys or values: the sum over the heads where all have the same."""
-    return ops.sum(gradient_BHMX, axis=1, keepdims=True) if x_BHMX.shape[1] == 1 else gradient_BHMX
 
 
 def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:

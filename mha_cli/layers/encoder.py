@@ -1,6 +1,6 @@
 """One block of the transformer encoder.
 
-Axes: B batch, L length, D model width, F feed-forward width.
+Axes: B batch, L length, P places, D model width, F feed-forward width.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+from keras import ops
 
 from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 from mha_cli.layers.attention import MultiHeadAttention
@@ -110,27 +111,37 @@ class TransformerEncoder(keras.layers.Layer):
         self.feed_forward_out.build((*input_shape[:-1], self.feed_forward_dim))
         self.feed_forward_norm.build(input_shape)
 
-    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None) -> Any:
-        """Encode (B, L, D) to (B, L, D).
+    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, places: Any = None, training: bool | None = None) -> Any:
+        """Encode (B, L, D) to (B, L, D), or some of its places to (B, P, D).
 
         Args:
             inputs: (B, L, D).
             mask: bool (B, L), True at real positions.
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
+            places: int (B, P), the positions to encode, which look at all positions; all of them by default.
             training: whether dropout is active.
         """
 
-        def attend(x_BLD: Any) -> Any:
-            return self.residual_dropout(self.attention(x_BLD, value_mask=mask, head_mask=head_mask, training=training), training=training)
+        def added(x_BPD: Any) -> Any:
+            """What a sub-layer adds: it may multiply in another type than the one in which the sums are kept."""
+            return self.residual_dropout(ops.cast(x_BPD, self.compute_dtype), training=training)
 
-        def feed_forward(x_BLD: Any) -> Any:
-            return self.residual_dropout(self.feed_forward_out(self.feed_forward_in(x_BLD)), training=training)
+        def attend(x_BPD: Any, all_BLD: Any) -> Any:
+            return added(self.attention(x_BPD, all_BLD, value_mask=mask, head_mask=head_mask, training=training))
 
+        def feed_forward(x_BPD: Any) -> Any:
+            return added(self.feed_forward_out(self.feed_forward_in(x_BPD)))
+
+        def at_places(x_BLD: Any) -> Any:
+            return x_BLD if places is None else take_places(x_BLD, places)
+
+        x_BPD = at_places(inputs)
         if self.normalization == "pre":
-            attended_BLD = inputs + attend(self.attention_norm(inputs))
-            return attended_BLD + feed_forward(self.feed_forward_norm(attended_BLD))
-        attended_BLD = self.attention_norm(inputs + attend(inputs))
-        return self.feed_forward_norm(attended_BLD + feed_forward(attended_BLD))
+            normed_BLD = self.attention_norm(inputs)
+            attended_BPD = x_BPD + attend(at_places(normed_BLD), normed_BLD)
+            return attended_BPD + feed_forward(self.feed_forward_norm(attended_BPD))
+        attended_BPD = self.attention_norm(x_BPD + attend(x_BPD, inputs))
+        return self.feed_forward_norm(attended_BPD + feed_forward(attended_BPD))
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """(B, L, D)."""
@@ -154,3 +165,10 @@ class TransformerEncoder(keras.layers.Layer):
             "attention_form",
         )
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def take_places(x_BLD: Any, places_BP: Any) -> Any:
+    """Some places of every entry, (B, P, D)."""
+    batch, length = ops.shape(x_BLD)[:2]
+    rows_BP = places_BP + length * ops.arange(batch, dtype=places_BP.dtype)[:, None]
+    return ops.take(ops.reshape(x_BLD, (batch * length, x_BLD.shape[2])), rows_BP, axis=0)

@@ -84,16 +84,16 @@ def combine_masks(*masks: Any) -> Any:
 
 
 def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """Softmax over the keys that the mask allows, in float32; a row with no such key is all zeros.
+    """Softmax over the keys that the mask allows, computed in float32; a row with no such key is all zeros.
 
     Args:
-        scores_BHLM: any float type.
+        scores_BHLM: any float type, in which the weights come back.
         mask_BHLM: bool, broadcastable.
     """
-    scores_BHLM = ops.cast(scores_BHLM, "float32")
+    dtype = scores_BHLM.dtype
     if mask_BHLM is None:
-        return ops.softmax(scores_BHLM, axis=-1)
+        return ops.cast(ops.softmax(ops.cast(scores_BHLM, "float32"), axis=-1), dtype)
     # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
-    allowed_BHLM = ops.cast(mask_BHLM, "float32")
-    weights_BHLM = ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1)
-    return weights_BHLM * ops.max(allowed_BHLM, axis=-1, keepdims=True)
+    allowed_BHLM = ops.cast(mask_BHLM, dtype)
+    open_scores_BHLM = ops.cast(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, "float32")
+    return ops.cast(ops.softmax(open_scores_BHLM, axis=-1), dtype) * ops.max(allowed_BHLM, axis=-1, keepdims=True)

@@ -18,15 +18,16 @@ from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.model import after_embedding, build_classifier
+from mha_cli.model import build_classifier
 from mha_cli.parameters import num_outputs, salient_words
 from mha_cli.progress import EpochRecord, StepProgress
-from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
+from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.preparation import PreparedData
 from mha_cli.training.scores import fit_scores
 from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.training.tensorflow_setup import set_seed
+from mha_cli.training.winners import training_output, winners_suffice
 
 EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
 """Weights of which a step touches few rows."""
@@ -88,12 +89,11 @@ class Trainer:
         self._silence_scores()
         epochs, labelled = config.training.epochs, config.training.labelled_epochs
         rate = learning_rate_schedule(config.training, len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled)
-        tables = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
-        self._lazily = tables if config.training.optimizer in ("adam", "adamw") else []
+        self._lazily = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
         self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
-        self.table_optimizer = LazyAdam([table.value for table in self._lazily], rate)
+        self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self.position = EpochPosition(0)
         self._train_step = self._compile_train_step()
@@ -227,13 +227,14 @@ class Trainer:
         weights, averages = model.trainable_variables, self._averages
         densely, lazily = self._densely, self._lazily
         num_classes = len(self.data.class_names)
+        winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
 
         @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, num_classes], tf.float32)])
         def train_step(token_ids: Any, targets: Any) -> tuple[Any, Any]:
             with tf.GradientTape() as tape, computing_in(model, self.precision):
                 embedded = model.get_layer("embedding")(token_ids, training=True)
                 no_scores = tf.zeros([tf.shape(token_ids)[0], num_outputs(num_classes)])
-                probabilities = after_embedding(model, embedded, tf.not_equal(token_ids, 0), no_scores, training=True)
+                probabilities = training_output(model, embedded, tf.not_equal(token_ids, 0), no_scores, winners_only)
                 losses = cross_entropy(probabilities, targets, settings.label_smoothing)
                 mean_loss = tf.reduce_mean(losses)
             dense_gradients, table_gradients = tape.gradient(mean_loss, (densely, [table.value for table in lazily]))

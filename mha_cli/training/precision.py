@@ -8,10 +8,13 @@ from contextlib import contextmanager
 import keras
 
 from mha_cli.config import Config
+from mha_cli.layers import MultiHeadAttention
 from mha_cli.processor import bfloat16_features
 
 WIDE = 128
 """Width of queries and keys per head from which bfloat16 gains: below it, converting costs more than the products save."""
+
+MULTIPLYING = (MultiHeadAttention, keras.layers.Dense)
 
 
 def choose_precision(config: Config) -> str:
@@ -23,16 +26,18 @@ def choose_precision(config: Config) -> str:
 
 @contextmanager
 def computing_in(model: keras.Model, precision: str) -> Iterator[None]:
-    """Within the block, the layers of a float32 model compute in another type; their weights stay float32, and so does the last layer.
+    """Within the block, attention and feed-forward layers of a float32 model multiply in another type.
 
-    A function that is traced within the block keeps the type, so a model can be trained in bfloat16 and scored in float32.
+    Weights, sums, normalization, pooling and the last layer stay float32. A function that is traced within the block keeps the types, so a
+    model can be trained in bfloat16 and scored in float32.
 
     Source: Micikevicius et al. 2018, "Mixed Precision Training", section 3.1 (bfloat16 needs no loss scaling).
     """
     if precision == "float32":
         yield
         return
-    layers = [layer for layer in _sublayers(model) if layer is not model.layers[-1]]
+    # Keras's own list of the layers inside layers
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, MULTIPLYING) and layer is not model.layers[-1]]
     policies = [layer.dtype_policy for layer in layers]
     for layer in layers:
         layer.dtype_policy = keras.DTypePolicy(f"mixed_{precision}")
@@ -41,8 +46,3 @@ def computing_in(model: keras.Model, precision: str) -> Iterator[None]:
     finally:
         for layer, policy in zip(layers, policies, strict=True):
             layer.dtype_policy = policy
-
-
-def _sublayers(model: keras.Model) -> list[keras.layers.Layer]:
-    """Every layer, the ones inside layers too."""
-    return [layer for layer in model._flatten_layers() if layer is not model]

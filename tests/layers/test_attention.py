@@ -28,7 +28,7 @@ from attention_cases import (
 )
 from layer_contract import check_layer
 
-from mha_cli.layers.attention import MultiHeadAttention, masked_softmax, scaled_dot_product_attention
+from mha_cli.layers.attention import MultiHeadAttention, scaled_dot_product_attention
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -330,16 +330,6 @@ def test_a_masked_key_has_no_weight_however_high_its_score() -> None:
     q, k = np.full((1, 1, 1, 1), 1e3, np.float32), np.array([1e3, 1.0, -1e3], np.float32).reshape(1, 1, 3, 1)
     _, weights = scaled_dot_product_attention(tf.constant(q), tf.constant(k), tf.constant(k), np.array([False, True, False]))
     np.testing.assert_array_equal(np.ravel(weights), [0.0, 1.0, 0.0])
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_softmax_is_float32_for_bfloat16_scores(masked: bool) -> None:
-    scores = tf.cast(random(BATCH, HEADS, QUERIES, KEYS) * 3, "bfloat16")
-    mask = random_mask(BATCH, 1, QUERIES, KEYS) if masked else None
-    weights = masked_softmax(scores, mask)
-    assert weights.dtype == tf.float32
-    exponentials = np.exp(tf.cast(scores, "float64").numpy()) * (1.0 if mask is None else mask)
-    np.testing.assert_allclose(weights, exponentials / exponentials.sum(axis=-1, keepdims=True), atol=1e-6)
 
 
 def test_dropout_is_active_only_in_training() -> None:

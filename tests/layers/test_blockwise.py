@@ -238,7 +238,9 @@ def test_dropout_of_the_layer_is_active_only_in_training() -> None:
 @pytest.fixture
 def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
-    monkeypatch.setattr(attention_module, "blockwise_attention", lambda *arguments: blockwise_attention(*arguments) + 1.0)
+    monkeypatch.setattr(
+        attention_module, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0
+    )
     monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
 
 
@@ -271,7 +273,8 @@ def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool, batch:
 @pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
 def test_auto_folds_wide_heads_by_blocks_too(known: bool, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    monkeypatch.setattr(attention_module, "blockwise_attention", lambda *arguments: calls.append(0) or blockwise_attention(*arguments))
+    blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
+    monkeypatch.setattr(attention_module, "blockwise_attention", blocks)
     monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
     folds = attention_module.fold_kernels
     monkeypatch.setattr(attention_module, "fold_kernels", lambda *kernels: calls.append(1) or folds(*kernels))
@@ -300,11 +303,10 @@ def test_more_weights_than_an_int32_counts() -> None:
     assert float(unknown(q, k)) == pytest.approx(32 * 8 * 8192 * 8193)
 
 
-@pytest.mark.parametrize("arguments", [{"scoring": "additive"}, {"use_scale": False}], ids=["additive", "unscaled"])
 @pytest.mark.usefixtures("blocks_add_one")
-def test_auto_leaves_what_blocks_cannot_do_to_the_plain_functions(arguments: dict[str, Any]) -> None:
+def test_auto_leaves_additive_scoring_to_the_plain_function() -> None:
     query, value = random(1, 3, WIDTH), random(1, 2 * MOST_WEIGHTS, WIDTH)
-    auto, fused = auto_and_fused(**arguments)
+    auto, fused = auto_and_fused(scoring="additive")
     np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
 
 

@@ -174,6 +174,23 @@ def test_a_head_mask_reaches_the_attention(normalization: str) -> None:
         layer(INPUTS, head_mask=np.ones(3))
 
 
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+def test_some_places_are_encoded_like_all(normalization: str) -> None:
+    layer, places = built(normalization=normalization), np.array([[2, 0, 2], [1, 1, 0], [0, 3, 1]])[:BATCH]
+    upstream = np.random.default_rng(1).normal(size=(*places.shape, WIDTH)).astype(np.float32)
+    results = []
+    for some in (True, False):
+        x = tf.constant(INPUTS)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = layer(x, mask=REAL, places=places) if some else tf.gather(layer(x, mask=REAL), places, batch_dims=1)
+            loss = tf.reduce_sum(output * upstream)
+        results.append([output, *tape.gradient(loss, [x, *[weight.value for weight in layer.trainable_variables]])])
+    assert results[0][0].shape == (*places.shape, WIDTH)
+    for ours, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, expected, atol=2e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("which", ["attention_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str) -> None:
     layer, plain = built(**{which: 0.5}), built()

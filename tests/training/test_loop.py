@@ -27,7 +27,7 @@ from mha_cli.training.loop import (
     predict_probabilities,
     predicted_classes,
 )
-from mha_cli.training.optimizers import LazyAdam, build_optimizer, learning_rate_schedule
+from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.preparation import PreparedData, one_hot
 
 if TYPE_CHECKING:
@@ -183,6 +183,21 @@ def test_lazy_adam_adds_up_a_row_that_occurs_twice_and_leaves_the_others_alone()
     np.testing.assert_array_equal(twice.numpy(), once.numpy())
     np.testing.assert_array_equal(twice.numpy()[[0, 1, 3]], start[[0, 1, 3]])
     assert not np.allclose(twice.numpy()[2], start[2])
+
+
+def test_lazy_rmsprop_is_rmsprop_whenever_a_row_is_touched() -> None:
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(6, 3)).astype(np.float32)
+    ours, theirs = tf.Variable(start), keras.Variable(start)
+    lazy, dense = LazyRMSprop([ours], lambda step: 0.1 / (1.0 + tf.cast(step, tf.float32))), keras.optimizers.RMSprop(0.1)
+    dense.build([theirs])
+    for step, rows in enumerate(([0, 1, 1], [2], [1, 3, 0], [2, 2, 2], [4], [1, 0, 2, 3], [0])):  # row 5 never, some after a while
+        gradient = tf.IndexedSlices(tf.constant(rng.normal(size=(len(rows), 3)), tf.float32), tf.constant(rows), tf.constant([6, 3]))
+        dense.learning_rate = 0.1 / (1.0 + step)
+        dense.apply([tf.convert_to_tensor(gradient)], [theirs])  # given slices, Keras squares each before they are added up
+        lazy.apply([gradient])
+        np.testing.assert_allclose(ours.numpy(), np.array(theirs), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(ours.numpy()[5], start[5])
 
 
 def test_weight_decay_leaves_biases_and_norms_alone(tiny_config: Config) -> None:

@@ -70,7 +70,7 @@ def test_a_system_that_does_not_tell_its_processor(tiny_config: Config, tmp_path
 # The policies
 
 
-def test_all_layers_but_the_last_compute_in_bfloat16_within_the_block_only(tiny_config: Config) -> None:
+def test_attention_and_feed_forward_multiply_in_bfloat16_within_the_block_only(tiny_config: Config) -> None:
     model = build_classifier(tiny_config, 29, 2)
     layers = layers_in(model)
     assert {"encoder_0", "attention", "feed_forward_in", "attention_norm", "classifier"} <= {layer.name for layer in layers}
@@ -83,7 +83,8 @@ def test_all_layers_but_the_last_compute_in_bfloat16_within_the_block_only(tiny_
     with pytest.raises(ZeroDivisionError), computing_in(model, "bfloat16"):
         inside = compute_types()
         raise ZeroDivisionError
-    assert {path for path, name in inside.items() if name != "bfloat16"} == {"classifier"}
+    multiplying = {"encoder_0/attention", "encoder_0/feed_forward_in", "encoder_0/feed_forward_out"}
+    assert {path for path, name in inside.items() if name == "bfloat16"} == multiplying
     assert compute_types() == before
     with computing_in(model, "float32"):
         assert compute_types() == before

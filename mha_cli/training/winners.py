@@ -1,0 +1,71 @@
+"""The forward pass of a training step, in which the last block learns only from the places that win the maximum over the review.
+
+``GlobalMaxPooling1D`` hands the gradient of a feature to the place where the feature is largest and to no other, and dropout takes it from
+half of the features. What a block gives at one place needs the keys and values of all places, but the query of that place alone. So the
+last block runs once over all places without a gradient, to find the winners, and once more over the winners with one. If a share w of the
+places wins, a step costs 1 + 3w forward passes of the block and not 3; loss and gradients stay the same.
+
+Axes: B batch, L length, D model width, U n-gram scores, W places that win.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from mha_cli.config import ModelConfig
+from mha_cli.model import classify, encoder_blocks
+
+
+def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
+    """Whether the last block may run twice, which it can only without dropout of its own, and gains by it.
+
+    Of L places, as many as there are features left win at most; they are 1 - 1/e of the places if there are as many of one as of the other
+    and each feature's winner is drawn at random. A share of two thirds is where nothing is gained.
+    """
+    return not model.attention_dropout and not model.block_dropout and mean_length > model.embed_dim * (1.0 - model.dropout)
+
+
+def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_BU: Any, winners_only: bool) -> Any:
+    """The model's output in training, from the embeddings on.
+
+    Args:
+        model: from ``build_classifier``.
+        embedded_BLD: embeddings.
+        mask_BL: bool, True at real positions.
+        scores_BU: n-gram scores of the reviews; not looked at by a model without.
+        winners_only: whether the last block learns from the winning places only.
+    """
+    *earlier, last = encoder_blocks(model)
+    x_BLD = embedded_BLD
+    for block in earlier:
+        x_BLD = block(x_BLD, mask=mask_BL, training=True)
+    kept_BD = model.get_layer("dropout")(tf.ones_like(x_BLD[:, 0]), training=True)
+    if winners_only:
+        encoded_BLD = tf.stop_gradient(last(tf.stop_gradient(x_BLD), mask=mask_BL))
+        places_BW = winning_places(encoded_BLD, mask_BL, kept_BD > 0)
+        encoded_BLD = last(x_BLD, mask=mask_BL, places=places_BW)
+        mask_BL = tf.gather(mask_BL, places_BW, batch_dims=1)
+    else:
+        encoded_BLD = last(x_BLD, mask=mask_BL, training=True)
+    return classify(model, kept_BD * model.get_layer("pooling")(encoded_BLD, mask=mask_BL), scores_BU)
+
+
+def winning_places(x_BLD: Any, mask_BL: Any, kept_BD: Any) -> Any:
+    """The places that hold the maximum of a feature, int (B, W).
+
+    Args:
+        x_BLD: features.
+        mask_BL: bool, True at real positions: others never win.
+        kept_BD: bool, True at features whose winner counts.
+
+    Returns:
+        Every winner; W is the number of those in the review that has most. Reviews with fewer get some other places besides.
+    """
+    open_BLD = mask_BL[:, :, None] & kept_BD[:, None, :]
+    largest_B1D = tf.reduce_max(tf.where(open_BLD, x_BLD, x_BLD.dtype.min), axis=1, keepdims=True)
+    wins_BL = tf.reduce_any(open_BLD & (x_BLD == largest_B1D), axis=2)
+    most = tf.reduce_max(tf.math.count_nonzero(wins_BL, axis=1, dtype=tf.int32))
+    return tf.math.top_k(tf.cast(wins_BL, tf.int32), k=tf.maximum(most, 1), sorted=False).indices

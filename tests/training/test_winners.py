@@ -1,0 +1,101 @@
+"""Learning from the winning places only, against learning from all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from mha_cli.config import Config, ModelConfig
+from mha_cli.model import build_classifier
+from mha_cli.training import loop, winners
+from mha_cli.training.loop import Trainer
+from mha_cli.training.winners import training_output, winners_suffice, winning_places
+
+if TYPE_CHECKING:
+    from mha_cli.training.preparation import PreparedData
+
+TOKEN_IDS = np.array([[7, 2, 1, 22, 5, 5, 3, 9, 12, 4], [11, 3, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 10, [4, 9, 13, 2, 6, 8, 0, 0, 0, 0]])
+
+
+def output_and_gradients(config: Config, winners_only: bool) -> list[np.ndarray]:
+    """Of a step without its update, the same chance in both."""
+    keras.utils.set_random_seed(5)
+    model = build_classifier(config, 23, 2)
+    embedding = model.get_layer("embedding")
+    with tf.GradientTape() as tape:
+        embedded = embedding(TOKEN_IDS, training=True)
+        scores = tf.zeros((len(TOKEN_IDS), 1))
+        output = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), scores, winners_only)
+        loss = tf.reduce_sum(tf.math.log(output) * [[1.0], [-0.5], [2.0], [-1.0]])
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
+    return [np.array(output), *(np.array(tf.convert_to_tensor(gradient)) for gradient in gradients)]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("num_blocks", [1, 2])
+@pytest.mark.parametrize("normalization", ["post", "pre"])
+@pytest.mark.parametrize("attention_form", ["fused", "folded", "blockwise"])
+def test_output_and_gradients_are_those_of_all_places(attention_form: str, normalization: str, num_blocks: int, dropout: float) -> None:
+    sizes: dict[str, Any] = {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5}
+    kind = {"attention_form": attention_form, "normalization": normalization, "num_blocks": num_blocks}
+    config = Config(model=ModelConfig(**sizes, **kind, dropout=dropout, embedding_dropout=0.2))
+    results = [output_and_gradients(config, winners_only) for winners_only in (False, True)]
+    for ours, expected in zip(results[1], results[0], strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_winning_places_by_hand() -> None:
+    x = np.zeros((3, 5, 3), np.float32)
+    x[0, 1, 0] = x[0, 3, 1] = x[0, 3, 2] = 1.0
+    x[0, 4] = 9.0  # padding
+    x[1, 2, 0] = x[1, 0, 0] = 1.0  # a tie; the other features do not count
+    mask = np.array([[True] * 4 + [False], [True] * 5, [False] * 5])
+    kept = np.array([[True, True, True], [True, False, False], [True, True, True]])
+    places = np.array(winning_places(tf.constant(x), tf.constant(mask), tf.constant(kept)))
+    assert places.shape == (3, 2)
+    assert [set(row) for row in places[:2]] == [{1, 3}, {0, 2}]
+
+
+def test_nothing_wins_where_dropout_takes_every_feature() -> None:
+    nothing = winning_places(tf.ones((2, 4, 3)), tf.ones((2, 4), bool), tf.zeros((2, 3), bool))
+    assert nothing.shape == (2, 1)  # a layer wants one place at least
+
+
+@pytest.mark.parametrize(
+    ("settings", "mean_length", "suffice"),
+    [
+        ({}, 129, True),
+        ({}, 128, False),  # as many places as features are left by dropout
+        ({"dropout": 0.0}, 129, False),
+        ({"block_dropout": 0.1}, 129, False),
+        ({"attention_dropout": 0.1}, 129, False),
+        ({"embedding_dropout": 0.1}, 129, True),
+    ],
+)
+def test_where_winners_suffice(settings: dict[str, Any], mean_length: float, suffice: bool) -> None:
+    model = ModelConfig(**{"embed_dim": 256, "num_heads": 2, "dropout": 0.5, **settings})
+    assert winners_suffice(model, mean_length) == suffice
+
+
+def test_a_trainer_learns_the_same_from_fewer_places(tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"embed_dim": 4, "dropout": 0.5})})
+    encoded: list[int] = []
+    places_of = winners.winning_places
+
+    def counted(*arguments: Any) -> Any:
+        encoded.append(1)
+        return places_of(*arguments)
+
+    monkeypatch.setattr(winners, "winning_places", counted)
+    losses = []
+    for suffices in (True, False):
+        if not suffices:
+            monkeypatch.setattr(loop, "winners_suffice", lambda *_: False)
+        trainer = Trainer(config, tiny_data)
+        losses.append([trainer.run_epoch(epoch, lambda _: None).loss for epoch in (1, 2)])
+        assert encoded == [1]  # traced once, and only by the first trainer
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
