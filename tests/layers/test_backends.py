@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
 LONGER = 263  # more than a block of queries
-FORMS = ("auto", "fused", "per_head", "blockwise")
+FORMS = ("auto", "fused", "per_head", "blockwise", "folded")
 Case = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
@@ -84,6 +84,7 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
         yield f"{form}-longer", layer_case(layer, longer, use_causal_mask=True)
     for form in ("fused", "per_head"):
         yield f"{form}-additive", layer_case(MultiHeadAttention(**SIZES, form=form, scoring="additive"), {**cross, **masks["attention"]})
+    for form in FORMS:
         yield f"{form}-unscaled", layer_case(MultiHeadAttention(**SIZES, form=form, use_scale=False, use_bias=False), cross)
     yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
@@ -95,6 +96,9 @@ def all_cases() -> dict[str, Case]:
         **dict(attention_cases()),
         "encoder-post": layer_case(TransformerEncoder(14, 17, 2, activation="gelu"), {"inputs": x, "mask": real}),
         "encoder-pre": layer_case(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "head_mask": random(2)}),
+        "encoder-places": layer_case(
+            TransformerEncoder(14, 17, 2), {"inputs": x, "mask": real, "places": np.array([[3, 0], [1, 1], [4, 2]])}
+        ),
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
             PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=37),
@@ -111,6 +115,7 @@ def all_cases() -> dict[str, Case]:
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),
         "model-per-head": model_case(train=True, attention_form="per_head"),
+        "model-folded": model_case(train=True, key_dim=17),
         "model-blockwise": model_case(train=True, attention_form="blockwise", length=LONGER, **ngrams),
     }
 
