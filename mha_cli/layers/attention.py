@@ -1,12 +1,12 @@
 """Multi-head attention from scratch: pure functions for the formulas, one layer that projects and reshapes.
 
-Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, E width of
-another, O output width.
+Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, O output width.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,6 +14,7 @@ from keras import ops
 
 from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 from mha_cli.layers.blockwise import blockwise_attention
+from mha_cli.layers.folded import fold_kernels, folded_attention, with_bias, with_ones
 from mha_cli.layers.masks import (
     broadcast_mask,
     check_fits,
@@ -115,30 +116,6 @@ def merge_heads(mixed_BHLV: Any, kernel_HVO: Any) -> Any:
     batch, _, length, _ = ops.shape(mixed_BHLV)
     concatenated = ops.reshape(ops.transpose(mixed_BHLV, (0, 2, 1, 3)), (batch, length, heads * head_width))
     return ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
-
-
-def with_ones(x_BLD: Any) -> Any:
-    """x̃ = (x, 1), as (B, L, D + 1): then x W + b = x̃ W̃, where W̃ has b as one more row, from ``with_bias``."""
-    return ops.concatenate([x_BLD, ops.ones_like(x_BLD[:, :, :1])], axis=-1)
-
-
-def with_bias(kernel_DHK: Any, bias_HK: Any) -> Any:
-    """W̃ = (W; b), as (D + 1, H, K)."""
-    return ops.concatenate([kernel_DHK, ops.expand_dims(bias_HK, 0)], axis=0)
-
-
-def fold_kernels(query_kernel_DHK: Any, key_kernel_EHK: Any, value_kernel_EHV: Any, output_kernel_HVO: Any) -> tuple[Any, Any]:
-    """Per head W^Q W^Kᵀ, as (D, H, E), and W^V W^O, as (H, E, O).
-
-    A head is made of these two alone: it gives softmax(x_q W^Q W^Kᵀ x_kᵀ) x_v W^V W^O, in which the inputs themselves are keys and values.
-
-    Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", section "Attention Heads are Independent and
-    Additive": the query-key and the output-value circuit.
-    """
-    return (
-        ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK),
-        ops.einsum("ehv,hvo->heo", value_kernel_EHV, output_kernel_HVO),
-    )
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -273,7 +250,6 @@ class MultiHeadAttention(keras.layers.Layer):
             if mask is not None:
                 check_fits(name, mask, (query.shape[0], self.num_heads, query.shape[1], key.shape[1]))
         mask_BHLM = combine_masks(*masks.values())
-
         rate = self.dropout if training else 0.0
 
         def attend(heads: slice) -> tuple[Any, Any]:
@@ -288,7 +264,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
 
         if self._folds:
-            output_BLO, weights_BHLM = self._attend_folded(query, key, value, mask_BHLM, gate_BH11, rate, return_attention_scores)
+            output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BH11, rate, return_attention_scores)
         elif self.form == "per_head":
             # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
             parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
@@ -320,38 +296,21 @@ class MultiHeadAttention(keras.layers.Layer):
         return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
 
     def _attend_folded(
-        self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float, return_weights: bool
+        self, inputs: Sequence[Any], mask_BHLM: Any, gate_BH11: Any, dropout: float, return_weights: bool
     ) -> tuple[Any, Any]:
-        """The sum of what the heads give, without output bias, and their attention weights.
-
-        The inputs are keys and values of all heads alike, so the H queries of each of the L places are taken for L·H queries of one head.
-        """
-        query_kernel, key_kernel, value_kernel = self.query_kernel, self.key_kernel, self.value_kernel
+        """What all heads give, without the output bias, and their attention weights."""
+        kernels = [self.query_kernel, self.key_kernel, self.value_kernel]
         if self.use_bias:
-            query, key, value = with_ones(query), with_ones(key), with_ones(value)
-            query_kernel = with_bias(query_kernel, self.query_bias)
-            key_kernel = with_bias(key_kernel, self.key_bias)
-            value_kernel = with_bias(value_kernel, self.value_bias)
-        scores_kernel_DHE, output_kernel_HEO = fold_kernels(query_kernel, key_kernel, value_kernel, self.output_kernel)
-        if self.use_scale:
-            scores_kernel_DHE = scores_kernel_DHE * self.key_dim**-0.5
-        width, heads, key_width = scores_kernel_DHE.shape
-        _, value_width, output_width = output_kernel_HEO.shape
-        (batch, length), keys = ops.shape(query)[:2], ops.shape(key)[1]
+            biases = self.query_bias, self.key_bias, self.value_bias
+            kernels = [with_bias(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)]
+            inputs = [with_ones(x) for x in inputs]
+        query, key, value = inputs
 
-        q_BLE = ops.matmul(query, ops.reshape(scores_kernel_DHE, (width, heads * key_width)))
-        q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
-        k_B1ME, v_B1ME = ops.expand_dims(key, 1), ops.expand_dims(value, 1)
-        mask_B1QM = as_one_head(mask_BHLM, heads, length)
-        mixed_B1QE, weights_B1QM = self._mix(slice(None), q_B1QE, k_B1ME, v_B1ME, mask_B1QM, dropout, False, return_weights)
-        if gate_BH11 is not None:
-            mixed_BLHE = ops.reshape(mixed_B1QE, (batch, length, heads, value_width))
-            mixed_B1QE = mixed_BLHE * ops.swapaxes(gate_BH11, 1, 2)
-        joined = ops.reshape(mixed_B1QE, (batch, length, heads * value_width))
-        output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HEO, (heads * value_width, output_width)))
-        if not return_weights:
-            return output_BLO, None
-        return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
+        def attend(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
+            return self._mix(slice(None), q_B1QE, k_B1ME, v_B1MF, mask_B1QM, dropout, False, return_weights)
+
+        folded_kernels = fold_kernels(kernels[0], kernels[1], kernels[2], self.output_kernel, self.use_scale)
+        return folded_attention(query, key, value, *folded_kernels, attend, mask_BHLM, gate_BH11)
 
     def _mix(
         self,
@@ -418,15 +377,6 @@ def head_gate(head_mask: Any, num_heads: int) -> Any:
     if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
         raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
     return ops.reshape(head_mask, (-1, num_heads, 1, 1))
-
-
-def as_one_head(mask_BHLM: Any, num_heads: int, length: Any) -> Any:
-    """A mask for the queries of all heads, a place's one after the other, as if they were of one head: (B, 1, L·H, M)."""
-    if mask_BHLM is None or (mask_BHLM.shape[1] == 1 and mask_BHLM.shape[2] == 1):
-        return mask_BHLM  # the same for all of them
-    batch, _, _, keys = ops.shape(mask_BHLM)
-    mask_BLHM = ops.transpose(ops.broadcast_to(mask_BHLM, (batch, num_heads, length, keys)), (0, 2, 1, 3))
-    return ops.reshape(mask_BLHM, (batch, 1, length * num_heads, keys))
 
 
 def of_heads(x_BHLM: Any, heads: slice) -> Any:
