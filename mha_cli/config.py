@@ -246,7 +246,9 @@ class TrainingConfig(Settings):
         0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly."
     )
     weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled decay per step and unit of learning rate; adamw only.")
-    clip_norm: float | None = Field(None, gt=0, description="Largest global gradient norm; null does not clip.")
+    clip_norm: float | None = Field(
+        None, gt=0, description="Largest global norm of the gradient of all weights but the embedding tables; null does not clip."
+    )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
     pseudo_labels: int = Field(
         0,
