@@ -1,7 +1,7 @@
 """The forward pass of a training step, in which the last block learns only from the places that win the maximum over the review.
 
 ``GlobalMaxPooling1D`` hands the gradient of a feature to the place where the feature is largest and to no other, and dropout takes it from
-half of the features. What a block gives at one place needs the keys and values of all places, but the query of that place alone. So the
+a share of the features. What a block gives at one place needs the keys and values of all places, but the query of that place alone. So the
 last block runs once over all places without a gradient, to find the winners, and once more over the winners with one. If a share w of the
 places wins, a step costs 1 + 3w forward passes of the block and not 3; loss and gradients stay the same.
 

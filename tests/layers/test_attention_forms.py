@@ -58,10 +58,10 @@ def cross_layer(form: str = "fused", **arguments: Any) -> MultiHeadAttention:
     return built(MultiHeadAttention(**SIZES, form=form, **arguments), *cross().values())
 
 
-def assert_same_output(output: Any, expected: Any) -> None:
-    """Equal but for float32's rounding, which goes with the largest entry."""
-    expected = np.array(expected)
-    np.testing.assert_allclose(output, expected, atol=1e-5 * np.abs(expected).max(), rtol=1e-5)
+def assert_same_output(output: Any, expected: Any, form: str) -> None:
+    """Equal but for float32's rounding; that of the folded form, which multiplies in another order, goes with the largest entry."""
+    largest = np.abs(np.array(expected)).max() if form == "folded" else 1.0
+    np.testing.assert_allclose(output, expected, atol=1e-5 * largest, rtol=1e-5)
 
 
 def paper(layer: MultiHeadAttention, x: dict[str, np.ndarray], allowed: Any = True, gate: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -143,10 +143,10 @@ def test_all_forms_equal_the_paper_and_one_another(scoring: str, masks: str) -> 
         layer = cross_layer(form, **SCORINGS[scoring])
         assert [(weight.name, weight.shape) for weight in layer.weights] == [(weight.name, weight.shape) for weight in fused.weights]
         ours, our_gradients = output_and_gradients(layer, x, **given)
-        assert_same_output(ours, output)
+        assert_same_output(ours, output, form)
         assert_same_gradients(our_gradients, gradients, layer.scoring)
         with_weights, weights = layer(**x, **given, return_attention_scores=True)
-        assert_same_output(with_weights, output)
+        assert_same_output(with_weights, output, form)
         np.testing.assert_allclose(weights, expected_weights, **EXACT)
         assert (np.array(weights)[~allowed] == 0).all()
 
@@ -157,7 +157,7 @@ def test_all_forms_agree_over_several_blocks(masks: str) -> None:
     output, gradients = output_and_gradients(cross_layer(), x, **given)
     for form in ("per_head", "blockwise", "folded"):
         ours, our_gradients = output_and_gradients(cross_layer(form), x, **given)
-        assert_same_output(ours, output)
+        assert_same_output(ours, output, form)
         assert_same_gradients(our_gradients, gradients)
 
 
@@ -165,7 +165,7 @@ def test_the_folded_form_drops_weights_before_they_mix_the_values(monkeypatch: p
     kept = random_mask(KEYS) * 2.0
     monkeypatch.setattr(keras.random, "dropout", lambda weights, rate, seed: weights * kept)
     fused, folded = (cross_layer(form, dropout=0.5)(**cross(), training=True) for form in ("fused", "folded"))
-    assert_same_output(folded, fused)
+    assert_same_output(folded, fused, "folded")
     assert np.abs(np.array(fused) - np.array(cross_layer()(**cross()))).max() > 0.1
 
 
@@ -177,9 +177,9 @@ def test_one_form_loads_the_weights_of_another(tmp_path: Any) -> None:
         model.build(query.shape)
     randomize(models[0])
     models[0].save_weights(tmp_path / "all.weights.h5")
-    for model in models[1:]:
+    for form, model in zip(forms[1:], models[1:], strict=True):
         model.load_weights(tmp_path / "all.weights.h5")
-        assert_same_output(model(query), models[0](query))
+        assert_same_output(model(query), models[0](query), form)
 
 
 # Scoring
@@ -388,7 +388,8 @@ def test_mixed_precision_is_close_to_float32(form: str, scoring: str, monkeypatc
     exact, mixed = (layer(**x, valid_lengths=[7, 3, 0]) for layer in layers)
     assert mixed.dtype == tf.bfloat16
     assert set(seen) == {tf.float32}
-    np.testing.assert_allclose(tf.cast(mixed, "float32"), exact, atol=2e-2 * np.abs(exact).max())
+    tolerance = 2e-2 if form == "folded" else 1e-2
+    np.testing.assert_allclose(tf.cast(mixed, "float32"), exact, atol=tolerance * np.abs(exact).max())
     (_, weights), (_, mixed_weights) = (layer(**x, valid_lengths=[7, 3, 0], return_attention_scores=True) for layer in layers)
     assert mixed_weights.dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(mixed_weights, "float32"), weights, atol=1e-2)
