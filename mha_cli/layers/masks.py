@@ -91,9 +91,10 @@ def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
         mask_BHLM: bool, broadcastable.
     """
     dtype = scores_BHLM.dtype
+    scores_BHLM = ops.cast(scores_BHLM, "float32")
     if mask_BHLM is None:
-        return ops.cast(ops.softmax(ops.cast(scores_BHLM, "float32"), axis=-1), dtype)
+        return ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
     # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
-    allowed_BHLM = ops.cast(mask_BHLM, dtype)
-    open_scores_BHLM = ops.cast(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, "float32")
-    return ops.cast(ops.softmax(open_scores_BHLM, axis=-1), dtype) * ops.max(allowed_BHLM, axis=-1, keepdims=True)
+    allowed_BHLM = ops.cast(mask_BHLM, "float32")
+    weights_BHLM = ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1)
+    return ops.cast(weights_BHLM, dtype) * ops.cast(ops.max(allowed_BHLM, axis=-1, keepdims=True), dtype)

@@ -119,7 +119,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("shape", ROWS.values(), ids=ROWS.keys())
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_softmax_over_the_allowed_keys_only(dtype: str, shape: tuple[int, ...]) -> None:
     mask = random_mask(*shape)
     mask[..., -1, :] = False  # a row that may look nowhere
@@ -129,7 +129,7 @@ def test_softmax_over_the_allowed_keys_only(dtype: str, shape: tuple[int, ...]) 
     assert weights.dtype == scores.dtype
     exact = paper_softmax(tf.cast(scores, "float64").numpy(), allowed)
     weights = tf.cast(weights, "float64").numpy()
-    rounding = 2**-8 if dtype == "bfloat16" else 1e-6
+    rounding = {"bfloat16": 2**-8, "float16": 2**-10, "float32": 1e-6}[dtype]
     np.testing.assert_allclose(weights, exact, atol=1e-6, rtol=rounding)
     assert (np.array(weights)[~allowed] == 0).all()
     rows = allowed.any(axis=-1)
@@ -155,7 +155,7 @@ def test_gradient_of_the_softmax_is_exact_and_zero_where_a_row_looks_nowhere(dty
     np.testing.assert_allclose(gradient, expected, atol=1e-5 if dtype == "float32" else 2e-3)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_high_scores_stay_finite(dtype: str) -> None:
     scores = tf.cast(np.array([[3e4, -3e4, 0.0], [3e4, 3e4, -3e4], [-3e4, -3e4, -3e4]], np.float32), dtype)
     mask = np.array([[False, True, True], [True, True, True], [False, False, False]])
