@@ -175,6 +175,8 @@ class ModelConfig(Settings):
     def _form_computes_scoring(self) -> Self:
         if self.attention_form in ("blockwise", "folded") and self.scoring == "additive":
             raise ValueError(f"attention_form={self.attention_form} computes dot products only; take attention_form=auto")
+        if self.attention_form == "folded" and self.attention_dropout:
+            raise ValueError("attention_form=folded computes no attention_dropout; take attention_form=auto")
         return self
 
     @property

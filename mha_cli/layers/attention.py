@@ -14,7 +14,7 @@ from keras import ops
 
 from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
 from mha_cli.layers.blockwise import blockwise_attention
-from mha_cli.layers.folded import fold_kernels, folded_attention, with_bias, with_ones
+from mha_cli.layers.folded import fold_output, fold_scores, folded_attention
 from mha_cli.layers.masks import (
     broadcast_mask,
     check_fits,
@@ -136,7 +136,8 @@ class MultiHeadAttention(keras.layers.Layer):
         form: how it is computed, never what. ``fused`` does all heads in one product; ``per_head`` loops over the heads, the form to
             read; ``blockwise`` does a block of queries at a time, so that memory grows linearly with length; ``folded`` multiplies
             W^Q W^Kᵀ and W^V W^O first, which halves the projections where a head is as wide as the input; ``auto`` is ``folded``
-            there and ``fused`` elsewhere, and ``blockwise`` where there would be more than 2²⁷ attention weights at once, B·H·L·M.
+            there, unless dropout is active, and ``fused`` elsewhere, and ``blockwise`` where there would be more than 2²⁷ attention
+            weights at once, B·H·L·M.
 
     Masks: a query looks at a key only where every mask given allows it; a query that ``query_mask`` leaves out looks nowhere.
     A query that may look nowhere gets zeros, plus the output bias.
@@ -164,6 +165,8 @@ class MultiHeadAttention(keras.layers.Layer):
         check_choice("form", form, FORMS)
         if form in ("blockwise", "folded") and scoring == "additive":
             raise ValueError(f"form '{form}' computes dot products only; take form 'fused'")
+        if form == "folded" and dropout:
+            raise ValueError("form 'folded' computes no dropout; take form 'fused'")
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
@@ -263,8 +266,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 mixed_BHLV = mixed_BHLV * of_heads(gate_BH11, heads)
             return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
 
-        if self._folds:
-            output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BH11, rate, return_attention_scores)
+        if self._folds and not rate:
+            output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BH11, return_attention_scores)
         elif self.form == "per_head":
             # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
             parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
@@ -295,22 +298,19 @@ class MultiHeadAttention(keras.layers.Layer):
         wide = self.query_kernel.shape[2] >= self.key_kernel.shape[0] and self.value_kernel.shape[2] >= self.value_kernel.shape[0]
         return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
 
-    def _attend_folded(
-        self, inputs: Sequence[Any], mask_BHLM: Any, gate_BH11: Any, dropout: float, return_weights: bool
-    ) -> tuple[Any, Any]:
+    def _attend_folded(self, inputs: Sequence[Any], mask_BHLM: Any, gate_BH11: Any, return_weights: bool) -> tuple[Any, Any]:
         """What all heads give, without the output bias, and their attention weights."""
-        kernels = [self.query_kernel, self.key_kernel, self.value_kernel]
+        query_bias, value_bias = (self.query_bias, self.value_bias) if self.use_bias else (None, None)
         if self.use_bias:
-            biases = self.query_bias, self.key_bias, self.value_bias
-            kernels = [with_bias(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)]
-            inputs = [with_ones(x) for x in inputs]
-        query, key, value = inputs
+            # It drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
+            query_bias = query_bias + 0.0 * self.key_bias
+        folded_scores = fold_scores(self.query_kernel, query_bias, self.key_kernel, self.use_scale)
+        folded_output = fold_output(self.value_kernel, value_bias, self.output_kernel)
 
         def attend(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
-            return self._mix(slice(None), q_B1QE, k_B1ME, v_B1MF, mask_B1QM, dropout, False, return_weights)
+            return self._mix(slice(None), q_B1QE, k_B1ME, v_B1MF, mask_B1QM, 0.0, False, return_weights)
 
-        folded_kernels = fold_kernels(kernels[0], kernels[1], kernels[2], self.output_kernel, self.use_scale)
-        return folded_attention(query, key, value, *folded_kernels, attend, mask_BHLM, gate_BH11)
+        return folded_attention(*inputs, folded_scores, folded_output, attend, mask_BHLM, gate_BH11)
 
     def _mix(
         self,

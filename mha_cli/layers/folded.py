@@ -1,13 +1,14 @@
 """Attention with its kernels multiplied first: two projections instead of four, for heads as wide as their input.
 
-With x̃ = (x, 1) and W̃ = (W; b), a projection is x W + b = x̃ W̃, and a head
+A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √K) (x W^V + b^V) W^O. Softmax does not see what a query adds to all its scores alike, so
+b^K drops out; and the weights of a query sum to 1, so b^V comes through as it is. What is left is
 
-    softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √K) (x W^V + b^V) W^O  =  softmax(x̃ A x̃ᵀ) x̃ B   with   A = W̃^Q W̃^Kᵀ / √K,   B = W̃^V W^O
+    softmax((x A + a) xᵀ) x B + b   with   A = W^Q W^Kᵀ / √K,   a = b^Q W^Kᵀ / √K,   B = W^V W^O,   b = b^V W^O
 
-so that all heads have the inputs themselves for keys and values. What is left of a head, A and B, says where it looks and what it writes.
+so that all heads have the inputs themselves for keys and values. A and a say where a head looks, B and b what it writes.
 
-Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D, E and F widths of x̃ for queries, keys
-and values, O output width.
+Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D, E and F widths of queries, keys and
+values, O output width.
 
 Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", section "Attention Heads are Independent and Additive".
 """
@@ -20,65 +21,68 @@ from typing import Any
 from keras import ops
 
 
-def with_ones(x_BLD: Any) -> Any:
-    """x̃ = (x, 1): (B, L, D + 1)."""
-    return ops.concatenate([x_BLD, ops.ones_like(x_BLD[:, :, :1])], axis=-1)
-
-
-def with_bias(kernel_DHK: Any, bias_HK: Any) -> Any:
-    """W̃ = (W; b): (D + 1, H, K)."""
-    return ops.concatenate([kernel_DHK, ops.expand_dims(bias_HK, 0)], axis=0)
-
-
-def fold_kernels(
-    query_kernel_DHK: Any, key_kernel_EHK: Any, value_kernel_FHV: Any, output_kernel_HVO: Any, scaled: bool
-) -> tuple[Any, Any]:
-    """A of every head, (D, H, E), and B, (H, F, O).
+def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> tuple[Any, Any]:
+    """A of every head, (D, H, E), and a, (H, E), which is None without a bias.
 
     Args:
-        query_kernel_DHK: W^Q, or W̃^Q.
-        key_kernel_EHK: W^K, or W̃^K.
-        value_kernel_FHV: W^V, or W̃^V.
-        output_kernel_HVO: W^O.
-        scaled: whether A has the factor 1/√K.
+        query_kernel_DHK: W^Q.
+        query_bias_HK: b^Q, or None.
+        key_kernel_EHK: W^K.
+        scaled: whether A and a have the factor 1/√K.
     """
-    scores_kernel_DHE = ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK)
     if scaled:
-        scores_kernel_DHE = scores_kernel_DHE * query_kernel_DHK.shape[-1] ** -0.5
-    return scores_kernel_DHE, ops.einsum("fhv,hvo->hfo", value_kernel_FHV, output_kernel_HVO)
+        key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
+    kernel_DHE = ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK)
+    return kernel_DHE, None if query_bias_HK is None else ops.einsum("hk,ehk->he", query_bias_HK, key_kernel_EHK)
+
+
+def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> tuple[Any, Any]:
+    """B of every head, (H, F, O), and b, (H, O), which is None without a bias.
+
+    Args:
+        value_kernel_FHV: W^V.
+        value_bias_HV: b^V, or None.
+        output_kernel_HVO: W^O.
+    """
+    kernel_HFO = ops.einsum("fhv,hvo->hfo", value_kernel_FHV, output_kernel_HVO)
+    return kernel_HFO, None if value_bias_HV is None else ops.einsum("hv,hvo->ho", value_bias_HV, output_kernel_HVO)
 
 
 def folded_attention(
     query_BLD: Any,
     key_BME: Any,
     value_BMF: Any,
-    scores_kernel_DHE: Any,
-    output_kernel_HFO: Any,
+    folded_scores: tuple[Any, Any],
+    folded_output: tuple[Any, Any],
     attend: Callable[[Any, Any, Any, Any], tuple[Any, Any]],
     mask_BHLM: Any = None,
     gate_BH11: Any = None,
 ) -> tuple[Any, Any]:
-    """The sum over the heads of softmax(x̃ A x̃ᵀ) x̃ B.
+    """The sum over the heads of softmax((x A + a) xᵀ) x B + b.
 
     As all heads have the same keys and values, the H queries of each of the L places are taken for L·H queries of one head.
 
     Args:
-        query_BLD: x̃ of the queries.
-        key_BME: x̃ of the keys.
-        value_BMF: x̃ of the values.
-        scores_kernel_DHE: A of every head.
-        output_kernel_HFO: B of every head.
-        attend: softmax(Q Kᵀ) V from Q, K, V and a mask, each with an axis of heads; also gives the weights, or None.
+        query_BLD: x of the queries.
+        key_BME: x of the keys.
+        value_BMF: x of the values.
+        folded_scores: A and a of every head.
+        folded_output: B and b of every head.
+        attend: softmax(Q Kᵀ) V from Q, K, V and a mask, each with an axis of heads; also gives the weights, or None. The weights of a
+            query that may look anywhere sum to 1.
         mask_BHLM: bool, broadcastable; True where a query may look at a key.
         gate_BH11: a number a head that multiplies what the head gives.
 
     Returns:
         (B, L, O), and the weights (B, H, L, M) if ``attend`` gives them.
     """
+    (scores_kernel_DHE, scores_bias_HE), (output_kernel_HFO, output_bias_HO) = folded_scores, folded_output
     width, heads, key_width = scores_kernel_DHE.shape
     _, value_width, output_width = output_kernel_HFO.shape
     (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
     q_BLE = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (width, heads * key_width)))
+    if scores_bias_HE is not None:
+        q_BLE = q_BLE + ops.reshape(scores_bias_HE, (heads * key_width,))
     q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
     mask_B1QM = as_one_head(mask_BHLM, heads, length)
     mixed_B1QF, weights_B1QM = attend(q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM)
@@ -87,9 +91,21 @@ def folded_attention(
         mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BH11, 1, 2)
     joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
     output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO, (heads * value_width, output_width)))
+    if output_bias_HO is not None:
+        output_BLO = output_BLO + gated_bias(output_bias_HO, mask_BHLM, gate_BH11)
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
+
+
+def gated_bias(bias_HO: Any, mask_BHLM: Any, gate_BH11: Any) -> Any:
+    """The sum of b over the heads, each times its gate, where a head may look anywhere: (B, L, O), or 1 for B and L where all are alike."""
+    bias_BHLO = bias_HO[None, :, None, :]
+    if gate_BH11 is not None:
+        bias_BHLO = bias_BHLO * gate_BH11
+    if mask_BHLM is not None:
+        bias_BHLO = bias_BHLO * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), bias_HO.dtype)
+    return ops.sum(bias_BHLO, axis=1)
 
 
 def as_one_head(mask_BHLM: Any, num_heads: int, length: Any) -> Any:

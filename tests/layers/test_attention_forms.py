@@ -161,12 +161,15 @@ def test_all_forms_agree_over_several_blocks(masks: str) -> None:
         assert_same_gradients(our_gradients, gradients)
 
 
-def test_the_folded_form_drops_weights_before_they_mix_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_weights_do_not_sum_to_one_and_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = random_mask(KEYS) * 2.0
     monkeypatch.setattr(keras.random, "dropout", lambda weights, rate, seed: weights * kept)
-    fused, folded = (cross_layer(form, dropout=0.5)(**cross(), training=True) for form in ("fused", "folded"))
-    assert_same_output(folded, fused, "folded")
-    assert np.abs(np.array(fused) - np.array(cross_layer()(**cross()))).max() > 0.1
+    wide = max(KEY_WIDTH, VALUE_WIDTH)
+    sizes = {**SIZES, "key_dim": wide, "value_dim": wide}
+    layers = [built(MultiHeadAttention(**sizes, form=form, dropout=0.5), *cross().values()) for form in ("fused", "auto")]
+    fused, auto = (layer(**cross(), training=True) for layer in layers)
+    assert_same_output(auto, fused, "auto")
+    assert np.abs(np.array(fused) - np.array(layers[0](**cross()))).max() > 0.1
 
 
 def test_one_form_loads_the_weights_of_another(tmp_path: Any) -> None:
@@ -405,6 +408,7 @@ def test_mixed_precision_is_close_to_float32(form: str, scoring: str, monkeypatc
         ({"scoring": "cosine"}, r"scoring is 'cosine'; choose from dot_product, additive"),
         ({"form": "blockwise", "scoring": "additive"}, r"form 'blockwise' computes dot products only; take form 'fused'"),
         ({"form": "folded", "scoring": "additive"}, r"form 'folded' computes dot products only; take form 'fused'"),
+        ({"form": "folded", "dropout": 0.1}, r"form 'folded' computes no dropout; take form 'fused'"),
         ({"dropout": 1.0}, r"dropout is 1\.0; it must be at least 0 and below 1"),
         ({"dropout": -0.1}, r"dropout is -0\.1; it must be at least 0 and below 1"),
     ],

@@ -276,8 +276,8 @@ def test_auto_folds_wide_heads_by_blocks_too(known: bool, places: int, monkeypat
     blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
     monkeypatch.setattr(attention_module, "blockwise_attention", blocks)
     monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
-    folds = attention_module.fold_kernels
-    monkeypatch.setattr(attention_module, "fold_kernels", lambda *kernels: calls.append(1) or folds(*kernels))
+    folds = attention_module.fold_scores
+    monkeypatch.setattr(attention_module, "fold_scores", lambda *kernels: calls.append(1) or folds(*kernels))
     x = tf.constant(random(2, places, WIDTH))
     layers = [built(MultiHeadAttention(2, WIDTH + 1, form=form), x) for form in ("fused", "auto")]
     weigh = tf.constant(random(2, places, WIDTH, seed=9))
