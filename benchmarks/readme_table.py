@@ -1,4 +1,4 @@
-"""Write the README's tables of results from the JSON in `benchmarks/results`.
+"""Write the README's tables of results from the JSON in `benchmarks/results` and in its folders.
 
 `python benchmarks/readme_table.py` puts them between the README's two marker comments; with `--check` it writes nothing and exits with 1 if
 the README says anything else.
@@ -31,7 +31,7 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
 
 
 def with_tables(readme: str, results: Path) -> str:
-    """The README's text with the tables of all results that there are.
+    """The README's text with the tables of all results that there are; those of other machines, in folders of their own, name theirs each.
 
     Raises:
         ValueError: the markers are missing, or stand twice or in the wrong order.
@@ -40,16 +40,19 @@ def with_tables(readme: str, results: Path) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
         raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
+    other_machines = sorted(path for path in results.iterdir() if path.is_dir())
     parts, told = [], ""
     for name, make in TABLES.items():
-        content = harness.read_json(results / name)
-        if not content:
-            continue
-        table, picture = make(content), (results / name).with_suffix(".png")
-        parts.append(tables.markdown(table, told))
-        if picture.exists():
-            parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
-        told = f"{told}, {table.machine}"
+        for folder in (results, *other_machines):
+            content = harness.read_json(folder / name)
+            if not content:
+                continue
+            table, picture = make(content), (folder / name).with_suffix(".png")
+            parts.append(tables.markdown(table, told if folder == results else ""))
+            if picture.exists():
+                parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
+            if folder == results:
+                told = f"{told}, {table.machine}"
     return before + "\n\n".join([f"{BEGIN}\n{NOTICE}", *parts, END]) + after
 
 

@@ -55,6 +55,21 @@ def test_tables_are_made_of_the_results_that_there_are(results: Path) -> None:
     assert readme_table.with_tables(written, results) == written
 
 
+def test_results_of_another_machine_have_tables_that_name_it(results: Path) -> None:
+    one = readme_table.with_tables(README, results)
+    elsewhere = json.loads((results / "book.json").read_text())
+    elsewhere["machine"]["cpu"] = "Other CPU"
+    (results / "other").mkdir()
+    for name in ("book.json", "saving.json"):  # the README has no table of the latter
+        (results / "other" / name).write_text(json.dumps(elsewhere))
+    both = readme_table.with_tables(README, results)
+    added = both.replace(one.removesuffix(f"{readme_table.END}\n\nAfter.\n"), "")
+    assert added.startswith("**The book's model on 320 IMDB reviews of real length, each at its best of 3 rounds.** Other CPU, 2 cores")
+
+    (results / "book.json").unlink()
+    assert added in readme_table.with_tables(README, results)
+
+
 def test_no_results_make_no_table(tmp_path: Path) -> None:
     written = readme_table.with_tables(README, tmp_path)
     assert written == README.replace("old", readme_table.NOTICE + "\n")
