@@ -6,7 +6,6 @@ Axes: B batch, L query length, M key length, H heads, K key width per head, V va
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -298,7 +297,7 @@ class MultiHeadAttention(keras.layers.Layer):
         wide = self.query_kernel.shape[2] >= self.key_kernel.shape[0] and self.value_kernel.shape[2] >= self.value_kernel.shape[0]
         return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
 
-    def _attend_folded(self, inputs: Sequence[Any], mask_BHLM: Any, gate_BH11: Any, return_weights: bool) -> tuple[Any, Any]:
+    def _attend_folded(self, inputs: tuple[Any, Any, Any], mask_BHLM: Any, gate_BH11: Any, return_weights: bool) -> tuple[Any, Any]:
         """What all heads give, without the output bias, and their attention weights."""
         query_bias, value_bias = (self.query_bias, self.value_bias) if self.use_bias else (None, None)
         if self.use_bias:
