@@ -5,6 +5,7 @@ Source: François Chollet, "Deep Learning with Python", 2nd edition, listings 11
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -12,7 +13,7 @@ import numpy as np
 from keras import layers, ops
 
 from mha_cli.config import Config
-from mha_cli.data.batches import scoring_batches, training_batches
+from mha_cli.data.batches import Rows, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews
 
 
@@ -86,34 +87,42 @@ class Listing:
         self.model.compile(optimizer="rmsprop", loss="binary_crossentropy", metrics=["accuracy"])
         rows = reviews.padded(np.arange(len(reviews)))
         self.token_ids = np.pad(rows, [(0, 0), (0, length - rows.shape[1])])
-        self.labels = reviews.labels
 
     def train(self) -> None:
         """Train on every review once."""
-        order = self.rng.permutation(len(self.labels))
-        for start in range(0, len(order), self.batch_size):
-            rows = order[start : start + self.batch_size]
-            self.model.train_on_batch(self.token_ids[rows], self.labels[rows])
+        for rows in self._training_batches():
+            self.model.train_on_batch(self._padded(rows), self.reviews.labels[rows])
 
     def predict(self) -> None:
         """Classify every review."""
-        for start in range(0, len(self.labels), self.batch_size):
-            self.model.predict_on_batch(self.token_ids[start : start + self.batch_size])
+        for rows in self._scoring_batches():
+            self.model.predict_on_batch(self._padded(rows))
 
     def about(self) -> dict[str, Any]:
         """Weights and options."""
         return {"weights": self.model.count_params()}
 
+    def _training_batches(self) -> Iterable[Rows]:
+        return self._cut(self.rng.permutation(len(self.reviews)))
+
+    def _scoring_batches(self) -> Iterable[Rows]:
+        return self._cut(np.arange(len(self.reviews)))
+
+    def _cut(self, order: Rows) -> list[Rows]:
+        return [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+
+    def _padded(self, rows: Rows) -> Any:
+        return self.token_ids[rows]
+
 
 class ListingOnSimilarLengths(Listing):
-    """The same compiled model on the batches that torch and ours take, through Keras's functions for one batch."""
+    """The same compiled model on the batches that torch and ours take, each padded to its own longest review."""
 
-    def train(self) -> None:
-        """Train on every review once."""
-        for rows in training_batches(self.reviews.lengths, self.rng, self.batch_size):
-            self.model.train_on_batch(self.reviews.padded(rows), self.labels[rows])
+    def _training_batches(self) -> Iterable[Rows]:
+        return training_batches(self.reviews.lengths, self.rng, self.batch_size)
 
-    def predict(self) -> None:
-        """Classify every review."""
-        for rows in scoring_batches(self.reviews.lengths):
-            self.model.predict_on_batch(self.reviews.padded(rows))
+    def _scoring_batches(self) -> Iterable[Rows]:
+        return scoring_batches(self.reviews.lengths)
+
+    def _padded(self, rows: Rows) -> Any:
+        return self.reviews.padded(rows)

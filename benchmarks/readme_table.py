@@ -40,10 +40,9 @@ def with_tables(readme: str, results: Path) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
         raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
-    other_machines = sorted(path for path in results.iterdir() if path.is_dir())
     parts, told = [], ""
     for name, make in TABLES.items():
-        for folder in (results, *other_machines):
+        for folder in (results, *sorted(results.glob("*/"))):
             content = harness.read_json(folder / name)
             if not content:
                 continue
