@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 Rows = npt.NDArray[np.int64]
 
+LENGTH_DIGITS = 5
+"""Leading binary digits of a common length that may be other than zero: 16 lengths from a power of two to the next, 3 to 6 % apart."""
+
 POOL_BATCHES = 50
 """Batches whose reviews are sorted by length together: enough to leave little padding, few enough to keep chance in the order."""
 
@@ -44,6 +47,20 @@ def training_batches(
 def scoring_batches(lengths: npt.NDArray[np.int64]) -> Iterator[Rows]:
     """Every review once, the shortest first, about ``SCORING_TOKENS`` tokens a batch."""
     return _filled(np.argsort(lengths, kind="stable"), lengths, SCORING_TOKENS)
+
+
+def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDArray[np.int32]:
+    """The same batch, padded on to one of few lengths, so that most batches have a length that has been before.
+
+    Where machine code is generated for every size of a matrix, as oneDNN does for bfloat16, a new length costs more than some padding.
+
+    Args:
+        token_ids: (B, L).
+        longest: tokens that no batch may exceed.
+    """
+    length = token_ids.shape[1]
+    step = 1 << max(0, length.bit_length() - LENGTH_DIGITS)
+    return np.pad(token_ids, [(0, 0), (0, min(-length % step, longest - length))])
 
 
 def _filled(order: Rows, lengths: npt.NDArray[np.int64], tokens: int) -> Iterator[Rows]:

@@ -32,8 +32,10 @@ def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, 
     """
     if scaled:
         key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
-    kernel_DHE = ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK)
-    return kernel_DHE, None if query_bias_HK is None else ops.einsum("hk,ehk->he", query_bias_HK, key_kernel_EHK)
+    if query_bias_HK is None:
+        return ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK), None
+    both = ops.einsum("dhk,ehk->dhe", ops.concatenate([query_kernel_DHK, query_bias_HK[None]]), key_kernel_EHK)
+    return both[:-1], both[-1]
 
 
 def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> tuple[Any, Any]:
@@ -44,8 +46,10 @@ def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: An
         value_bias_HV: b^V, or None.
         output_kernel_HVO: W^O.
     """
-    kernel_HFO = ops.einsum("fhv,hvo->hfo", value_kernel_FHV, output_kernel_HVO)
-    return kernel_HFO, None if value_bias_HV is None else ops.einsum("hv,hvo->ho", value_bias_HV, output_kernel_HVO)
+    if value_bias_HV is None:
+        return ops.einsum("fhv,hvo->hfo", value_kernel_FHV, output_kernel_HVO), None
+    both = ops.einsum("fhv,hvo->hfo", ops.concatenate([value_kernel_FHV, value_bias_HV[None]]), output_kernel_HVO)
+    return both[:, :-1], both[:, -1]
 
 
 def folded_attention(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mha_cli.config import Config
-from mha_cli.data.batches import scoring_batches, training_batches
+from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
@@ -148,7 +148,11 @@ class Trainer:
         rng, share = np.random.default_rng((self.config.seed, epoch)), self.config.training.word_dropout
         for rows in batches:
             token_ids = self.data.train.padded(rows)
-            yield rows, drop_words(token_ids, share, rng) if share else token_ids
+            if share:
+                token_ids = drop_words(token_ids, share, rng)
+            if self.precision == "bfloat16":
+                token_ids = at_common_length(token_ids, self.config.text.sequence_length)
+            yield rows, token_ids
 
     def _num_reviews(self, epoch: int) -> int:
         """Reviews of an epoch: the first so many of the training part, of which those with a guessed class are the last."""

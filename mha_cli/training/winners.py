@@ -18,6 +18,9 @@ import tensorflow as tf
 from mha_cli.config import ModelConfig
 from mha_cli.model import classify, encoder_blocks
 
+PLACES_STEP = 8
+"""W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix."""
+
 
 def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
     """Whether the last block may run twice, which it can only without dropout of its own, and gains by it.
@@ -45,7 +48,7 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_
     kept_BD = model.get_layer("dropout")(tf.ones_like(x_BLD[:, 0]), training=True)
     if winners_only:
         encoded_BLD = tf.stop_gradient(last(tf.stop_gradient(x_BLD), mask=mask_BL))
-        places_BW = winning_places(encoded_BLD, mask_BL, kept_BD > 0)
+        places_BW = winning_places(encoded_BLD, mask_BL, kept_BD > 0, PLACES_STEP)
         encoded_BLD = last(x_BLD, mask=mask_BL, places=places_BW)
         mask_BL = tf.gather(mask_BL, places_BW, batch_dims=1)
     else:
@@ -53,19 +56,22 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_
     return classify(model, kept_BD * model.get_layer("pooling")(encoded_BLD, mask=mask_BL), scores_BU)
 
 
-def winning_places(x_BLD: Any, mask_BL: Any, kept_BD: Any) -> Any:
+def winning_places(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:
     """The places that hold the maximum of a feature, int (B, W).
 
     Args:
         x_BLD: features.
         mask_BL: bool, True at real positions: others never win.
         kept_BD: bool, True at features whose winner counts.
+        multiple: that W is to be of.
 
     Returns:
-        Every winner; W is the number of those in the review that has most. Reviews with fewer get some other places besides.
+        Every winner; W is the number of those in the review that has most, up to the next multiple, L at most. Reviews with fewer get some
+        other places besides.
     """
     open_BLD = mask_BL[:, :, None] & kept_BD[:, None, :]
     largest_B1D = tf.reduce_max(tf.where(open_BLD, x_BLD, x_BLD.dtype.min), axis=1, keepdims=True)
     wins_BL = tf.reduce_any(open_BLD & (x_BLD == largest_B1D), axis=2)
-    most = tf.reduce_max(tf.math.count_nonzero(wins_BL, axis=1, dtype=tf.int32))
-    return tf.math.top_k(tf.cast(wins_BL, tf.int32), k=tf.maximum(most, 1), sorted=False).indices
+    most = tf.maximum(tf.reduce_max(tf.math.count_nonzero(wins_BL, axis=1, dtype=tf.int32)), 1)
+    number = tf.minimum(most + tf.math.floormod(-most, multiple), tf.shape(wins_BL)[1])
+    return tf.math.top_k(tf.cast(wins_BL, tf.int32), k=number, sorted=False).indices
