@@ -3,12 +3,14 @@
 from mha_cli.layers.attention import MultiHeadAttention, additive_attention, scaled_dot_product_attention
 from mha_cli.layers.blockwise import blockwise_attention
 from mha_cli.layers.encoder import TransformerEncoder
+from mha_cli.layers.normalization import LayerNormalization
 from mha_cli.layers.pooling import GlobalMaxPooling1D
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
 from mha_cli.layers.scores import NgramScores
 
 __all__ = [
     "GlobalMaxPooling1D",
+    "LayerNormalization",
     "MultiHeadAttention",
     "NgramScores",
     "PositionalEmbedding",

@@ -34,8 +34,9 @@ def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, 
         key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
     if query_bias_HK is None:
         return ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK), None
-    both = ops.einsum("dhk,ehk->dhe", ops.concatenate([query_kernel_DHK, query_bias_HK[None]]), key_kernel_EHK)
-    return both[:-1], both[-1]
+    rows = ops.concatenate([query_kernel_DHK, query_bias_HK[None]])
+    kernel_DHE, bias_1HE = ops.split(ops.einsum("dhk,ehk->dhe", rows, key_kernel_EHK), [query_kernel_DHK.shape[0]])
+    return kernel_DHE, bias_1HE[0]
 
 
 def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> tuple[Any, Any]:
@@ -48,8 +49,9 @@ def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: An
     """
     if value_bias_HV is None:
         return ops.einsum("fhv,hvo->hfo", value_kernel_FHV, output_kernel_HVO), None
-    both = ops.einsum("fhv,hvo->hfo", ops.concatenate([value_kernel_FHV, value_bias_HV[None]]), output_kernel_HVO)
-    return both[:, :-1], both[:, -1]
+    rows = ops.concatenate([value_kernel_FHV, value_bias_HV[None]])
+    kernel_HFO, bias_H1O = ops.split(ops.einsum("fhv,hvo->hfo", rows, output_kernel_HVO), [value_kernel_FHV.shape[0]], axis=1)
+    return kernel_HFO, bias_H1O[:, 0]
 
 
 def folded_attention(

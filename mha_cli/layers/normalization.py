@@ -12,18 +12,42 @@ from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class LayerNormalization(keras.layers.LayerNormalization):
-    """Keras's layer of that name over the last axis, with the same weights and numbers; only the gradient is computed in another way.
+class LayerNormalization(keras.layers.Layer):
+    """Every place shifted and scaled to mean 0 and variance 1 over its features, then scaled by γ and shifted by β, which are learnt.
+
+    Computed in float32 at least, whatever the type of the layers around it.
+
+    Args:
+        epsilon: added to the variance.
 
     Source: Ba et al. 2016, "Layer Normalization", eq. 4.
     """
 
+    def __init__(self, epsilon: float = 1e-3, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+        self.supports_masking = True
+        self.autocast = False  # inputs and weights come as they are
+
+    def build(self, input_shape: Any) -> None:
+        """Create γ and β."""
+        self.gamma = self.add_weight(name="gamma", shape=input_shape[-1:], initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=input_shape[-1:], initializer="zeros")
+
     def call(self, inputs: Any) -> Any:
-        """Normalize every place of (..., D), in float32 at least."""
+        """Normalize (..., D)."""
         dtype = keras.backend.result_type(inputs.dtype, "float32")
-        rows_ND = ops.cast(ops.reshape(inputs, (-1, inputs.shape[-1])), dtype)
-        normalized_ND = layer_normalization(rows_ND, ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype), self.epsilon)
+        x_ND = ops.cast(ops.reshape(inputs, (-1, inputs.shape[-1])), dtype)
+        normalized_ND = layer_normalization(x_ND, ops.cast(self.gamma, dtype), ops.cast(self.beta, dtype), self.epsilon)
         return ops.cast(ops.reshape(normalized_ND, ops.shape(inputs)), self.compute_dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The same."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "epsilon": self.epsilon}
 
 
 def layer_normalization(x_ND: Any, gamma_D: Any, beta_D: Any, epsilon: float) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, scoring_batches, training_batches
+from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, scoring_batches, training_batches
 
 many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))
 
@@ -127,3 +127,19 @@ def test_batches_by_tokens_are_of_many_short_reviews_or_few_long_ones_in_no_orde
     assert np.corrcoef(sizes, longest)[0, 1] < -0.3
     assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
     assert np.mean([size * length for size, length in zip(sizes, longest, strict=True)]) > 0.8 * 6000
+
+
+@given(st.integers(1, 2000))
+def test_a_common_length_is_one_of_few_and_little_longer(length: int) -> None:
+    token_ids = np.arange(1, 1 + 2 * length, dtype=np.int32).reshape(2, length)
+    padded = at_common_length(token_ids, 2048)
+    np.testing.assert_array_equal(padded[:, :length], token_ids)
+    assert not padded[:, length:].any()
+    assert length <= padded.shape[1] < length * 17 / 16
+    np.testing.assert_array_equal(at_common_length(padded, 2048), padded)
+
+
+def test_common_lengths_are_sixteen_from_a_power_of_two_to_the_next() -> None:
+    found = {at_common_length(np.ones((1, length), np.int32), 600).shape[1] for length in range(1, 601)}
+    by_doubling = [*range(1, 32), *range(32, 64, 2), *range(64, 128, 4), *range(128, 256, 8), *range(256, 512, 16), *range(512, 600, 32)]
+    assert sorted(found) == [*by_doubling, 600]

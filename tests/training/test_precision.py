@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -10,12 +11,14 @@ import pytest
 import tensorflow as tf
 
 from mha_cli import processor
-from mha_cli.config import Config
+from mha_cli.config import Config, TextConfig
+from mha_cli.data.corpus import EncodedReviews
 from mha_cli.model import build_classifier
 from mha_cli.progress import EpochRecord
 from mha_cli.runtime import forward
 from mha_cli.training.loop import Trainer
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
+from mha_cli.training.preparation import one_hot
 from mha_cli.training.run import to_checkpoint
 
 if TYPE_CHECKING:
@@ -91,6 +94,24 @@ def test_attention_and_feed_forward_multiply_in_bfloat16_within_the_block_only(t
     with computing_in(model, "bfloat16"):
         pass
     assert compute_types() == before
+
+
+# The batches
+
+
+def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_config: Config, tiny_data: PreparedData) -> None:
+    lengths = np.arange(33, 62)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    reviews = EncodedReviews(np.full(offsets[-1], 5), offsets, np.zeros(len(lengths), np.int32), 0)
+    data = replace(tiny_data, train=reviews, targets=one_hot(reviews.labels, 2))
+    config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
+    found = {}
+    for name in ("float32", "bfloat16"):
+        trainer = Trainer(with_settings(config, precision=name, batch_size=1), data)
+        batches = [token_ids for _, token_ids in trainer.inputs(1, trainer.batches(1))]
+        assert sorted(np.count_nonzero(token_ids) for token_ids in batches) == list(lengths)
+        found[name] = {token_ids.shape[1] for token_ids in batches}
+    assert found == {"float32": set(lengths), "bfloat16": {*range(34, 61, 2), 61}}
 
 
 # A step

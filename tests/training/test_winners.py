@@ -58,6 +58,11 @@ def test_winning_places_by_hand() -> None:
     places = np.array(winning_places(tf.constant(x), tf.constant(mask), tf.constant(kept)))
     assert places.shape == (3, 2)
     assert [set(row) for row in places[:2]] == [{1, 3}, {0, 2}]
+    for multiple, number in ((3, 3), (4, 4), (8, 5)):  # other places fill up, of five there are
+        more = np.array(winning_places(tf.constant(x), tf.constant(mask), tf.constant(kept), multiple))
+        assert more.shape == (3, number)
+        assert {1, 3} <= set(more[0])
+        assert all(len(set(row)) == number for row in more)
 
 
 def test_nothing_wins_where_dropout_takes_every_feature() -> None:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from attention_cases import EXACT, assert_same_gradient, finite_differences, random
+from layer_contract import check_layer, randomize
+
+from mha_cli.layers import LayerNormalization
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WIDTH, EPSILON = 7, 1e-3
+
+
+def filled(layer_class: type[keras.Layer] = LayerNormalization, **arguments: Any) -> keras.Layer:
+    """A layer with random γ and β, the same for every class."""
+    layer = layer_class(**arguments)
+    layer.build((None, None, WIDTH))
+    randomize(layer)
+    return layer
+
+
+def value_and_gradients(layer: keras.Layer, x: np.ndarray, upstream: np.ndarray) -> list[np.ndarray]:
+    """What a layer gives, and the gradients of input, γ and β."""
+    x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = layer(x)
+        loss = tf.reduce_sum(tf.cast(output, upstream.dtype) * upstream)
+    return [np.array(output), *map(np.array, tape.gradient(loss, [x, layer.gamma.value, layer.beta.value]))]
+
+
+def test_honours_the_layer_contract(tmp_path: Path) -> None:
+    check_layer(LayerNormalization, {"epsilon": 0.01}, [random(3, 5, WIDTH)], (3, 5, WIDTH), tmp_path, keeps_mask=True)
+
+
+def test_by_hand() -> None:
+    layer = filled(epsilon=0.0)
+    layer.set_weights([np.arange(1.0, 1.0 + WIDTH), np.full(WIDTH, 0.5)])
+    x = np.array([[3.0, 3.0, 3.0, 4.0, 5.0, 5.0, 5.0]])  # mean 4, variance 6/7
+    expected = (x - 4) / np.sqrt(6 / 7) * np.arange(1, 1 + WIDTH) + 0.5
+    np.testing.assert_allclose(layer(x), expected, **EXACT)
+
+
+def test_a_place_with_one_value_in_all_features_gives_beta() -> None:
+    layer, upstream = filled(), random(1, 1, WIDTH, seed=1)
+    output, *gradients = value_and_gradients(layer, np.full((1, 1, WIDTH), 3.0, np.float32), upstream)
+    np.testing.assert_array_equal(output[0, 0], layer.beta)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, WIDTH), (4, WIDTH), (2, 3, 2, WIDTH), (1, 1, WIDTH)])
+def test_value_and_gradients_equal_keras(shape: tuple[int, ...]) -> None:
+    x, upstream = random(*shape) * 3 + 1, random(*shape, seed=1)
+    ours, theirs = (value_and_gradients(filled(kind), x, upstream) for kind in (LayerNormalization, keras.layers.LayerNormalization))
+    np.testing.assert_allclose(ours[0], theirs[0], **EXACT)
+    for name, one, other in zip(("x", "gamma", "beta"), ours[1:], theirs[1:], strict=True):
+        assert_same_gradient(one, other, name)
+
+
+def test_value_and_gradients_equal_torch() -> None:
+    x, upstream, layer = random(3, 5, WIDTH) * 3 + 1, random(3, 5, WIDTH, seed=1), filled()
+    twin = torch.nn.LayerNorm(WIDTH, eps=EPSILON)
+    twin.load_state_dict({"weight": torch.tensor(np.array(layer.gamma)), "bias": torch.tensor(np.array(layer.beta))})
+    theirs = torch.tensor(x, requires_grad=True)
+    expected = twin(theirs)
+    (expected * torch.tensor(upstream)).sum().backward()
+    output, *gradients = value_and_gradients(layer, x, upstream)
+    np.testing.assert_allclose(output, expected.detach(), **EXACT)
+    for name, one, other in zip(("x", "gamma", "beta"), gradients, (theirs.grad, twin.weight.grad, twin.bias.grad), strict=True):
+        assert_same_gradient(one, other, name)
+
+
+def test_gradients_equal_finite_differences() -> None:
+    layer, upstream = filled(dtype="float64"), random(2, 3, WIDTH, seed=1).astype(np.float64)
+    x, gamma, beta = random(2, 3, WIDTH).astype(np.float64), np.array(layer.gamma), np.array(layer.beta)
+
+    def loss() -> float:
+        layer.set_weights([gamma, beta])
+        return float((np.array(layer(x)) * upstream).sum())
+
+    _, *gradients = value_and_gradients(layer, x, upstream)
+    for name, gradient, argument in zip(("x", "gamma", "beta"), gradients, (x, gamma, beta), strict=True):
+        assert_same_gradient(gradient, finite_differences(loss, argument), name, tolerance=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_half_a_float_is_normalized_in_float32(dtype: str) -> None:
+    x = tf.cast(random(3, 5, WIDTH) * 0.01 + 100, dtype.removeprefix("mixed_"))  # squares of these have no digit left in half a float
+    layer = filled(dtype=dtype, epsilon=1e-7)
+    assert layer(x).dtype == x.dtype
+    np.testing.assert_array_equal(layer(x), tf.cast(filled(epsilon=1e-7)(tf.cast(x, "float32")), x.dtype))
