@@ -29,10 +29,10 @@ class GlobalMaxPooling1D(keras.layers.Layer):
     def call(self, inputs: Any, mask: Any = None) -> Any:
         """Pool (B, L, D) to (B, D); ``mask`` is bool (B, L), True at real positions."""
         if mask is None:
-            return ops.max(inputs, axis=1)
+            return _largest(inputs)
         mask_BL1 = ops.expand_dims(ops.cast(mask, "bool"), 2)
         lowest = ops.cast(LOWEST, inputs.dtype)
-        pooled_BD = ops.max(ops.where(mask_BL1, inputs, lowest), axis=1)
+        pooled_BD = _largest(ops.where(mask_BL1, inputs, lowest))
         return ops.where(ops.any(mask_BL1, axis=1), pooled_BD, ops.zeros_like(pooled_BD))
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> None:
@@ -42,3 +42,14 @@ class GlobalMaxPooling1D(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, D)."""
         return (input_shape[0], input_shape[2])
+
+
+def _largest(x_BLD: Any) -> Any:
+    """The largest value of every feature, (B, D).
+
+    The gradient of a maximum goes to the places that equal it. JAX's compiler may compute x anew to find them, rounded in another way, and
+    then finds none or others; by its index the maximum is found again.
+    """
+    if keras.backend.backend() == "jax":
+        return ops.take_along_axis(x_BLD, ops.argmax(x_BLD, axis=1, keepdims=True), axis=1)[:, 0]
+    return ops.max(x_BLD, axis=1)
