@@ -20,7 +20,7 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 HASH_FACTOR = np.int32(-1_640_531_535)
 
 NORM_EPSILON = 1e-3
-"""Keras's default for LayerNormalization, added to the variance."""
+"""Added to the variance, as ``LayerNormalization`` of the layers does by default."""
 
 SMALLEST_NORM = np.float32(1e-6)
 """Below it is no weight of an n-gram: a review without a token, whose score is zero."""
