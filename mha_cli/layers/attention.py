@@ -51,7 +51,8 @@ def scaled_dot_product_attention(
     """
     if scaled:
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5
-    scores_BHLM = ops.matmul(q_BHLK, ops.swapaxes(k_BHMK, -1, -2))
+    # Q Kᵀ. As an einsum, so that neither it nor its gradient writes the keys down transposed; with all axes named, Keras would.
+    scores_BHLM = ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
     return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
 
 
@@ -247,11 +248,13 @@ class MultiHeadAttention(keras.layers.Layer):
             "use_causal_mask": look_ahead_mask(query_length, key_length) if use_causal_mask else None,
         }
         looks_B1L1 = None if query_mask is None else ops.cast(ops.swapaxes(padding_mask(query_mask), 2, 3), self.compute_dtype)
-        gate_BH11 = None if head_mask is None else head_gate(ops.cast(head_mask, self.compute_dtype), self.num_heads)
-        for name, mask in {**masks, "query_mask": looks_B1L1, "head_mask": gate_BH11}.items():
+        heads_BH11 = None if head_mask is None else head_gate(ops.cast(head_mask, self.compute_dtype), self.num_heads)
+        for name, mask in {**masks, "query_mask": looks_B1L1, "head_mask": heads_BH11}.items():
             if mask is not None:
                 check_fits(name, mask, (query.shape[0], self.num_heads, query.shape[1], key.shape[1]))
         mask_BHLM = combine_masks(*masks.values())
+        gates = [gate for gate in (looks_B1L1, heads_BH11) if gate is not None]
+        gate_BHL1 = math.prod(gates[1:], start=gates[0]) if gates else None
         rate = self.dropout if training else 0.0
 
         def attend(heads: slice) -> tuple[Any, Any]:
@@ -261,25 +264,25 @@ class MultiHeadAttention(keras.layers.Layer):
             v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
             mask = of_heads(mask_BHLM, heads)
             mixed_BHLV, weights_BHLM = self._mix(heads, q_BHLK, k_BHMK, v_BHMV, mask, rate, self.use_scale, return_attention_scores)
-            if gate_BH11 is not None:
-                mixed_BHLV = mixed_BHLV * of_heads(gate_BH11, heads)
+            if gate_BHL1 is not None:
+                mixed_BHLV = mixed_BHLV * of_heads(gate_BHL1, heads)
             return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
 
         if self._folds and not rate:
-            output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BH11, return_attention_scores)
-        elif self.form == "per_head":
-            # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
-            parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
-            output_BLO = sum(output for output, _ in parts)
-            weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
+            output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BHL1, return_attention_scores)
         else:
-            output_BLO, weights_BHLM = attend(slice(None))
-        if looks_B1L1 is not None:
-            output_BLO = output_BLO * looks_B1L1[:, 0]
-            weights_BHLM = weights_BHLM * looks_B1L1 if return_attention_scores else None
-        if self.use_bias:
-            output_BLO = output_BLO + self.output_bias
-        return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
+            if self.form == "per_head":
+                # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
+                parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
+                output_BLO = sum(output for output, _ in parts)
+                weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
+            else:
+                output_BLO, weights_BHLM = attend(slice(None))
+            if self.use_bias:
+                output_BLO = output_BLO + self.output_bias
+        if not return_attention_scores:
+            return output_BLO
+        return output_BLO, weights_BHLM if looks_B1L1 is None else weights_BHLM * looks_B1L1
 
     def _check_inputs(self, query: Any, value: Any, key: Any) -> None:
         given = {"query": (query, self.query_kernel), "value": (value, self.value_kernel), "key": (key, self.key_kernel)}
@@ -297,19 +300,17 @@ class MultiHeadAttention(keras.layers.Layer):
         wide = self.query_kernel.shape[2] >= self.key_kernel.shape[0] and self.value_kernel.shape[2] >= self.value_kernel.shape[0]
         return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
 
-    def _attend_folded(self, inputs: tuple[Any, Any, Any], mask_BHLM: Any, gate_BH11: Any, return_weights: bool) -> tuple[Any, Any]:
-        """What all heads give, without the output bias, and their attention weights."""
-        query_bias, value_bias = (self.query_bias, self.value_bias) if self.use_bias else (None, None)
-        if self.use_bias:
-            # It drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
-            query_bias = query_bias + 0.0 * self.key_bias
-        folded_scores = fold_scores(self.query_kernel, query_bias, self.key_kernel, self.use_scale)
-        folded_output = fold_output(self.value_kernel, value_bias, self.output_kernel)
+    def _attend_folded(self, inputs: tuple[Any, Any, Any], mask_BHLM: Any, gate_BHL1: Any, return_weights: bool) -> tuple[Any, Any]:
+        """What all heads give together, and their attention weights."""
+        # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
+        query_bias = self.query_bias + 0.0 * self.key_bias if self.use_bias else None
+        scores_kernel_DHE = fold_scores(self.query_kernel, query_bias, self.key_kernel, self.use_scale)
+        output_kernel_HFO = fold_output(self.value_kernel, self.value_bias, self.output_kernel)
 
         def attend(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
             return self._mix(slice(None), q_B1QE, k_B1ME, v_B1MF, mask_B1QM, 0.0, False, return_weights)
 
-        return folded_attention(*inputs, folded_scores, folded_output, attend, mask_BHLM, gate_BH11)
+        return folded_attention(*inputs, scores_kernel_DHE, output_kernel_HFO, attend, mask_BHLM, gate_BHL1, self.output_bias)
 
     def _mix(
         self,

@@ -87,7 +87,7 @@ def blockwise_attention(
         return to_blocks(ops.broadcast_to(mask_BHLM, (batch, heads, ops.shape(q_BHLK)[2], keys))), numbers_N
 
     def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
-        scores_BHQM = ops.einsum("bhqk,bhmk->bhqm", q_BHQK, k_BHMK)
+        scores_BHQM = ops.einsum("...qk,...mk->...qm", q_BHQK, k_BHMK)
         weights_BHQM = masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask)
         return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
 
@@ -111,7 +111,7 @@ def blockwise_attention(
                 d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
                 q_BHQK, d_output_BHQV = q_NBHQK[number] * scale, d_output_NBHQV[number]
                 weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, masks_N[number], number)
-                d_weights_BHQM = ops.einsum("bhqv,bhmv->bhqm", d_output_BHQV, v_BHMV) * kept_BHQM
+                d_weights_BHQM = ops.einsum("...qv,...mv->...qm", d_output_BHQV, v_BHMV) * kept_BHQM
                 d_scores_BHQM = weights_BHQM * (d_weights_BHQM - mean_NBHQ1[number])
                 d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK) * scale
                 return (

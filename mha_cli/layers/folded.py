@@ -21,8 +21,8 @@ from typing import Any
 from keras import ops
 
 
-def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> tuple[Any, Any]:
-    """A of every head, (D, H, E), and a, (H, E), which is None without a bias.
+def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> Any:
+    """A of every head, (D, H, E); with a bias, a is one more row of it, (D + 1, H, E).
 
     Args:
         query_kernel_DHK: W^Q.
@@ -32,39 +32,37 @@ def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, 
     """
     if scaled:
         key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
-    if query_bias_HK is None:
-        return ops.einsum("dhk,ehk->dhe", query_kernel_DHK, key_kernel_EHK), None
-    rows = ops.concatenate([query_kernel_DHK, query_bias_HK[None]])
-    kernel_DHE, bias_1HE = ops.split(ops.einsum("dhk,ehk->dhe", rows, key_kernel_EHK), [query_kernel_DHK.shape[0]])
-    return kernel_DHE, bias_1HE[0]
+    return ops.einsum("dhk,ehk->dhe", with_row(query_kernel_DHK, query_bias_HK), key_kernel_EHK)
 
 
-def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> tuple[Any, Any]:
-    """B of every head, (H, F, O), and b, (H, O), which is None without a bias.
+def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> Any:
+    """B of every head, (H, F, O); with a bias, b is one more row of it, (H, F + 1, O).
 
     Args:
         value_kernel_FHV: W^V.
         value_bias_HV: b^V, or None.
         output_kernel_HVO: W^O.
     """
-    if value_bias_HV is None:
-        return ops.einsum("fhv,hvo->hfo", value_kernel_FHV, output_kernel_HVO), None
-    rows = ops.concatenate([value_kernel_FHV, value_bias_HV[None]])
-    kernel_HFO, bias_H1O = ops.split(ops.einsum("fhv,hvo->hfo", rows, output_kernel_HVO), [value_kernel_FHV.shape[0]], axis=1)
-    return kernel_HFO, bias_H1O[:, 0]
+    return ops.einsum("fhv,hvo->hfo", with_row(value_kernel_FHV, value_bias_HV), output_kernel_HVO)
+
+
+def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:
+    """The kernel with its bias, if it has one, as the last row."""
+    return kernel_DHK if bias_HK is None else ops.concatenate([kernel_DHK, bias_HK[None]])
 
 
 def folded_attention(
     query_BLD: Any,
     key_BME: Any,
     value_BMF: Any,
-    folded_scores: tuple[Any, Any],
-    folded_output: tuple[Any, Any],
+    scores_kernel_DHE: Any,
+    output_kernel_HFO: Any,
     attend: Callable[[Any, Any, Any, Any], tuple[Any, Any]],
     mask_BHLM: Any = None,
-    gate_BH11: Any = None,
+    gate_BHL1: Any = None,
+    output_bias_O: Any = None,
 ) -> tuple[Any, Any]:
-    """The sum over the heads of softmax((x A + a) xᵀ) x B + b.
+    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, and the output bias.
 
     As all heads have the same keys and values, the H queries of each of the L places are taken for L·H queries of one head.
 
@@ -72,43 +70,48 @@ def folded_attention(
         query_BLD: x of the queries.
         key_BME: x of the keys.
         value_BMF: x of the values.
-        folded_scores: A and a of every head.
-        folded_output: B and b of every head.
+        scores_kernel_DHE: A, and a if it has one more row, of every head.
+        output_kernel_HFO: B, and b if it has one more row, of every head.
         attend: softmax(Q Kᵀ) V from Q, K, V and a mask, each with an axis of heads; also gives the weights, or None. The weights of a
             query that may look anywhere sum to 1.
         mask_BHLM: bool, broadcastable; True where a query may look at a key.
-        gate_BH11: a number a head that multiplies what the head gives.
+        gate_BHL1: what is multiplied by what a head gives a query, broadcastable.
+        output_bias_O: added to the sum.
 
     Returns:
         (B, L, O), and the weights (B, H, L, M) if ``attend`` gives them.
     """
-    (scores_kernel_DHE, scores_bias_HE), (output_kernel_HFO, output_bias_HO) = folded_scores, folded_output
-    width, heads, key_width = scores_kernel_DHE.shape
-    _, value_width, output_width = output_kernel_HFO.shape
+    _, heads, key_width = scores_kernel_DHE.shape
+    value_width, output_width = value_BMF.shape[2], output_kernel_HFO.shape[2]
     (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
-    q_BLE = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (width, heads * key_width)))
-    if scores_bias_HE is not None:
-        q_BLE = q_BLE + ops.reshape(scores_bias_HE, (heads * key_width,))
+    if scores_kernel_DHE.shape[0] > query_BLD.shape[2]:
+        query_BLD = ops.concatenate([query_BLD, ops.ones((batch, length, 1), query_BLD.dtype)], axis=2)  # 1 times a
+    q_BLE = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
     q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
     mask_B1QM = as_one_head(mask_BHLM, heads, length)
     mixed_B1QF, weights_B1QM = attend(q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM)
     mixed_BLHF = ops.reshape(mixed_B1QF, (batch, length, heads, value_width))
-    if gate_BH11 is not None:
-        mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BH11, 1, 2)
+    if gate_BHL1 is not None:
+        mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BHL1, 1, 2)
     joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
-    output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO, (heads * value_width, output_width)))
-    if output_bias_HO is not None:
-        output_BLO = output_BLO + gated_bias(output_bias_HO, mask_BHLM, gate_BH11)
+    kernel = ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width))
+    output_BLO = ops.matmul(joined, kernel)
+    # Small, and added up before they are added to what is large.
+    biases_BLO = [] if output_bias_O is None else [output_bias_O]
+    if output_kernel_HFO.shape[1] > value_width:
+        biases_BLO.append(gated_bias(output_kernel_HFO[:, value_width], mask_BHLM, gate_BHL1))
+    if biases_BLO:
+        output_BLO = output_BLO + sum(biases_BLO)
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
 
 
-def gated_bias(bias_HO: Any, mask_BHLM: Any, gate_BH11: Any) -> Any:
+def gated_bias(bias_HO: Any, mask_BHLM: Any, gate_BHL1: Any) -> Any:
     """The sum of b over the heads, each times its gate, where a head may look anywhere: (B, L, O), or 1 for B and L where all are alike."""
     bias_BHLO = bias_HO[None, :, None, :]
-    if gate_BH11 is not None:
-        bias_BHLO = bias_BHLO * gate_BH11
+    if gate_BHL1 is not None:
+        bias_BHLO = bias_BHLO * gate_BHL1
     if mask_BHLM is not None:
         bias_BHLO = bias_BHLO * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), bias_HO.dtype)
     return ops.sum(bias_BHLO, axis=1)

@@ -69,9 +69,9 @@ def winning_places(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) ->
         Every winner; W is the number of those in the review that has most, up to the next multiple, L at most. Reviews with fewer get some
         other places besides.
     """
-    open_BLD = mask_BL[:, :, None] & kept_BD[:, None, :]
-    largest_B1D = tf.reduce_max(tf.where(open_BLD, x_BLD, x_BLD.dtype.min), axis=1, keepdims=True)
-    wins_BL = tf.reduce_any(open_BLD & (x_BLD == largest_B1D), axis=2)
+    largest_BD = tf.reduce_max(tf.where(mask_BL[:, :, None], x_BLD, x_BLD.dtype.min), axis=1)
+    to_equal_BD = tf.where(kept_BD, largest_BD, float("nan"))  # which nothing equals
+    wins_BL = mask_BL & tf.reduce_any(x_BLD == to_equal_BD[:, None, :], axis=2)
     most = tf.maximum(tf.reduce_max(tf.math.count_nonzero(wins_BL, axis=1, dtype=tf.int32)), 1)
     number = tf.minimum(most + tf.math.floormod(-most, multiple), tf.shape(wins_BL)[1])
     return tf.math.top_k(tf.cast(wins_BL, tf.int32), k=number, sorted=False).indices
