@@ -84,17 +84,37 @@ def combine_masks(*masks: Any) -> Any:
 
 
 def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """Softmax over the keys that the mask allows, computed in float32; a row with no such key is all zeros.
+    """Softmax over the keys that the mask allows, P, computed in float32; a row with no such key is all zeros.
+
+    With dP the gradient that comes back to the weights, and S the scores:
+
+        dS = P ∘ (dP - rowsum(P ∘ dP))
+
+    which needs P alone, in the type of the scores, and is zero where the mask forbids looking.
 
     Args:
         scores_BHLM: any float type, in which the weights come back.
         mask_BHLM: bool, broadcastable.
     """
     dtype = scores_BHLM.dtype
-    scores_BHLM = ops.cast(scores_BHLM, "float32")
-    if mask_BHLM is None:
-        return ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
-    # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
-    allowed_BHLM = ops.cast(mask_BHLM, "float32")
-    weights_BHLM = ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1)
-    return ops.cast(weights_BHLM, dtype) * ops.cast(ops.max(allowed_BHLM, axis=-1, keepdims=True), dtype)
+
+    @ops.custom_gradient
+    def softmax(scores_BHLM: Any) -> Any:
+        scores_BHLM = ops.cast(scores_BHLM, "float32")
+        if mask_BHLM is None:
+            weights_BHLM = ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
+        else:
+            # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
+            allowed_BHLM = ops.cast(mask_BHLM, "float32")
+            weights_BHLM = ops.cast(ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1), dtype)
+            weights_BHLM = weights_BHLM * ops.cast(ops.max(allowed_BHLM, axis=-1, keepdims=True), dtype)
+
+        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+            d_weights_BHLM = ops.cast(arguments[-1] if upstream is None else upstream, "float32")
+            p_BHLM = ops.cast(weights_BHLM, "float32")
+            p_d_BHLM = p_BHLM * d_weights_BHLM
+            return ops.cast(p_d_BHLM - p_BHLM * ops.sum(p_d_BHLM, axis=-1, keepdims=True), dtype)
+
+        return weights_BHLM, gradient
+
+    return softmax(scores_BHLM)
