@@ -141,7 +141,7 @@ def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedRe
     Source: Michel et al. 2019, eq. 2.
     """
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
     def sums(token_ids: Any, labels: Any) -> Any:
         # A mask a review gives the gradient of each review's own loss in one backward pass.
         own = [tf.tile(mask[None], (tf.shape(token_ids)[0], 1)) for mask in masks]
@@ -167,6 +167,7 @@ def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) ->
 def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[Any], Any]:
     return tf.function(
         lambda token_ids: masked_forward(model, token_ids, masks),
+        autograph=False,
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
     )
 

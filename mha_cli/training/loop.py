@@ -233,7 +233,9 @@ class Trainer:
         num_classes = len(self.data.class_names)
         winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
 
-        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, num_classes], tf.float32)])
+        @tf.function(
+            autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, num_classes], tf.float32)]
+        )
         def train_step(token_ids: Any, targets: Any) -> tuple[Any, Any]:
             with tf.GradientTape() as tape, computing_in(model, self.precision):
                 embedded = model.get_layer("embedding")(token_ids, training=True)
@@ -307,7 +309,9 @@ def predicted_classes(probabilities: Any) -> Any:
 
 def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
     """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it."""
-    return tf.function(lambda token_ids: model(token_ids, training=False), input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    return tf.function(
+        lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+    )
 
 
 def predict_probabilities(

@@ -67,7 +67,7 @@ def _compile_step(salience: keras.Variable, start: Stack, model: ModelConfig, st
     units = len(start.bias)
     arguments = [([None, None], tf.int32), ([None, None, units], tf.float32), ([None, None], tf.float32), ([None], tf.int32)]
 
-    @tf.function(input_signature=[tf.TensorSpec(shape, kind) for shape, kind in arguments])
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec(shape, kind) for shape, kind in arguments])
     def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any) -> None:
         with tf.GradientTape() as tape:
             weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, salience)
