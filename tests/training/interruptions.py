@@ -31,10 +31,11 @@ def assert_same_run(one: Path, other: Path) -> None:
         np.testing.assert_array_equal(np.load(labels), np.load(other / labels.relative_to(one)), err_msg=str(labels))
 
 
-def interrupt(config: Config, output: Path, step: int, resume: bool = False) -> None:
-    """Ask the run to stop after so many more steps."""
+def interrupt(config: Config, output: Path, step: int, resume: bool = False) -> StepProgress:
+    """Ask the run to stop after so many more steps; returns the first of them."""
     seen: list[StepProgress] = []
     watcher = dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step)
     with pytest.raises(KeyboardInterrupt):
         train(config, output, watcher, resume=resume)
     assert len(seen) == step
+    return seen[0]

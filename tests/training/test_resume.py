@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,17 +51,19 @@ def config() -> Config:
     return load_config(TINY, SETTINGS)
 
 
-@pytest.mark.parametrize("step", [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5])
-def test_stopped_after_any_step(config: Config, whole: Path, tmp_path: Path, step: int) -> None:
-    interrupt(config, tmp_path / "run", step)
-    train(config, tmp_path / "run", resume=True)
-    assert_same_run(whole, tmp_path / "run")
+@pytest.fixture(scope="module")
+def stopped(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped after its second step, to be copied."""
+    output = tmp_path_factory.mktemp("stopped") / "run"
+    interrupt(config, output, 2)
+    return output
 
 
 def test_stopped_again_and_again(config: Config, whole: Path, tmp_path: Path) -> None:
-    interrupt(config, tmp_path / "run", 3)
-    for _ in range(4):
-        interrupt(config, tmp_path / "run", 7, resume=True)
+    stops = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5]
+    for last, stop in itertools.pairwise([0, *stops]):
+        first = interrupt(config, tmp_path / "run", stop - last, resume=last > 0)
+        assert (first.epoch, first.step) == (last // STEPS + 1, last % STEPS + 1)
     train(config, tmp_path / "run", resume=True)
     assert_same_run(whole, tmp_path / "run")
 
@@ -116,16 +120,15 @@ def test_killed_in_a_save(config: Config, whole: Path, tmp_path: Path, rename: i
     assert_same_run(whole, tmp_path / "run")
 
 
-def test_a_damaged_state(config: Config, tmp_path: Path) -> None:
-    interrupt(config, tmp_path / "run", 2)
+def test_a_damaged_state(config: Config, stopped: Path, tmp_path: Path) -> None:
+    shutil.copytree(stopped, tmp_path / "run")
     (tmp_path / "run" / STATE).write_bytes((tmp_path / "run" / STATE).read_bytes()[:-100])
     with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from"):
         train(config, tmp_path / "run", resume=True)
 
 
-def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, tmp_path: Path) -> None:
-    interrupt(config, tmp_path / "run", 2)
-    path = tmp_path / "run" / STATE
+def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, stopped: Path, tmp_path: Path) -> None:
+    path = shutil.copy(stopped / STATE, tmp_path / "state.npz")
     whole, trainer, rng = path.read_bytes(), Trainer(config, prepare(config)), random.Random(0)
     restore_state(path, trainer)
     expected = [np.array(variable) for variable in trainer.variables]
