@@ -62,7 +62,7 @@ def folded_attention(
     gate_BHL1: Any = None,
     output_bias_O: Any = None,
 ) -> tuple[Any, Any]:
-    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, and the output bias.
+    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O.
 
     As all heads have the same keys and values, the H queries of each of the L places are taken for L·H queries of one head.
 
@@ -70,13 +70,13 @@ def folded_attention(
         query_BLD: x of the queries.
         key_BME: x of the keys.
         value_BMF: x of the values.
-        scores_kernel_DHE: A, and a if it has one more row, of every head.
-        output_kernel_HFO: B, and b if it has one more row, of every head.
+        scores_kernel_DHE: A, with a as one more row, of every head.
+        output_kernel_HFO: B, with b as one more row, of every head.
         attend: softmax(Q Kᵀ) V from Q, K, V and a mask, each with an axis of heads; also gives the weights, or None. The weights of a
             query that may look anywhere sum to 1.
         mask_BHLM: bool, broadcastable; True where a query may look at a key.
         gate_BHL1: what is multiplied by what a head gives a query, broadcastable.
-        output_bias_O: added to the sum.
+        output_bias_O: b^O; None for a layer without biases, whose A and B then have no such row.
 
     Returns:
         (B, L, O), and the weights (B, H, L, M) if ``attend`` gives them.
@@ -84,7 +84,7 @@ def folded_attention(
     _, heads, key_width = scores_kernel_DHE.shape
     value_width, output_width = value_BMF.shape[2], output_kernel_HFO.shape[2]
     (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
-    if scores_kernel_DHE.shape[0] > query_BLD.shape[2]:
+    if output_bias_O is not None:
         query_BLD = ops.concatenate([query_BLD, ops.ones((batch, length, 1), query_BLD.dtype)], axis=2)  # 1 times a
     q_BLE = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
     q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
@@ -96,12 +96,10 @@ def folded_attention(
     joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
     kernel = ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width))
     output_BLO = ops.matmul(joined, kernel)
-    # Small, and added up before they are added to what is large.
-    biases_BLO = [] if output_bias_O is None else [output_bias_O]
-    if output_kernel_HFO.shape[1] > value_width:
-        biases_BLO.append(gated_bias(output_kernel_HFO[:, value_width], mask_BHLM, gate_BHL1))
-    if biases_BLO:
-        output_BLO = output_BLO + sum(biases_BLO)
+    if output_bias_O is not None:
+        # Small, both, and added up before they are added to what is large.
+        bias_BLO = output_bias_O + gated_bias(output_kernel_HFO[:, value_width], mask_BHLM, gate_BHL1)
+        output_BLO = output_BLO + bias_BLO
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
