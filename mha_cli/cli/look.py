@@ -192,7 +192,8 @@ def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str
         "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
         "classes": ", ".join(names) + (f" and {more:,} more" if more else ""),
         "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
-        "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}; positions: {settings.positions}",
+        "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
+        "positions": settings.positions,
         "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
         "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
         "weights": f"{model.config.num_parameters(len(model.vocabulary), len(model.class_names)):,}",
