@@ -48,7 +48,10 @@ def attention(
     png: Annotated[Path | None, typer.Option("--png", help="Draw every head of the block into this PNG, SVG or PDF file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which words look at which, head by head."""
+    """Show which words look at which, head by head.
+
+    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
+    """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.predict import load_checkpoint

@@ -43,6 +43,8 @@ def explain(
     """Show which words decided: how far the probability falls when a word is left out.
 
     Beside it stands how much each word is looked at. Attention weights alone are not an explanation (Jain and Wallace 2019).
+
+    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
