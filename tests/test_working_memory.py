@@ -14,6 +14,7 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.runtime.classifier import Classifier, probabilities_of
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.inspection import view_attention
 from mha_cli.working_memory import ForwardPass, blocks
 from tests.checkpoints import small_checkpoint
 from tests.conftest import MODEL_CASES, ModelCase
@@ -126,3 +127,13 @@ def test_a_gradient_keeps_every_block() -> None:
     assert dataclasses.replace(forward_pass, gradient=True).num_bytes(1, 500) == pytest.approx(
         10 * forward_pass.num_bytes(1, 500), rel=0.01
     )
+
+
+def test_attention_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = small_checkpoint(num_blocks=2, num_heads=2)
+    monkeypatch.setattr(working_memory, "MOST_BYTES", 20_000_000)
+    assert view_attention(checkpoint, "film " * 12).words == ["film"] * 12
+    monkeypatch.setattr(working_memory, "MOST_BYTES", 60 * 4 * 13**2 - 1)
+    said = r"^this model: the attention of a text of 13 tokens would take about 0\.0 GB of memory; .*; give a shorter text$"
+    with pytest.raises(MhaError, match=said):
+        view_attention(checkpoint, "film " * 13)
