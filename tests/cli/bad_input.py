@@ -397,7 +397,12 @@ SECTIONS: dict[str, list[Case]] = {
             f"{FILM} -o /proc/x",
             "/proc/x: cannot be written: No such file or directory; choose a folder that exists and can be written to",
         ),
-        Case("answers into a full device", f"{FILM} -o /dev/full", "cannot write /dev/full: No space left on device", 1),
+        Case(
+            "answers into a full device",
+            f"{FILM} -o /dev/full",
+            "/dev/full: cannot be written: No space left on device; choose another file",
+            1,
+        ),
         Case("standard output that is full", FILM, "cannot write the output: No space left on device", 1, shell='"$@" > /dev/full'),
         Case("standard output that is closed", FILM, "works: what comes out is lost", 0, shell='"$@" >&-'),
     ],
