@@ -16,12 +16,17 @@ class StopRequest:
     """What has been asked of a run.
 
     Once ``patient`` is set, a first signal is only noted, for the run to look at after its step; any other one raises
-    ``KeyboardInterrupt`` where the program is.
+    ``KeyboardInterrupt`` where the program is. ``tell`` is called with a line of text as soon as the first one is there.
     """
 
     def __init__(self) -> None:
         self.patient = False
         self.signal: int | None = None
+        self.tell: Callable[[str], None] = lambda _: None
+
+    def answer(self) -> None:
+        """Say that a signal was heard."""
+        self.tell("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
 
     @property
     def exit_code(self) -> int:
@@ -36,15 +41,11 @@ class StopRequest:
 
 
 @contextmanager
-def stop_request(tell: Callable[[str], None]) -> Iterator[StopRequest]:
-    """Take over the signals for the time of a run; one that the caller has told to ignore them keeps ignoring them.
-
-    Args:
-        tell: called with a line of text as soon as the first signal is there.
-    """
+def stop_request() -> Iterator[StopRequest]:
+    """Take over the signals for the time of a run; one that the caller has told to ignore them keeps ignoring them."""
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    with _heard(lambda: tell("stopping after this step; Ctrl-C again ends at once" if request.patient else "stopping")):
+    with _heard(request.answer):
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:
                 signal.signal(number, request.receive)

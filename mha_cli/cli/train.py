@@ -53,18 +53,19 @@ def train(
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
 
-    with training_progress() as watcher, stop_request(watcher.tell) as request:
-
-        def on_step(progress: StepProgress) -> None:
-            request.patient = True  # from here on there is something to save
-            watcher.on_step(progress)
-
+    with stop_request() as request:
         try:
-            watcher.tell("starting TensorFlow")
-            from mha_cli.training.run import train as run_training
+            with training_progress() as watcher:
+                request.tell = watcher.tell
+                watcher.tell("starting TensorFlow")
+                from mha_cli.training.run import train as run_training
 
-            watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-            summary = run_training(settings, run_directory, watching, resume=resume)
+                def on_step(progress: StepProgress) -> None:
+                    request.patient = True  # from here on there is something to save
+                    watcher.on_step(progress)
+
+                watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
+                summary = run_training(settings, run_directory, watching, resume=resume)
         except KeyboardInterrupt:
             if not has_state(run_directory):
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
