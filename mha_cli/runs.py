@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -58,9 +59,12 @@ def refuse_used(output: Path) -> None:
     """
     name = printable(str(output), 200)
     try:
-        used = output.exists() and (not output.is_dir() or any(path.name != LOCK for path in output.iterdir()))
-    except (OSError, ValueError) as error:
-        raise MhaError(f"--output {name}: {error}", "choose a folder that can be written to") from None
+        mode = os.stat(output).st_mode
+        used = not stat.S_ISDIR(mode) or any(path.name != LOCK for path in output.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MhaError(f"--output {name}: cannot be used: {error.strerror}", "choose another folder") from None
     if not used:
         return
     if (output / METRICS).is_file():
