@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 import mha_cli
 from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
 from mha_cli.cli.limits import heed_address_limit, out_of_addresses
+from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
@@ -52,8 +54,11 @@ def options(
 def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
     # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
-    _fill_closed_streams()
+    prepare_streams()
+    forget_odd_sizes()
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `__main__` has left it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         heed_address_limit()
         code = app(prog_name="mha", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
@@ -83,13 +88,6 @@ def main() -> None:
         if code == EXIT_INTERRUPTED:  # Typer's answer to Ctrl-C
             _fail("interrupted", EXIT_INTERRUPTED)
         sys.exit(code)
-
-
-def _fill_closed_streams() -> None:
-    """What goes to a closed stdout or stderr is lost, as in /dev/null; Python alone would fail, or print it to the other one."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (it stays open to the end)
 
 
 def _fail_to_write(error: OSError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +60,7 @@ def data_section(
         section = SampleData()
     elif data.startswith("tfds:"):
         section = TfdsData(source="tfds", name=data.removeprefix("tfds:"))
-    elif data.isidentifier() and not Path(data).exists():
+    elif data.isidentifier() and not os.path.exists(data):
         raise MhaError(f"--data {data}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{data}")
     else:
         section = FilesData(source="files", train=data, test=data)  # one file: whatever split is asked for

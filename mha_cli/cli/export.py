@@ -57,10 +57,9 @@ def export(
     """
     if data is None and (text_column is not None or label_column is not None):
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
-    if output.exists() or output.is_symlink():
-        raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
-    if not output.parent.is_dir():
-        raise MhaError(f"--output {printable(str(output), 200)}: its folder does not exist", "make it first")
+    from mha_cli.cli.output import ended_in_order, refuse_output
+
+    refuse_output("--output", output, new=True)
     from mha_cli.export.formats import export_checkpoint, known_format
 
     known_format(format_name)
@@ -71,7 +70,7 @@ def export(
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
 
-    with status(f"writing {printable(output.name, 200)}") as watcher:
+    with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
         labelled = None
         if data is not None:
             from mha_cli.export.accuracy import LabelledReviews

@@ -9,7 +9,7 @@ import typer
 
 from mha_cli.cli.evaluate import data_section
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, TextColumnOption
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -46,10 +46,10 @@ def heads(
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
     if retrain and prune is None:
         raise MhaError("--retrain goes with --prune", "leave it out")
-    if output is not None and output.exists():
-        raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
-    if output is not None and not output.parent.is_dir():
-        raise MhaError(f"--output {printable(str(output), 200)}: its folder does not exist", "make it first")
+    if output is not None:
+        from mha_cli.cli.output import refuse_output
+
+        refuse_output("--output", output, new=True)
     if plot is not None:
         from mha_cli.cli.plots import refuse_unknown_format
 

@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from mha_cli.cli.look import UNKNOWN_LEGEND, entropy_line, marked
+from mha_cli.cli.output import refuse_output
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 
 if TYPE_CHECKING:
@@ -35,15 +36,11 @@ def refuse_unknown_format(path: Path, option: str = "--plot") -> None:
         option: that named it, for the message.
 
     Raises:
-        MhaError: the extension is none of ``FORMATS``, the folder does not exist, or it is itself a folder.
+        MhaError: the extension is none of ``FORMATS``, or no file can be written there.
     """
-    name = printable(str(path), 200)
     if path.suffix.lower() not in FORMATS:
-        raise MhaError(f"{option} {name}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise MhaError(f"{option} {name}: its folder does not exist", "make it first")
-    if path.is_dir():
-        raise MhaError(f"{option} {name}: is a folder", "give the name of a file")
+        raise MhaError(f"{option} {printable(str(path), 200)}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
+    refuse_output(option, path)
 
 
 def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:

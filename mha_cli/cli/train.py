@@ -56,6 +56,7 @@ def train(
     with stop_request() as request:
         try:
             with training_progress() as watcher:
+                request.tell = watcher.tell
                 watcher.tell("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 

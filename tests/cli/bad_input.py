@@ -24,6 +24,12 @@ FILM = f"{PREDICT} 'the film'"
 LABEL = "*tive\t0.*\n"
 """What ``mha predict`` prints for one text with the test's checkpoint, which knows the classes negative and positive."""
 
+INSIDE = "attention 'the film' -c good.keras"
+LONG = "a" * 300
+"""Longer than the name of a file can be."""
+
+TOO_LONG = "File name too long; choose another name"
+A_LOOP = "Too many levels of symbolic links; choose another name"
 ROWS = b"text,label\nthe film was superb,positive\ndreadful,negative\n"
 TOO_FEW = "out of memory: {} KiB of addresses are allowed; raise the limit with ulimit -v"
 SCORED = '*"num_reviews": 2*'
@@ -238,6 +244,13 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("an empty file", "empty.keras", f"is empty; {WAY_OUT}"),
         _checkpoint("a folder", "folder.keras", f"is a folder; {WAY_OUT}"),
         _checkpoint("a device", "/dev/null", f"is not a regular file; {WAY_OUT}"),
+        _checkpoint("a link that leads to itself", "loop", f"cannot be read: Too many levels of symbolic links; {WAY_OUT}"),
+        Case(
+            "a name that is too long",
+            f"evaluate {LONG}",
+            f"…: cannot be read: File name too long; {WAY_OUT}",
+            also=tuple(f"{reader} {LONG}" for reader in READERS),
+        ),
         _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
         _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
         _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
@@ -248,6 +261,7 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
     "Labelled reviews": [
+        Case("a path that is too long", f"evaluate good.keras --data {LONG}", "--data …: no such file or folder; …"),
         _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
         _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
         _train("a header alone", b"text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
@@ -438,7 +452,54 @@ SECTIONS: dict[str, list[Case]] = {
             f"{FILM} -o /proc/x",
             "/proc/x: cannot be written: No such file or directory; choose a folder that exists and can be written to",
         ),
-        Case("answers into a full device", f"{FILM} -o /dev/full", "cannot write /dev/full: No space left on device", 1),
+        Case(
+            "answers into a full device",
+            f"{FILM} -o /dev/full",
+            "/dev/full: cannot be written: No space left on device; choose another file",
+            1,
+        ),
+        Case("answers into a name that is too long", f"{FILM} -o {LONG}", f"…: cannot be written: {TOO_LONG}"),
+        Case("answers into a link that leads to itself", f"{FILM} -o loop", f"loop: cannot be written: {A_LOOP}"),
+        Case("a page into a name that is too long", f"{INSIDE} --html {LONG}", f"…: cannot be written: {TOO_LONG}"),
+        Case("a page into a link that leads to itself", f"{INSIDE} --html loop", f"loop: cannot be written: {A_LOOP}"),
+        Case("a page into a folder", f"{INSIDE} --html finished", "finished: cannot be written: Is a directory; choose another file"),
+        Case(
+            "a picture into a name that is too long",
+            f"{INSIDE} --png {LONG}.png",
+            f"--png …: {TOO_LONG}",
+            also=(f"{INSIDE} --png {LONG}/x.png",),
+        ),
+        Case("a picture into a link that leads to itself", f"{INSIDE} --png loop.png", f"--png loop.png: {A_LOOP}"),
+        Case(
+            "a plot into a name that is too long",
+            f"heads good.keras --plot {LONG}.png",
+            f"--plot …: {TOO_LONG}",
+            also=(f"shuffle-test good.keras --plot {LONG}.png",),
+        ),
+        Case(
+            "a checkpoint into a name that is too long",
+            f"export good.keras -f int8 -o {LONG}",
+            f"--output …: {TOO_LONG}",
+            also=(f"heads good.keras --prune 1 -o {LONG}",),
+        ),
+        Case(
+            "a checkpoint into a link that leads to itself",
+            "export good.keras -f int8 -o loop",
+            "--output loop: exists; choose another name, or remove it",
+            also=("heads good.keras --prune 1 -o loop",),
+        ),
+        Case(
+            "a run into a name that is too long",
+            f"{CONFIG} --output {LONG}",
+            "--output …: cannot be used: File name too long; choose another folder",
+            files={"x.yaml": SAMPLE},
+        ),
+        Case(
+            "a run into a link that leads to itself",
+            f"{CONFIG} --output loop",
+            "--output loop: cannot be used: Too many levels of symbolic links; choose another folder",
+            files={"x.yaml": SAMPLE},
+        ),
         Case("standard output that is full", FILM, "cannot write the output: No space left on device", 1, shell='"$@" > /dev/full'),
         Case("standard output that is closed", FILM, "works: what comes out is lost", 0, shell='"$@" >&-'),
     ],
@@ -491,6 +552,52 @@ SECTIONS: dict[str, list[Case]] = {
             f"nowhere.keras: no such file; {WAY_OUT}",
             env={"MHA_CHECKPOINT": "nowhere.keras"},
             shell='"$@"',
+        ),
+        Case(
+            "`MHA_CHECKPOINT` with a name that is too long",
+            "predict 'the film'",
+            f"…: cannot be read: File name too long; {WAY_OUT}",
+            env={"MHA_CHECKPOINT": LONG},
+            shell='"$@"',
+        ),
+        Case("`mha doctor` with that", "doctor", "works", 0, env={"MHA_CHECKPOINT": LONG}, shell='"$@"', stdout="*"),
+        Case(
+            "standard output that is not UTF-8 (`LC_ALL=POSIX PYTHONUTF8=0`)",
+            INSIDE,
+            "works: shades and signs have stand-ins, other characters are escaped",
+            0,
+            env={"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
+            shell='"$@"',
+            stdout="*the *@@*",
+        ),
+        Case(
+            "`PYTHONIOENCODING=ascii`",
+            "explain 'the film é' -c good.keras",
+            "works",
+            0,
+            env={"PYTHONIOENCODING": "ascii"},
+            shell='"$@"',
+            stdout=r"*\xe9*",
+        ),
+        Case(
+            "a current folder that was removed",
+            "doctor",
+            "works",
+            0,
+            shell='mkdir gone; cd gone; rmdir ../gone; "$@"',
+            stdout="*runs (does not exist)*",
+        ),
+        Case("`COLUMNS` that no terminal has", "--help", "works", 0, env={"COLUMNS": "9" * 20}, shell='"$@"', stdout="*Usage: mha*"),
+        Case("`COLUMNS=0`", INSIDE, "works", 0, env={"COLUMNS": "0"}, shell='"$@"', stdout="*the *"),
+        Case(
+            "`PYTHONWARNINGS=error`",
+            EVALUATE,
+            "works",
+            0,
+            files={"reviews.csv": ROWS},
+            env={"PYTHONWARNINGS": "error"},
+            shell='"$@"',
+            stdout=SCORED,
         ),
     ],
     "Limits": [

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +12,7 @@ import typer.main
 
 import mha_cli
 from mha_cli.cli.app import app
-from tests.cli.command import COMMAND, COMMANDS, TIMEOUT, environment, has_control_characters, refusal, run_here, run_mha
+from tests.cli.command import COMMAND, COMMANDS, TIMEOUT, environment, has_control_characters, obey_signals, refusal, run_here, run_mha
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,6 +108,40 @@ def test_a_reader_that_left(flag: str, tmp_path: Path) -> None:
     )
     os.close(theirs)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+# Ctrl-C while mha is being imported
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interruption:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interruption())
+"""
+
+
+@pytest.mark.parametrize(("before", "code"), [("", -signal.SIGINT), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 0)])
+def test_ctrl_c_at_the_first_moment(before: str, code: int, tmp_path: Path) -> None:
+    program = f"{INTERRUPTED}{before}\n{COMMAND[-1]}"
+    command = [sys.executable, "-c", program, "--version"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_ctrl_c_later_is_answered(tmp_path: Path) -> None:
+    program = f"{COMMAND[-1].replace('main()', '')}\nimport os, signal\nimport mha_cli.checkpoint\n"
+    program += "mha_cli.checkpoint.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)\nmain()"
+    command = [sys.executable, "-c", program, "doctor", "x.keras"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
 
 
 # Faults

@@ -30,6 +30,8 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("precious")
     (tmp_path / "file").write_text("precious")
+    for name in ("loop", "loop.png"):
+        (tmp_path / name).symlink_to(name)
     small_checkpoint_file(tmp_path / "good.keras")
     whole = (tmp_path / "good.keras").read_bytes()
     members = members_of(tmp_path / "good.keras")

@@ -164,7 +164,7 @@ def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, 
     [
         (".", 2, ".: cannot be written: Is a directory; choose another file"),
         ("no/x", 2, "no/x: cannot be written: No such file or directory; choose a folder that exists and can be written to"),
-        ("/dev/full", 1, "cannot write /dev/full: No space left on device"),
+        ("/dev/full", 1, "/dev/full: cannot be written: No space left on device; choose another file"),
     ],
 )
 def test_a_file_that_cannot_be_written(output: str, code: int, message: str, predict: Predict, tmp_path: Path) -> None:

@@ -120,6 +120,24 @@ def test_killed_in_a_save(config: Config, whole: Path, tmp_path: Path, rename: i
     assert_same_run(whole, tmp_path / "run")
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("the disk is full")])
+@pytest.mark.parametrize("there", [False, True])
+def test_what_ends_before_anything_was_learnt_leaves_the_folder_as_it_was(
+    error: BaseException, there: bool, config: Config, tmp_path: Path
+) -> None:
+    if there:
+        (tmp_path / "run").mkdir()
+
+    def fail(progress: StepProgress) -> None:
+        assert (tmp_path / "run" / "config.yaml").exists()
+        raise error
+
+    for _ in range(2):  # the same again is not refused
+        with pytest.raises(type(error)):
+            train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fail))
+        assert list(tmp_path.rglob("*")) == ([tmp_path / "run"] if there else [])
+
+
 def test_a_damaged_state(config: Config, stopped: Path, tmp_path: Path) -> None:
     shutil.copytree(stopped, tmp_path / "run")
     (tmp_path / "run" / STATE).write_bytes((tmp_path / "run" / STATE).read_bytes()[:-100])
