@@ -433,7 +433,7 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
 
 
 def _place(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
-    """Where a setting comes from: an override of it, of its section, or of something below it that the file does not have; else the file."""
+    """Where a setting comes from: an override of it, of its section, or of what is below it and not in the file; else the file."""
     if keys in override_keys:
         return "--set"
     for override in override_keys:

@@ -90,8 +90,38 @@ SECTIONS: dict[str, list[Case]] = {
         Case("an unknown option", "--nonsense", "No such option: --nonsense; see `mha --help`"),
         Case("an unknown option of a command", "evaluate good.keras --jsno", "No such option: --jsno…; see `mha evaluate --help`"),
         Case(
-            "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
+            "a text that begins like an option",
+            f"{PREDICT} '--not an option'",
+            "No such option: --not an option; put -- before a text that begins with a dash; see `mha predict --help`",
         ),
+        Case(
+            "an option that is close to another",
+            f"{FILM} --jsno",
+            "No such option: --jsno…--json…; see `mha predict --help`",
+        ),
+        Case(
+            "a text that begins with a dash",
+            f"{PREDICT} '-5 stars'",
+            "No such option: -5; put -- before a text that begins with a dash; see `mha predict --help`",
+        ),
+        *(
+            Case(f"`{option}` with an empty value", f"{command} {option} ''", f"{option} is empty; see `mha {command.split()[0]} --help`")
+            for command, option in (
+                ("train", "--config"),
+                ("evaluate good.keras", "--data"),
+                ("evaluate good.keras", "--split"),
+                ("evaluate good.keras", "--label-column"),
+                ("predict 'the film'", "--checkpoint"),
+                ("predict", "--input"),
+                ("predict 'the film'", "--only"),
+                ("predict 'the film'", "--output"),
+                ("attention 'the film'", "--png"),
+                ("explain 'the film'", "--html"),
+                ("heads good.keras", "--plot"),
+                ("export good.keras --output x", "--format"),
+            )
+        ),
+        Case("an empty name of a checkpoint", "evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
@@ -105,6 +135,8 @@ SECTIONS: dict[str, list[Case]] = {
             "evaluate good.keras --data imdb_reviews",
             "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
         ),
+        Case("an option without its value", f"{FILM} --output", "Option '--output' requires an argument; see `mha predict --help`"),
+        Case("a flag with a value", f"{FILM} --json=true", "Option '--json' does not take a value; see `mha predict --help`"),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
