@@ -15,8 +15,8 @@ class StepProgress:
         step: steps done in this epoch, of ``steps``.
         loss: mean over the reviews of this epoch so far.
         accuracy: likewise, in [0, 1], with dropout active.
-        reviews_per_second: in this epoch so far.
-        seconds_left: to the end of the last epoch at this epoch's rate; scoring and early stopping left aside.
+        reviews_per_second: since training began, or went on; None at the first step, which takes longer than all others.
+        seconds_left: to the end of the last epoch at this rate; scoring and early stopping left aside.
     """
 
     epoch: int
@@ -25,8 +25,8 @@ class StepProgress:
     steps: int
     loss: float
     accuracy: float
-    reviews_per_second: float
-    seconds_left: float
+    reviews_per_second: float | None
+    seconds_left: float | None
 
 
 @dataclass(frozen=True)

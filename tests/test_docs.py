@@ -121,16 +121,21 @@ def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
 def examples() -> Iterator[Any]:
     """Every line with an ``mha`` command: in the epilogs of the commands' help, and in the code blocks of the pages."""
     for name, command in {"mha": GROUP, **GROUP.commands}.items():
-        for line in (command.epilog or "").splitlines():
+        for line in whole_lines(command.epilog or ""):
             if "mha " in line:
                 yield pytest.param(line, id=f"{name}: {line}")
     for page in PAGES:
         if page.name == "commands.md":  # its examples are the epilogs
             continue
         for block in FENCE.findall(page.read_text("utf-8")):
-            for line in block.splitlines():
+            for line in whole_lines(block):
                 if re.search(r"\bmha [a-z-]", line):
                     yield pytest.param(line, id=f"{relative(page)}: {line}")
+
+
+def whole_lines(text: str) -> list[str]:
+    """Lines of shell; one that ends in a backslash goes on in the next."""
+    return text.replace("\\\n", "").splitlines()
 
 
 def mha_commands(line: str) -> Iterator[list[str]]:

@@ -15,7 +15,8 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha heads runs/imdb/checkpoint.keras --plot heads.png
 
-mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1"""
+mha heads runs/imdb/checkpoint.keras --prune 2 \\
+    --output pruned.keras --retrain 1"""
 
 
 def heads(

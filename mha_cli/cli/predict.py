@@ -35,7 +35,8 @@ mha predict < reviews.txt > labels.tsv
 
 zcat reviews.gz | mha predict --json -
 
-mha predict --input reviews.csv --text-column review --field id --output labels.tsv
+mha predict --input reviews.csv --text-column review --field id \\
+    --output labels.tsv
 
 mha predict --input reviews.jsonl --only positive --threshold 0.9 > raves.jsonl
 

@@ -19,9 +19,11 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha train --config configs/sample.yaml
 
-mha train --config configs/imdb.yaml --set model.num_heads=8 --output runs/eight-heads
+mha train --config configs/imdb.yaml --set model.num_heads=8 \\
+    --output runs/eight-heads
 
-mha train --config configs/imdb.yaml --set data.source=files --set data.train=reviews.csv"""
+mha train --config configs/imdb.yaml --set data.source=files \\
+    --set data.train=reviews.csv"""
 
 
 def train(

@@ -97,6 +97,7 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     state.parent.mkdir(exist_ok=True)
     if config.training.pseudo_labels:
         data = with_pseudo_labels(data, pseudo_labels(config, data, watcher, state.parent))
+    watcher.tell("building the model")
     trainer = Trainer(config, data, watcher.tell)
 
     def keep(records: list[EpochRecord]) -> None:

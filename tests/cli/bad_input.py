@@ -96,8 +96,38 @@ SECTIONS: dict[str, list[Case]] = {
         Case("an unknown option", "--nonsense", "No such option: --nonsense; see `mha --help`"),
         Case("an unknown option of a command", "evaluate good.keras --jsno", "No such option: --jsno…; see `mha evaluate --help`"),
         Case(
-            "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
+            "a text that begins like an option",
+            f"{PREDICT} '--not an option'",
+            "No such option: --not an option; put -- before a text that begins with a dash; see `mha predict --help`",
         ),
+        Case(
+            "an option that is close to another",
+            f"{FILM} --jsno",
+            "No such option: --jsno…--json…; see `mha predict --help`",
+        ),
+        Case(
+            "a text that begins with a dash",
+            f"{PREDICT} '-5 stars'",
+            "No such option: -5; put -- before a text that begins with a dash; see `mha predict --help`",
+        ),
+        *(
+            Case(f"`{option}` with an empty value", f"{command} {option} ''", f"{option} is empty; see `mha {command.split()[0]} --help`")
+            for command, option in (
+                ("train", "--config"),
+                ("evaluate good.keras", "--data"),
+                ("evaluate good.keras", "--split"),
+                ("evaluate good.keras", "--label-column"),
+                ("predict 'the film'", "--checkpoint"),
+                ("predict", "--input"),
+                ("predict 'the film'", "--only"),
+                ("predict 'the film'", "--output"),
+                ("attention 'the film'", "--png"),
+                ("explain 'the film'", "--html"),
+                ("heads good.keras", "--plot"),
+                ("export good.keras --output x", "--format"),
+            )
+        ),
+        Case("an empty name of a checkpoint", "evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
@@ -111,6 +141,8 @@ SECTIONS: dict[str, list[Case]] = {
             "evaluate good.keras --data imdb_reviews",
             "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
         ),
+        Case("an option without its value", f"{FILM} --output", "Option '--output' requires an argument; see `mha predict --help`"),
+        Case("a flag with a value", f"{FILM} --json=true", "Option '--json' does not take a value; see `mha predict --help`"),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
@@ -159,9 +191,20 @@ SECTIONS: dict[str, list[Case]] = {
     "Config": [
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
-        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 1,000,000 bytes; a config is a short YAML file"),
+        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
-        _config("a huge file", b"#" * 1_000_001, "x.yaml: larger than 1,000,000 bytes; a config is a short YAML file"),
+        _config("a huge file", b"#" * 100_001, "x.yaml: larger than 100,000 bytes; a config is a short YAML file"),
+        _config(
+            "a list without end",
+            f"model:\n  num_heads: [{'1, ' * 30_000}1]\n",
+            "x.yaml:2: more than 2,000 keys and values; a config has less than a hundred settings",
+        ),
+        Case(
+            "a named pipe that nobody writes to",
+            CONFIG,
+            "x.yaml: a pipe that nothing comes out of; give a file, or write to the pipe first",
+            shell='mkfifo x.yaml; "$@"; code=$?; rm x.yaml; exit $code',
+        ),
         _config("Latin-1", b"# caf\xe9\n", "x.yaml: not UTF-8 at byte 5; save it as UTF-8"),
         _config("UTF-16", SAMPLE.encode("utf-16"), "x.yaml: not UTF-8 at byte 0; save it as UTF-8"),
         _config(
@@ -173,7 +216,7 @@ SECTIONS: dict[str, list[Case]] = {
             "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out",
         ),
         _config("a list that holds itself", "a: &x [*x]\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
-        _config("brackets without end", "[" * 500_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
+        _config("brackets without end", "[" * 50_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
         _config(
             "a tag that would run something",
             "seed: !!python/object/apply:os.system ['touch hacked']\n",
@@ -233,6 +276,8 @@ SECTIONS: dict[str, list[Case]] = {
             "text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
         ),
         _override("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
+        _override("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
+        _override("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
         _override("model.embed_dim=[4]", "--set model.embed_dim is [4]; it should be a valid integer"),
         _override("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
         _override("model.num_heads", "--set model.num_heads: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),

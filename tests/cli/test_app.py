@@ -51,6 +51,16 @@ def test_help(page: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert "Start with: mha train --config configs/sample.yaml" in result.stdout
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
+def test_help_at_80_columns(page: tuple[str, ...], tmp_path: Path) -> None:
+    shown = run_mha(*page, "--help", cwd=tmp_path, env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not re.search(r"<bool>|<list|\[default: \(", shown)
+    command = GROUP.commands[page[0]] if page else GROUP
+    examples = re.sub(r"\[/?bold\]", "", command.epilog)
+    assert shown.endswith(f"\n\n{examples}\n\n")  # so that a line can be pasted: none is broken but by a backslash at its very end
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_parameter_has_a_help_text_and_stands_on_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = GROUP.commands[name]

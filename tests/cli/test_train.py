@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import pty
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +13,24 @@ import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli import render
-from mha_cli.cli.progress import training_progress
+from mha_cli.cli.progress import step_text, training_progress
 from mha_cli.config import SampleData, load_config
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.sample import SampleReviews
 from mha_cli.progress import EpochRecord, StepProgress
-from tests.cli.command import TINY, TINY_SETTINGS, Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import (
+    TIMEOUT,
+    TINY,
+    TINY_SETTINGS,
+    Result,
+    environment,
+    has_control_characters,
+    read_terminal,
+    refusal,
+    run_here,
+    run_mha,
+    tree,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +174,38 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 reviews/s, 1:01 left" in shown.err
     assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 reviews/s), best so far" in shown.err
     assert "\x1b[31m" not in shown.err
+
+
+PROGRESS = """
+import os, sys
+from mha_cli.cli.progress import status, training_progress
+terminal = os.dup(2)
+nowhere = os.open(os.devnull, os.O_WRONLY)
+for shown in (training_progress, lambda: status("reading")):
+    with shown() as watcher:
+        os.dup2(nowhere, 2)  # as it is while TensorFlow starts
+        watcher.tell("starting TensorFlow")
+        watcher.tell("building the model")
+    os.dup2(terminal, 2)
+    print("over", file=sys.stderr)
+"""
+
+
+def test_a_terminal_is_told_what_goes_on_while_stderr_is_held_back(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    env = environment({"TERM": "xterm"})
+    process = subprocess.Popen([sys.executable, "-c", PROGRESS], stdout=subprocess.DEVNULL, stderr=theirs, cwd=tmp_path, env=env)
+    os.close(theirs)
+    training, status, _ = read_terminal(ours).decode().split("over\r\n")
+    os.close(ours)
+    assert process.wait(TIMEOUT) == 0
+    assert training.index("starting TensorFlow") < training.index("building the model")
+    assert "building the model" in status
+
+
+def test_the_first_step_is_no_measure_of_the_others() -> None:
+    first = dataclasses.replace(STEP, reviews_per_second=None, seconds_left=None)
+    assert step_text(first) == "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750"
 
 
 def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
