@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mha_cli.config import FilesData, SampleData, TfdsData
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from mha_cli.data.reviews import ReviewSource
 
 
-def open_source(settings: SampleData | TfdsData | FilesData, tell: Callable[[str], None] | None = None) -> ReviewSource:
+DataSection: TypeAlias = SampleData | TfdsData | FilesData
+
+
+def open_source(settings: DataSection, tell: Callable[[str], None] | None = None) -> ReviewSource:
     """The data source of a config.
 
     Args:
@@ -29,4 +32,6 @@ def open_source(settings: SampleData | TfdsData | FilesData, tell: Callable[[str
         return FileReviews(settings)
     from mha_cli.data.tfds import TfdsReviews
 
+    if tell is not None:
+        tell(f"reading {settings.name}")
     return TfdsReviews(settings, tell)

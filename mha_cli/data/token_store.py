@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -40,6 +41,7 @@ class TokenStore:
     def __init__(self) -> None:
         with _faults_told():
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
+        weakref.finalize(self, self._file.close)
         self._length = 0
 
     def __len__(self) -> int:

@@ -12,20 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import FilesData, SampleData, TfdsData
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews
-from mha_cli.data.sources import open_source
+from mha_cli.data.preparation import LabelledReviews
 from mha_cli.model import build_classifier
 from mha_cli.progress import SILENT, Watcher
-from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
 
 CALIBRATION_BINS = 15
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Up to which the ranges of an answer's probability go."""
-
-DataSection = SampleData | TfdsData | FilesData
 
 
 @dataclass(frozen=True)
@@ -94,21 +89,15 @@ class Evaluation:
     seconds: float
 
 
-def evaluate(
-    checkpoint: Checkpoint,
-    data: DataSection,
-    split: str | None = None,
-    watcher: Watcher = SILENT,
-) -> Evaluation:
-    """Score a checkpoint on a split of a data source.
+def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> Evaluation:
+    """Score a checkpoint.
 
     Args:
         checkpoint: from ``read_checkpoint``.
-        data: where the reviews come from.
-        split: of the source; its test split by default. ``validation`` is the part held out in training.
+        labelled: from ``labelled_reviews``.
         watcher: told how it goes.
     """
-    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
+    reviews = labelled.reviews
     forward = compile_forward(to_model(checkpoint))
     started = time.perf_counter()
     probabilities = predict_probabilities(
@@ -118,8 +107,8 @@ def evaluate(
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
     return Evaluation(
-        data=name,
-        split=split,
+        data=labelled.data,
+        split=labelled.split,
         num_reviews=len(reviews),
         num_truncated=reviews.num_truncated,
         accuracy=accuracy,
@@ -133,27 +122,6 @@ def evaluate(
         by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
         seconds=seconds,
     )
-
-
-def labelled_reviews(
-    checkpoint: Checkpoint, data: DataSection, split: str | None, watcher: Watcher = SILENT
-) -> tuple[str, str, EncodedReviews]:
-    """A split of a data source as the checkpoint's model reads it, with the names of source and split."""
-    source = open_source(data, watcher.tell)
-    config = checkpoint.config
-    if split == "validation" and split not in source.splits:
-        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
-        _, rows = corpus.split(data.validation_share, config.seed)
-        return source.name, split, corpus.encode(rows, checkpoint.vocabulary)
-    split = split or default_split(data)
-    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
-    encoder = TextEncoder(config.text, checkpoint.vocabulary)
-    return source.name, split, encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
-
-
-def default_split(data: DataSection) -> str:
-    """The split that is scored when none is named."""
-    return data.test_split if isinstance(data, TfdsData) else "test"
 
 
 def to_model(checkpoint: Checkpoint) -> keras.Model:

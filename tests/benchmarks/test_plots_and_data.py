@@ -34,7 +34,7 @@ def test_made_up_reviews_are_as_many_and_as_long_as_asked(tmp_path: Path) -> Non
 
 
 def test_a_sample_of_reviews_reaches_another_process() -> None:
-    from mha_cli.training.preparation import PreparedData, prepare
+    from mha_cli.data.preparation import PreparedData, prepare
 
     data = prepare(load_config(book.harness.ROOT / "configs" / "sample.yaml", ["data.num_reviews=200"]))
     rows = np.array([7, 2, 5])

@@ -1,0 +1,88 @@
+"""What is told about the data while it is prepared, and which split is read for scoring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.config import FilesData, SampleData, TfdsData, config_from_dict
+from mha_cli.data import preparation
+from mha_cli.data.preparation import default_split, labelled_reviews, prepare
+from mha_cli.data.reviews import Review
+from mha_cli.errors import MhaError
+from mha_cli.progress import Watcher
+from tests.checkpoints import small_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TRAIN = "text,label\nfine,pos\nfine,pos\nfine,neg\ndull,neg\ngood,pos\nbad,neg\n"
+
+
+def noted(folder: Path, test: str | None) -> list[str]:
+    (folder / "train.csv").write_text(TRAIN)
+    if test is not None:
+        (folder / "test.csv").write_text(test)
+    data = {"source": "files", "train": str(folder / "train.csv"), "test": str(folder / "test.csv")}
+    lines: list[str] = []
+    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    return [line.removeprefix(f"{folder}/") for line in lines]
+
+
+REPEATED = "train.csv: 2 of 6 reviews repeat an earlier one to the letter"
+
+
+def test_repeated_reviews_are_told(tmp_path: Path) -> None:
+    assert noted(tmp_path, "text,label\nnew,pos\n") == [REPEATED]
+
+
+def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
+    known = "train.csv: 2 reviews of the test data are among the training data, to the letter"
+    assert noted(tmp_path, "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n") == [REPEATED, known]
+
+
+def test_what_is_wrong_with_the_test_data_does_not_end_the_training(tmp_path: Path) -> None:
+    assert noted(tmp_path, None) == [REPEATED]
+    assert noted(tmp_path, "text\n") == [REPEATED]
+
+
+# For scoring
+
+
+def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Source:
+        name = "films"
+        splits = ("train", "validation")
+        class_names = None
+
+        def read(self, split: str) -> Iterator[Review]:
+            assert split == "validation"
+            return iter([Review("the film", "positive"), Review("", "negative")])
+
+    monkeypatch.setattr(preparation, "open_source", lambda _settings, _tell: Source())
+    found = labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "validation")
+    assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
+
+
+def test_the_default_split() -> None:
+    assert default_split(SampleData()) == default_split(FilesData(source="files", train="films.csv")) == "test"
+    assert default_split(TfdsData(source="tfds", test_split="unseen")) == "unseen"
+
+
+@pytest.mark.parametrize(
+    ("split", "expected"),
+    [
+        ("train", "films.csv, split train: review 2 has the class 'meh'; the model knows negative, positive"),
+        ("validation", "films.csv: a review has the class 'meh'; the classes are negative, positive"),
+        (None, "the config names no test data; set data.test, or give --data FILE"),
+        ("tset", 'no split "tset" in films.csv; choose from train'),
+    ],
+)
+def test_what_cannot_be_scored(split: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films.csv").write_text("text,label\n" + "a film,positive\na film,meh\n" * 2)
+    with pytest.raises(MhaError) as raised:
+        labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), split)
+    assert str(raised.value) == expected
