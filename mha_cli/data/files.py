@@ -33,7 +33,7 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mha_cli.config import FilesData
 
@@ -51,10 +51,14 @@ class FileReviews:
 
     Args:
         settings: the ``data`` section of a config whose source is ``files``.
+
+    Attributes:
+        num_blank: blank lines that were left out so far.
     """
 
     def __init__(self, settings: FilesData) -> None:
         self._settings = settings
+        self.num_blank = 0
 
     @property
     def name(self) -> str:
@@ -88,10 +92,13 @@ class FileReviews:
         path = paths[split]
         if path is None:
             raise MhaError("the config names no test data", "set data.test, or give --data FILE")
-        return read_labelled_file(path, settings.text_column, settings.label_column)
+        return read_labelled_file(path, settings.text_column, settings.label_column, self._count_blank)
+
+    def _count_blank(self) -> None:
+        self.num_blank += 1
 
 
-def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterator[Review]:
+def read_labelled_file(path: str, text_column: str, label_column: str, on_blank: Callable[[], None] = lambda: None) -> Iterator[Review]:
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
     A file is CSV, TSV or JSON lines in UTF-8, by its extension, plain or gzipped. In JSON lines a label may be a string, a whole
@@ -103,6 +110,7 @@ def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterat
         path: file or folder; a leading ``~`` is the home folder.
         text_column: column or JSON key of the text; of no meaning in a folder.
         label_column: column or JSON key of the class; of no meaning in a folder.
+        on_blank: called for every blank line.
 
     Raises:
         MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
@@ -112,9 +120,9 @@ def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterat
         return _folder_reviews(os.path.expanduser(path), shown)
     extension = extension_of(path)
     if extension in DELIMITERS:
-        return _table_reviews(path, DELIMITERS[extension], text_column, label_column)
+        return _table_reviews(path, DELIMITERS[extension], text_column, label_column, on_blank)
     if extension in JSON_EXTENSIONS:
-        return _json_reviews(path, text_column, label_column)
+        return _json_reviews(path, text_column, label_column, on_blank)
     raise MhaError(f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS)
 
 
@@ -205,10 +213,10 @@ def _decoded(raw: bytes, shown: str, first_line: int = 1) -> str:
 # CSV and TSV
 
 
-def _table_reviews(path: str, delimiter: str, text_column: str, label_column: str) -> Iterator[Review]:
+def _table_reviews(path: str, delimiter: str, text_column: str, label_column: str, on_blank: Callable[[], None]) -> Iterator[Review]:
     shown = _shown(path)
     with _opened(path) as file:
-        rows = _rows(_lines(file, shown), delimiter, shown)
+        rows = _rows(_lines(file, shown), delimiter, shown, on_blank)
         header_line, header = next(rows, (0, [""]))
         if not header_line:
             raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(text_column, label_column)}) and a review a row")
@@ -224,7 +232,7 @@ def _table_reviews(path: str, delimiter: str, text_column: str, label_column: st
             raise MhaError(f"{shown}: a header but no reviews", "write a review a row below it")
 
 
-def _rows(lines: Iterator[str], delimiter: str, shown: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: Iterator[str], delimiter: str, shown: str, on_blank: Callable[[], None]) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank, each with the line (from 1) that it starts on."""
     csv.field_size_limit(MAX_LINE_BYTES)  # the limit is the process's: csv has no other
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -233,6 +241,8 @@ def _rows(lines: Iterator[str], delimiter: str, shown: str) -> Iterator[tuple[in
         for row in reader:
             if row:
                 yield start, row
+            else:
+                on_blank()
             start = reader.line_num + 1
     except csv.Error as error:
         raise bad_row(str(error), f"{shown}:{start}") from None
@@ -260,12 +270,13 @@ def _header(text_column: str, label_column: str) -> str:
 # JSON lines
 
 
-def _json_reviews(path: str, text_column: str, label_column: str) -> Iterator[Review]:
+def _json_reviews(path: str, text_column: str, label_column: str, on_blank: Callable[[], None]) -> Iterator[Review]:
     shown = _shown(path)
     with _opened(path) as file:
         number_of_reviews = 0
         for number, line in enumerate(_lines(file, shown), start=1):
             if not line.strip():
+                on_blank()
                 continue
             place = f"{shown}:{number}"
             record = json_object(line, place)

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import Config, FilesData, TfdsData
+from mha_cli.config import Config, TfdsData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
-from mha_cli.data.reviews import ReviewSource
+from mha_cli.data.files import FileReviews
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError
 from mha_cli.progress import SILENT, Watcher
 from mha_cli.text.encoder import TextEncoder
-from mha_cli.text.vocabulary import Vocabulary
+from mha_cli.text.vocabulary import Vocabulary, doubt_of_unknown
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}: {number:,} reviews"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
-    if isinstance(config.data, FilesData):
-        _tell_repeated(corpus, source, watcher)
+    if isinstance(source, FileReviews):
+        _note_oddities(corpus, source, watcher)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(train_rows)
     train = corpus.encode(train_rows, vocabulary)
@@ -75,10 +75,17 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
     )
 
 
-def _tell_repeated(corpus: Corpus, source: ReviewSource, watcher: Watcher) -> None:
-    """Tell of reviews that stand in the training data twice, or in the test data too: scores on those say too much."""
-    if corpus.num_repeated:
-        watcher.note(f"{source.name}: {corpus.num_repeated:,} of {len(corpus):,} reviews repeat an earlier one to the letter")
+def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> None:
+    """Tell of what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
+    counts = {
+        "without a word": corpus.num_wordless,
+        "repeated to the letter": corpus.num_repeated,
+        "texts with two labels": corpus.num_two_labels,
+        "blank lines left out": source.num_blank,
+    }
+    found = ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
+    if found:
+        watcher.note(f"{source.name}, {len(corpus):,} reviews; {found}")
     for split in source.splits[1:]:
         with suppress(MhaError):  # what is wrong with test data is for `mha evaluate` to say
             known = corpus.count_known(review.text for review in source.read(split))
@@ -130,6 +137,8 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
     reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
     encoder = TextEncoder(config.text, checkpoint.vocabulary)
     encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+    if doubt := doubt_of_unknown(encoded.num_unknown, len(encoded.token_ids)):
+        watcher.note(f"{source.name}, split {split}: {doubt}")
     return LabelledReviews(source.name, split, encoded)
 
 

@@ -60,6 +60,7 @@ class Evaluation:
         split: of the source.
         num_reviews: labelled reviews scored.
         num_truncated: how many of them were cut to the model's length.
+        unknown_share: of the tokens that the model reads, those that its vocabulary does not have, in [0, 1].
         accuracy: in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
         loss: mean cross-entropy, in nats.
@@ -77,6 +78,7 @@ class Evaluation:
     split: str
     num_reviews: int
     num_truncated: int
+    unknown_share: float
     accuracy: float
     accuracy_interval: tuple[float, float]
     loss: float
@@ -111,6 +113,7 @@ def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher
         split=labelled.split,
         num_reviews=len(reviews),
         num_truncated=reviews.num_truncated,
+        unknown_share=reviews.num_unknown / max(1, len(reviews.token_ids)),
         accuracy=accuracy,
         accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
         loss=loss,

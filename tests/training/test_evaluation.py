@@ -221,3 +221,5 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
     assert [row.num_reviews for row in found.classes] == expected.sum(axis=1).tolist()
     assert found.roc_auc is None  # no review is good
     assert found.num_truncated == sum(prediction.truncated for prediction in predictions)
+    read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))
+    assert found.unknown_share == unknown / read > 0
