@@ -417,7 +417,8 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     found = printable(repr(first["input"]), 60)
     kind = first["type"]
     if kind == "extra_forbidden":
-        return MhaError(f"{setting} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
+        hint = _other_source(keys) or did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value))
+        return MhaError(f"{setting} is not a setting", hint)
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         place = "--set" if ("data", "source") in override_keys else f"{document.place(('data', 'source'))}:"
         found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
@@ -434,9 +435,18 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
 
 def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
     parts = [str(part) for part in location]
-    if len(parts) > 1 and parts[0] == "data" and parts[1] in {"sample", "tfds", "files"}:
+    if len(parts) > 1 and parts[0] == "data" and parts[1] in _SOURCES:
         del parts[1]
     return tuple(parts[:2])  # what follows names the form of a setting that may take several
+
+
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+
+
+def _other_source(keys: tuple[str, ...]) -> str:
+    """A hint at the data source that has a setting; empty if none has it."""
+    sources = [source for source, section in _SOURCES.items() if keys[:-1] == ("data",) and keys[-1] in section.model_fields]
+    return f"it goes with data.source={sources[0]}" if sources else ""
 
 
 def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
@@ -445,7 +455,6 @@ def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
         return list(Config.model_fields)
     if section == ("data",):
         source = value["data"].get("source", "sample") if isinstance(value, dict) else "sample"
-        sources: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
-        return list(sources[source].model_fields)
+        return list(_SOURCES[source].model_fields)
     sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
     return list(sections[section[0]].model_fields) if section[0] in sections else list(Config.model_fields)

@@ -164,6 +164,11 @@ class Corpus:
             raise MhaError(
                 f"{self._where}: every review has the class '{printable(only)}'", "a classifier needs reviews of at least two classes"
             )
+        num_single = int((counts == 1).sum())
+        if num_single > max(2, len(self) / 2):
+            raise MhaError(
+                f"{self._where}: {num_single:,} of {len(self):,} reviews have a class of their own", "is the label column the right one?"
+            )
         rare, fewest = int(counts.argmin()), int(counts.min())
         if fewest < 2:
             raise MhaError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,8 +86,11 @@ def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> Non
     if found:
         watcher.note(f"{source.name}, {len(corpus):,} reviews; {found}")
     for split in source.splits[1:]:
-        with suppress(MhaError):  # what is wrong with test data is for `mha evaluate` to say
+        try:
             known = corpus.count_known(review.text for review in source.read(split))
+        except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
+            watcher.note(f"the {split} data cannot be read: {error}")
+        else:
             if known:
                 watcher.note(f"{source.name}: {known:,} reviews of the {split} data are among the training data, to the letter")
 
@@ -127,7 +129,7 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
         split: of the source; its test split by default. ``validation`` is the part held out in training.
         watcher: told how it goes.
     """
-    source = open_source(data, watcher.tell)
+    source = open_source(data, watcher.tell, by_options=True)
     config = checkpoint.config
     if split == "validation" and split not in source.splits:
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 DataSection: TypeAlias = SampleData | TfdsData | FilesData
 
 
-def open_source(settings: DataSection, tell: Callable[[str], None] | None = None) -> ReviewSource:
+def open_source(settings: DataSection, tell: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
     """The data source of a config.
 
     Args:
         settings: the ``data`` section.
         tell: called with a line of text when something long begins, such as a download.
+        by_options: whether the columns of a file can be named by options of the command.
     """
     if isinstance(settings, SampleData):
         from mha_cli.data.sample import SampleReviews
@@ -29,7 +30,7 @@ def open_source(settings: DataSection, tell: Callable[[str], None] | None = None
     if isinstance(settings, FilesData):
         from mha_cli.data.files import FileReviews
 
-        return FileReviews(settings)
+        return FileReviews(settings, by_options)
     from mha_cli.data.tfds import TfdsReviews
 
     if tell is not None:

@@ -51,9 +51,12 @@ def test_nothing_is_told_where_nothing_is_odd(tmp_path: Path) -> None:
     assert lines == []
 
 
-def test_what_is_wrong_with_the_test_data_does_not_end_the_training(tmp_path: Path) -> None:
-    assert noted(tmp_path, None) == [ODD]
-    assert noted(tmp_path, "text\n") == [ODD]
+def test_what_is_wrong_with_the_test_data_is_told_and_does_not_end_the_training(tmp_path: Path) -> None:
+    odd, missing = noted(tmp_path, None)
+    assert odd == ODD
+    assert missing.startswith(f"the test data cannot be read: {tmp_path}/test.csv: no such file or folder; ")
+    _, broken = noted(tmp_path, "text\n")
+    assert broken.startswith(f'the test data cannot be read: {tmp_path}/test.csv:1: no column "label" among text; ')
 
 
 # For scoring
@@ -69,7 +72,7 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
             assert split == "validation"
             return iter([Review("the film", "positive"), Review("", "negative")])
 
-    monkeypatch.setattr(preparation, "open_source", lambda _settings, _tell: Source())
+    monkeypatch.setattr(preparation, "open_source", lambda *_, **__: Source())
     found = labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "validation")
     assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
 
