@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli import render
-from mha_cli.cli.progress import training_progress
+from mha_cli.cli.progress import status, training_progress
 from mha_cli.config import SampleData, load_config
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.sample import SampleReviews
@@ -151,13 +151,22 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setenv("COLUMNS", "150")
     with training_progress() as watcher:
         watcher.tell("reading [bold]\x1b[31m")
+        watcher.note("odd [bold]\x1b[31m")
         watcher.on_step(STEP)
         watcher.on_epoch(EPOCH)
     shown = capsys.readouterr()
     assert shown.out == ""
+    assert "odd [bold]\\x1b[31m\n" in shown.err  # a line of its own
     assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 reviews/s, 1:01 left" in shown.err
     assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 reviews/s), best so far" in shown.err
     assert "\x1b[31m" not in shown.err
+
+
+def test_a_note_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for progress in (training_progress(), status("reading")):
+        with progress as watcher:
+            watcher.note("odd")
+        assert capsys.readouterr() == ("", "odd\n")
 
 
 def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
