@@ -417,7 +417,7 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     found = printable(repr(first["input"]), 60)
     kind = first["type"]
     if kind == "extra_forbidden":
-        return MhaError(f"{setting} is not a setting", _nearest(keys, document.value))
+        return MhaError(f"{setting} is not a setting", _other_source(keys) or _nearest(keys, document.value))
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         place = _place(("data", "source"), document, override_keys)
         found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
@@ -452,18 +452,27 @@ def _nearest(keys: tuple[str, ...], value: object) -> str:
 
 def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
     parts = [str(part) for part in location]
-    if len(parts) > 1 and parts[0] == "data" and parts[1] in {"sample", "tfds", "files"}:
+    if len(parts) > 1 and parts[0] == "data" and parts[1] in _SOURCES:
         del parts[1]
     return tuple(parts[:2])  # what follows names the form of a setting that may take several
+
+
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+
+
+def _other_source(keys: tuple[str, ...]) -> str:
+    """A hint at the data source that has a setting; empty if none has it."""
+    sources = [source for source, section in _SOURCES.items() if keys[:-1] == ("data",) and keys[-1] in section.model_fields]
+    return f"it goes with data.source={sources[0]}" if sources else ""
 
 
 def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
     """The settings of a section, by its dotted place; none of what is no section."""
     if not section:
         return list(Config.model_fields)
-    data = value.get("data") if isinstance(value, dict) else None
-    source = data.get("source") if isinstance(data, dict) else None
-    sources: dict[object, type[Settings]] = {"tfds": TfdsData, "files": FilesData}
-    of_data = sources.get(source, SampleData) if isinstance(source, str) else SampleData
-    sections: dict[str, type[Settings]] = {"data": of_data, "text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
+    if section == ("data",):
+        data = value.get("data") if isinstance(value, dict) else None
+        source = data.get("source") if isinstance(data, dict) else None
+        return list((_SOURCES.get(source, SampleData) if isinstance(source, str) else SampleData).model_fields)
+    sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
     return list(sections[section[0]].model_fields) if section[0] in sections else []

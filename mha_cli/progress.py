@@ -57,7 +57,8 @@ class Watcher:
     """Functions that a long run calls as it goes on; the defaults do nothing.
 
     Args:
-        tell: a line of text.
+        tell: a line of text about what goes on; the next one may take its place.
+        note: a line of text to be kept in view.
         on_step: after every training step.
         on_epoch: after every epoch.
         on_reviews: reviews scored so far, and of all.
@@ -65,6 +66,7 @@ class Watcher:
     """
 
     tell: Callable[[str], None] = lambda _: None
+    note: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None
     on_reviews: Callable[[int, int], None] = lambda _done, _total: None

@@ -40,11 +40,14 @@ def evaluate(
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
+    from mha_cli.data.preparation import labelled_reviews
 
-    with status("starting TensorFlow") as watcher:
+    with status("reading") as watcher:
+        labelled = labelled_reviews(model, section, split, watcher)
+        watcher.tell("starting TensorFlow")
         from mha_cli.training.evaluation import evaluate as score
 
-        evaluation = score(model, section, split, watcher)
+        evaluation = score(model, labelled, watcher)
     render.evaluation(evaluation, as_json=as_json)
 
 

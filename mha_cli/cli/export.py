@@ -76,10 +76,8 @@ def export(
     with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
         labelled = None
         if data is not None:
-            from mha_cli.export.accuracy import LabelledReviews
-            from mha_cli.training.evaluation import labelled_reviews
+            from mha_cli.data.preparation import labelled_reviews
 
-            source, split, reviews = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
-            labelled = LabelledReviews(f"{source}, split {split}", reviews)
+            labelled = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)
     render.export(result, as_json=as_json)

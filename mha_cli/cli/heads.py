@@ -71,13 +71,15 @@ def heads(
 
     from mha_cli.cli import look
     from mha_cli.cli.progress import training_progress
+    from mha_cli.data.preparation import labelled_reviews
 
     with training_progress() as watcher:
+        labelled = labelled_reviews(model, section, split, watcher)
         watcher.tell("starting TensorFlow")
         from mha_cli.training.heads import prune as prune_heads
         from mha_cli.training.heads import score_heads
 
-        report, reviews = score_heads(model, section, split, max_reviews, watcher)
+        report, reviews = score_heads(model, labelled, max_reviews, watcher)
         pruning = prune_heads(model, report, reviews, prune, output, retrain, watcher) if prune and output else None
     if plot is not None:
         from mha_cli.cli.plots import plot_heads

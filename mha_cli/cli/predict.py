@@ -145,7 +145,9 @@ def predict(
         Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
         closing(answer(Classifier(model), records, workers or usual_workers())) as answers,
     ):
-        written = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+        written, doubt = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+    if doubt:
+        print(doubt, file=sys.stderr)
     if only and not written:
         raise typer.Exit(EXIT_FAILURE)
 
@@ -162,23 +164,29 @@ def _answer_format(choice: Choice, fields: Sequence[str], *, as_json: bool, on_t
     return lines.TabLines(choice)
 
 
-def _write_answers(answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool) -> int:
-    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most."""
-    number = written = 0
+def _write_answers(
+    answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool
+) -> tuple[int, str]:
+    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most, and a doubt."""
+    from mha_cli.text.vocabulary import doubt_of_unknown
+
+    number = written = num_unknown = num_read = 0
     for batch in answers:
         lines = []
         for record, prediction in batch:
             number += 1
+            num_unknown += prediction.num_unknown
+            num_read += prediction.num_read
             if choice.only and choice.answer(prediction) is None:
                 continue
             if quiet:
-                return 1
+                return 1, ""
             lines.append(form.line(number, record, prediction))
         if lines:
             write(b"".join(lines))
         written += len(lines)
         counter.add(len(batch))
-    return written
+    return written, doubt_of_unknown(num_unknown, num_read)
 
 
 def _counter_fits(inputs: Sequence[Path]) -> bool:

@@ -49,7 +49,12 @@ def training_progress() -> Iterator[Watcher]:
             display.start()
 
         try:
-            yield Watcher(tell=tell, on_step=on_step, on_epoch=lambda record: print_line(epoch_text(record), console))
+            yield Watcher(
+                tell=tell,
+                note=lambda line: print_line(line, console),
+                on_step=on_step,
+                on_epoch=lambda record: print_line(epoch_text(record), console),
+            )
         finally:
             display.stop()
 
@@ -79,6 +84,7 @@ def _plain_watcher(console: Console) -> Watcher:
 
     return Watcher(
         tell=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
+        note=line,
         on_step=lambda progress: now_and_then(step_text(progress)),
         on_epoch=lambda record: line(epoch_text(record)),
     )
@@ -86,10 +92,11 @@ def _plain_watcher(console: Console) -> Watcher:
 
 @contextmanager
 def status(first: str) -> Iterator[Watcher]:
-    """Show on a terminal what goes on, in one line that vanishes; nothing elsewhere."""
+    """Show on a terminal what goes on, in one line that vanishes; elsewhere what is to be kept in view, and no more."""
     with _console() as console, console.status(Text(first)) as shown:
         yield Watcher(
             tell=lambda text: shown.update(Text(printable(text, 200))),
+            note=lambda text: print_line(text, console),
             on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} reviews")),
         )
 

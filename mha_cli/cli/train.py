@@ -54,11 +54,13 @@ def train(
     from mha_cli.cli import render
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
+    from mha_cli.data.preparation import prepare
 
     with stop_request() as request:
         try:
             with training_progress() as watcher:
                 request.tell = watcher.tell
+                data = prepare(settings, watcher)
                 watcher.tell("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
@@ -67,7 +69,7 @@ def train(
                     watcher.on_step(progress)
 
                 watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_training(settings, run_directory, watching, resume=resume)
+                summary = run_training(settings, run_directory, watching, data, resume)
         except KeyboardInterrupt:
             if not has_state(run_directory):
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None

@@ -216,17 +216,17 @@ def _table(lines: Iterator[bytes | Pause], name: str, delimiter: str, text_colum
         place, values, raw = row
         if not columns:
             header, columns = raw, [column.strip() for column in values]
-            text_at = _column(columns, text_column, TEXT_OPTION, place)
-            fields_at = [_column(columns, field, FIELD_OPTION, place) for field in fields]
+            text_at = _column(columns, text_column, TEXT_OPTION, place, delimiter)
+            fields_at = [_column(columns, field, FIELD_OPTION, place, delimiter) for field in fields]
             continue
         if len(values) != len(columns):
             raise bad_width(values, columns, delimiter, place)
         yield Record(values[text_at], raw, tuple([values[at] for at in fields_at]), header)
 
 
-def _column(columns: Sequence[str], column: str, option: str, place: str) -> int:
+def _column(columns: Sequence[str], column: str, option: str, place: str, delimiter: str) -> int:
     if column not in columns:
-        raise missing_column(column, option, columns, place)
+        raise missing_column(column, option, columns, place, delimiter)
     if columns.count(column) > 1:
         raise repeated_column(column, columns, place)
     return columns.index(column)
@@ -255,7 +255,7 @@ def _rows(lines: Iterator[bytes | Pause], name: str, delimiter: str) -> Iterator
             rows = csv.reader(text_lines(), delimiter=delimiter, strict=True)  # reads what it had taken of this row once more
             continue
         except csv.Error as error:
-            raise bad_row(str(error), f"{name}:{number}") from None
+            raise bad_row(str(error), f"{name}:{number}", delimiter) from None
         if values is None:
             return
         if values:

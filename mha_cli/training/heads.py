@@ -23,12 +23,12 @@ from mha_cli.checkpoint import Checkpoint, write_checkpoint
 from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import LabelledReviews, prepare
 from mha_cli.errors import MhaError
 from mha_cli.model import after_embedding, build_classifier, scores_of
 from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
+from mha_cli.training.evaluation import to_model
 from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
-from mha_cli.training.preparation import prepare
 from mha_cli.working_memory import ForwardPass
 
 
@@ -98,20 +98,19 @@ class PruningReport:
 
 
 def score_heads(
-    checkpoint: Checkpoint, data: DataSection, split: str | None = None, max_reviews: int | None = None, watcher: Watcher = SILENT
+    checkpoint: Checkpoint, labelled: LabelledReviews, max_reviews: int | None = None, watcher: Watcher = SILENT
 ) -> tuple[HeadReport, EncodedReviews]:
     """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
 
     Args:
         checkpoint: the model.
-        data: where labelled reviews come from.
-        split: of the source; its test split by default.
+        labelled: from ``labelled_reviews``.
         max_reviews: measure on a random part of that size only.
         watcher: told how it goes.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
+    reviews = labelled.reviews
     if max_reviews and max_reviews < len(reviews):
         reviews = reviews.subset(np.sort(np.random.default_rng(0).choice(len(reviews), max_reviews, replace=False)))
     model = to_model(checkpoint)
@@ -132,7 +131,7 @@ def score_heads(
             without = accuracy()
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
         masks[block].assign(tf.ones(count))
-    return HeadReport(name, split, len(reviews), with_all, heads), reviews
+    return HeadReport(labelled.data, labelled.split, len(reviews), with_all, heads), reviews
 
 
 def gradient_importance(
@@ -295,7 +294,7 @@ def retrain(checkpoint: Checkpoint, epochs: int, watcher: Watcher = SILENT) -> C
     config: Config = checkpoint.config.model_copy(
         update={"training": training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})}
     )
-    data = prepare(config, watcher.tell)
+    data = prepare(config, watcher)
     if data.vocabulary.tokens != checkpoint.vocabulary.tokens or data.class_names != checkpoint.class_names:
         raise MhaError(
             "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"

@@ -5,13 +5,15 @@ Nothing is imported here beyond the standard library: docs/generate.py reads the
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
 from typing import NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
 NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
-CLOSE_QUOTE = 'close it; a quote inside a quoted text is written twice: ""'
+DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
+CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
 READERS = ("predict 'the film' -c", "shuffle-test --data sample")
 """Other commands that a checkpoint can be put behind."""
 
@@ -280,6 +282,7 @@ SECTIONS: dict[str, list[Case]] = {
         _override("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
         _override("model.embed_dim=[4]", "--set model.embed_dim is [4]; it should be a valid integer"),
         _override("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
+        _override("data.train=reviews.csv", "--set data.train is not a setting; it goes with data.source=files"),
         _override("model.num_heads", "--set model.num_heads: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         _override("training.learning_rate=inf", "--set training.learning_rate is 'inf'; it should be a valid number"),
     ],
@@ -313,8 +316,35 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "no header",
             b"superb,positive\n",
-            'reviews.csv:1: no header: the first line names neither "text" nor "label", but superb, positive; '
-            "add a header line (text,label), or set data.text_column and data.label_column",
+            'reviews.csv:1: the first line names neither "text" nor "label", but superb, positive; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
+        ),
+        _train(
+            "other columns",
+            b"docstring,package\nsuperb,numpy\n",
+            'reviews.csv:1: the first line names neither "text" nor "label", but docstring, package; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
+        ),
+        Case(
+            "other columns, when scoring",
+            EVALUATE,
+            'reviews.csv:1: no column "text" among Review text, label; set --text-column',
+            files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
+        ),
+        _train(
+            "semicolons",
+            ROWS.replace(b",", b";"),
+            "reviews.csv:1: the columns are separated by semicolons: text;label; save it with commas between the columns",
+        ),
+        _train(
+            "semicolons and quotes",
+            b'"text";"label"\n"superb";"positive"\n',
+            f"reviews.csv:1: ',' expected after '\"'; separate the columns with commas, and quote the whole field; {DOUBLE_QUOTE}",
+        ),
+        _train(
+            "tabs in a CSV file",
+            ROWS.replace(b",", b"\t"),
+            r"reviews.csv:1: the columns are separated by tabs: text\tlabel; save it with commas between the columns, or name it .tsv",
         ),
         _train(
             "a column missing",
@@ -350,7 +380,21 @@ SECTIONS: dict[str, list[Case]] = {
             b"text,label\n,a\n,a\n,b\n,b\n",
             "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
         ),
-        _train("UTF-16", ROWS.decode().encode("utf-16"), "reviews.csv:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"),
+        _train(
+            "a label column that is none",
+            b"text,label\n" + b"".join(b"%s,%s\n" % (word, word) for word in (b"one", b"two", b"three")),
+            "reviews.csv, split train: 3 of 3 reviews have a class of their own; is the label column the right one?",
+        ),
+        _train(
+            "UTF-16",
+            ROWS.decode().encode("utf-16"),
+            "reviews.csv: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8",
+        ),
+        _train(
+            "line ends of old Macs",
+            ROWS.replace(b"\n", b"\r"),
+            "reviews.csv:1: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field",
+        ),
         _train(
             "invalid UTF-8", ROWS + b"caf\xe9,negative\n", "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
         ),
@@ -359,6 +403,26 @@ SECTIONS: dict[str, list[Case]] = {
             ROWS,
             "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl, .ndjson or .json file, plain …",
             "reviews.xlsx",
+        ),
+        _train("a file without an extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .jsonl, …", "reviews"),
+        _train(
+            "a JSON list over several lines",
+            b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
+            "reviews.json:1: JSON that goes on over further lines; "
+            "write one JSON object a line, a review each; jq -c '.[]' writes a list so",
+            "reviews.json",
+        ),
+        _train(
+            "a fraction as a label",
+            b'{"text": "a", "label": 0.5}\n',
+            'reviews.jsonl:1: the label "label" is the fraction 0.5; give every review a class: a string, a whole number, true or false',
+            "reviews.jsonl",
+        ),
+        _train(
+            "a text that is null",
+            b'{"text": null, "label": 1}\n',
+            'reviews.jsonl:1: the text "text" is null; write a string in double quotes',
+            "reviews.jsonl",
         ),
         _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at place 13; …", "reviews.jsonl"),
         _train(
@@ -379,6 +443,8 @@ SECTIONS: dict[str, list[Case]] = {
             "…: review 3 has the class 'neutral'; the model knows negative, positive",
         ),
         _read("a byte-order mark", b"\xef\xbb\xbf" + ROWS, "works: it is dropped"),
+        _read("gzip data in a file without `.gz`", gzip.compress(ROWS), "works: it is known by its first bytes"),
+        _read("a text of two lines in quotes", ROWS.replace(b"dreadful", b'"dreadful\r\nfilm"'), "works: quotes hold line ends"),
         _read("CRLF line ends", ROWS.replace(b"\n", b"\r\n"), "works: they are line ends"),
         _read("a NUL in a text", ROWS.replace(b"superb", b"su\0perb"), "works: it is a character like others"),
         _read(
@@ -442,6 +508,12 @@ SECTIONS: dict[str, list[Case]] = {
             f"{PREDICT} -i x.csv",
             "x.csv:2: 2 fields where the header has 1; put a text that holds a comma in double quotes",
             files={"x.csv": "text\na,b\n"},
+        ),
+        Case(
+            "semicolons in a CSV file",
+            f"{PREDICT} -i x.csv",
+            "x.csv:1: the columns are separated by semicolons: id;text; save it with commas between the columns",
+            files={"x.csv": "id;text\n1;superb\n"},
         ),
     ],
     "A text to look into": [
@@ -663,6 +735,13 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
         Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
-        Case("too few addresses for TensorFlow (`ulimit -v`)", EVALUATE, TOO_FEW.format("800,000"), 1, shell='ulimit -v 800000; "$@"'),
+        Case(
+            "too few addresses for TensorFlow (`ulimit -v`)",
+            EVALUATE,
+            TOO_FEW.format("800,000"),
+            1,
+            files={"reviews.csv": ROWS},
+            shell='ulimit -v 800000; "$@"',
+        ),
     ],
 }

@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 
 from mha_cli.config import Config, TextConfig, TrainingConfig
 from mha_cli.data.corpus import Corpus, EncodedReviews
+from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
@@ -28,7 +29,6 @@ from mha_cli.training.loop import (
     predicted_classes,
 )
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
-from mha_cli.training.preparation import PreparedData, one_hot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.training.tensorflow_setup import native_stderr_held_back
+from mha_cli.tensorflow_setup import native_stderr_held_back
 
 PRINT_BACKEND_AND_TRACE = """
 import mha_cli.training, keras
