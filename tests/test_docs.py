@@ -115,6 +115,13 @@ def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
     assert mentioned == {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
 
 
+def test_python_of_the_attention_page_runs() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "attention.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/attention.md", "exec"), {})
+
+
 # Example commands
 
 
