@@ -37,7 +37,7 @@ HASHED_BYTES = 1 << 20
 """Bytes that are hashed at once, beside the reading of the next ones."""
 
 HEADER_BYTES, END_BYTES = 30, 22
-"""Of a member's header without its name, and of the record at an archive's end without its comment."""
+"""Of a member's header without its name, and of the record that closes an archive without its comment."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
@@ -60,15 +60,11 @@ class Archive:
         return member in self._entries
 
     @contextmanager
-    def open(self, member: str, limit: int) -> Iterator[Member]:
-        """A member, to be read from its beginning to its end.
-
-        Raises:
-            MhaError: it has more than ``limit`` bytes.
-        """
-        size = self._size(member, limit)
-        with self._archive.open(self._entries[member]) as stream:
-            yield Member(stream, size)
+    def open(self, member: str) -> Iterator[Member]:
+        """A member, to be read from its beginning to its end."""
+        entry = self._entries[member]
+        with self._archive.open(entry) as stream:
+            yield Member(stream, entry.file_size)
 
     def read(self, member: str, limit: int) -> tuple[memoryview, str]:
         """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal.
@@ -76,10 +72,13 @@ class Archive:
         Raises:
             MhaError: it has more than ``limit`` bytes.
         """
-        size = self._size(member, limit)
+        entry = self._entries[member]
+        size = entry.file_size
+        if size > limit:
+            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
         data = np.empty(size, np.uint8).data  # NumPy asks for large pages, which are there sooner than many small ones
         hashed, end = 0, 0
-        with self._archive.open(self._entries[member]) as stream, _Hash() as digest:
+        with self._archive.open(entry) as stream, _Hash() as digest:
             while chunk := stream.read(PIECE_BYTES):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
@@ -87,15 +86,7 @@ class Archive:
                     digest.update(data[hashed:end])
                     hashed = end
             digest.update(data[hashed:end])
-        if end != size:
-            raise MhaError(f"{self.name}: {member} is cut off", WAY_OUT)
         return data, digest.hexadecimal()
-
-    def _size(self, member: str, limit: int) -> int:
-        size = self._entries[member].file_size
-        if size > limit:
-            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
-        return size
 
 
 class Member:
@@ -224,7 +215,8 @@ def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
     found = [entry.orig_filename for entry in entries]
     if sorted(found) not in map(sorted, forms):
-        missing = [member for member in forms[0] if member not in found]
+        whole = any(set(form) <= set(found) for form in forms)
+        missing = [] if whole else [member for member in forms[0] if member not in found]
         problem = f"has no {missing[0]}" if missing else "has members that do not belong there"
         raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
     if any(entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size for entry in entries):
@@ -233,17 +225,13 @@ def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str
         raise MhaError(f"{name}: holds members that are no regular files", WAY_OUT)
     # Else another archive could lie between the members, in front of them or in a comment, and other programs would read that one.
     starts, ends = [entry.header_offset for entry in entries], [_end(entry, descriptor) for entry in entries]
-    if [*starts, archive.start_dir] != [0, *ends] or not _ends_with_directory(descriptor):
+    last = os.fstat(descriptor).st_size - END_BYTES
+    if [*starts, archive.start_dir] != [0, *ends] or os.pread(descriptor, 4, last) != b"PK\5\6":
         raise MhaError(f"{name}: is cut off, or holds more than its members one after another", WAY_OUT)
 
 
 def _end(entry: zipfile.ZipInfo, descriptor: int) -> int:
     """Where a member's bytes end; only its own header says how long that header is."""
-    lengths = struct.unpack("<26xHH", os.pread(descriptor, HEADER_BYTES, entry.header_offset))
-    return entry.header_offset + HEADER_BYTES + sum(lengths) + entry.compress_size
-
-
-def _ends_with_directory(descriptor: int) -> bool:
-    """Whether the record that closes an archive's directory is the end of the file, without a comment."""
-    last = os.pread(descriptor, END_BYTES, os.fstat(descriptor).st_size - END_BYTES)
-    return last.startswith(b"PK\5\6") and last.endswith(b"\0\0")
+    name_bytes, extra_bytes = struct.unpack("<26xHH", os.pread(descriptor, HEADER_BYTES, entry.header_offset))
+    end: int = entry.header_offset + HEADER_BYTES + name_bytes + extra_bytes + entry.compress_size
+    return end

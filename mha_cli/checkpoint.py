@@ -232,7 +232,7 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
 
 def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
     size = quantized_size(parameters)
-    with archive.open(SMALL_WEIGHTS, size) as stream:
+    with archive.open(SMALL_WEIGHTS) as stream:
         if stream.size != size:
             raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
         problem, weights = "", dict[str, Any]()

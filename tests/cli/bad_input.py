@@ -229,6 +229,7 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
         _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
         _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
+        _checkpoint("two in one file", "two.keras", f"is cut off, or holds more than its members one after another; {WAY_OUT}"),
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
