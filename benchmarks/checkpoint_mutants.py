@@ -245,8 +245,11 @@ def description(original: Original, rng: random.Random) -> Made:
     names = "its class names are not two or more distinct words"
     for value in (None, {}, "no", {"a": 1, "b": 2}, [], ["one"], ["one", "one"], ["one", 2], [[], "a"]):
         yield f"class names {value}", sealed(members, class_names=value), names
-    for value in (["a", "b"], ["\x1b[31m", "\n"], ["", "\ud800"]):
+    for value in (["a", "b"], ["\x1b[31m", "\n"], ["", "🙂"]):
         yield f"class names {value}", sealed(members, class_names=value), replace(same, class_names=tuple(value))
+    half = r"mha\.json is not valid JSON: 'utf-8' codec can't encode .+"
+    yield "class names with half a character", sealed(members, class_names=["a", "\ud800"]), half
+    yield "a metric with half a character", sealed(members, metrics={"\udfff": 1}), half
     yield "three classes", sealed(members, class_names=["a", "b", "c"]), r"model\.weights\.h5: layers/.+ has the shape .+, not .+"
     for value in (None, [], 1, {"a": None}, {"a": "1"}, {"a": True}, {"a": [1]}, {"a": np.nan}, {"a": -np.inf}):
         yield f"metrics {value}", sealed(members, metrics=value), "its metrics are not finite numbers"

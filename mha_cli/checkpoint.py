@@ -164,6 +164,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
 def _read_description(archive: Archive) -> dict[str, Any]:
     try:
         description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
+        json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
     if not isinstance(description, dict):

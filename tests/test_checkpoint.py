@@ -374,6 +374,10 @@ def test_settings_that_imply_other_weights(path: Path) -> None:
         (b"", "mha.json is not valid JSON: Expecting value: line 1 column 1 (char 0)"),
         (b"[1]", "mha.json is not an object"),
         (b"[" * 100_000, "mha.json is not valid JSON: "),
+        (
+            b'{"class_names": ["\\ud800"]}',
+            r"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position 18: surrogates",
+        ),
         (b"\xff\xfe", "mha.json is not valid JSON: "),
         (b" " * 1_000_001, "mha.json has 1,000,001 bytes; at most 1,000,000 belong there"),
     ],
