@@ -12,7 +12,7 @@ WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
 NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
 CLOSE_QUOTE = 'close it; a quote inside a quoted text is written twice: ""'
-READERS = ("predict 'the film' -c", "shuffle-test --data sample")
+READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
 """Other commands that a checkpoint can be put behind."""
 
 CONFIG = "train --config x.yaml"
@@ -233,6 +233,11 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
+        ),
+        _checkpoint(
+            "one with half a character as a class",
+            "half.keras",
+            rf"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position …; {WAY_OUT}",
         ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],

@@ -46,6 +46,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "two.keras").write_bytes(whole + whole)
     (tmp_path / "newer.keras").write_bytes(whole)
     rewrite(tmp_path / "newer.keras", format=4)
+    (tmp_path / "half.keras").write_bytes(whole)
+    rewrite(tmp_path / "half.keras", class_names=["a", "\ud800"])
     return tmp_path
 
 
