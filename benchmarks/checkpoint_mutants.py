@@ -15,7 +15,7 @@ import struct
 import warnings
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from mha_cli.errors import MhaError
 from mha_cli.parameters import parameter_table
 from mha_cli.text.vocabulary import Vocabulary
 
-Members = Mapping[str, bytes]
+Members = dict[str, bytes]
 NAME = "mutant.keras"
 
 
@@ -54,7 +54,6 @@ class Original(NamedTuple):
     whole: bytes
     members: Members
     checkpoint: Checkpoint
-    weights: str
 
 
 def originals(folder: Path) -> list[Original]:
@@ -74,21 +73,16 @@ def originals(folder: Path) -> list[Original]:
         with zipfile.ZipFile(path) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         written = replace(checkpoint, keras_config="", weights=from_bytes(members[weights_member], checkpoint)) if small else checkpoint
-        found.append(Original(path.read_bytes(), members, written, weights_member))
+        found.append(Original(path.read_bytes(), members, written))
     return found
 
 
 def mutants(folder: Path, rng: random.Random) -> list[Mutant]:
     """Every mutant once; where and by how much it differs from its original is drawn."""
-    made = []
-    for original in originals(folder):
-        made += [Mutant("container", what, data, right) for what, data, right in container(original, rng)]
-        made += [Mutant("checksums", what, data, right) for what, data, right in checksums(original, rng)]
-    made += [Mutant("quantization", what, data, right) for what, data, right in quantization(original, rng)]
-    original = originals(folder)[0]
-    for make in (places, description, config, vocabulary, arrays):
-        made += [Mutant(make.__name__, what, data, right) for what, data, right in make(original, rng)]
-    return made
+    whole, small = originals(folder)
+    for_whole, for_small = (container, checksums, places, description, config, vocabulary, arrays), (container, checksums, quantization)
+    makers = [(make, whole) for make in for_whole] + [(make, small) for make in for_small]
+    return [Mutant(make.__name__, *made) for make, original in makers for made in make(original, rng)]
 
 
 Made = Iterator[tuple[str, bytes | Callable[[Path], Path], str | Checkpoint]]
@@ -97,11 +91,11 @@ Made = Iterator[tuple[str, bytes | Callable[[Path], Path], str | Checkpoint]]
 # The container
 
 
-def packed(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
     """An archive of these names and contents."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive, warnings.catch_warnings(action="ignore"):  # names that stand twice
-        for name, data in members:
+        for name, data in members.items() if isinstance(members, dict) else members:
             archive.writestr(zipfile.ZipInfo(name), data, compression)
     return buffer.getvalue()
 
@@ -131,7 +125,7 @@ def entry_places(whole: bytes) -> dict[str, tuple[int, int]]:
 
 def container(original: Original, rng: random.Random) -> Made:
     """Bytes that are not one plain archive of the right members."""
-    whole, members, same, _ = original
+    whole, members, same = original
     items, entries = list(members.items()), entry_places(whole)
     directory, victim = struct.unpack_from("<I", whole, len(whole) - 6)[0], rng.choice(list(members))
     start, entry = entries[victim]
@@ -155,11 +149,8 @@ def container(original: Original, rng: random.Random) -> Made:
     between = whole[:directory] + other + whole[directory:]
     yield "another archive between", patched(between, len(between) - 6, "I", directory + len(other)), more
     yield "bytes shared", patched(whole, entries["vocabulary.txt"][1] + 42, "I", entries["mha.json"][0]), more
-    yield (
-        "a name that goes on behind a null byte",
-        packed((f"{n}@evil", d) for n, d in items).replace(b"@evil", b"\0evil"),
-        f"{strange}no .+",
-    )
+    evil = packed((f"{n}@evil", d) for n, d in items).replace(b"@evil", b"\0evil")
+    yield "a name that goes on behind a null byte", evil, f"{strange}no .+"
     yield "a member under another name", packed((f"{n}x" if n == victim else n, d) for n, d in items), f"{strange}no .+"
     yield "a member missing", packed((n, d) for n, d in items if n != victim), f"{strange}no .+"
     yield "a member twice", packed([*items, (victim, rng.choice((members[victim], b"", b"{}")))]), unfit
@@ -203,7 +194,7 @@ def places(original: Original, rng: random.Random) -> Made:
 
 def described(members: Members, **entries: Any) -> dict[str, bytes]:
     """The members with other entries in ``mha.json``."""
-    return dict(members) | {"mha.json": json.dumps(json.loads(members["mha.json"]) | entries).encode()}
+    return members | {"mha.json": json.dumps(json.loads(members["mha.json"]) | entries).encode()}
 
 
 def digests(members: Members) -> dict[str, str]:
@@ -213,21 +204,21 @@ def digests(members: Members) -> dict[str, str]:
 
 def sealed(members: Members, **entries: Any) -> bytes:
     """An archive whose checksums fit, as an attacker would make it."""
-    return packed(described(members, sha256=digests(members), **entries).items())
+    return packed(described(members, sha256=digests(members), **entries))
 
 
 def checksums(original: Original, rng: random.Random) -> Made:
     """Members that differ from what their SHA-256 was taken of, with every CRC as it should be."""
     members = original.members
     right = digests(members)
-    yield "none", packed(described(members, sha256=rng.choice((None, [], 1))).items()), "has no checksums"
+    yield "none", packed(described(members, sha256=rng.choice((None, [], 1)))), "has no checksums"
     for name in right:
         stale = f"{re.escape(name)} is damaged \\(its checksum does not fit\\)"
-        yield f"{name} changed", packed((dict(members) | {name: flipped(members[name], rng)}).items()), stale
+        yield f"{name} changed", packed(members | {name: flipped(members[name], rng)}), stale
         without = {other: digest for other, digest in right.items() if other != name}
-        yield f"{name} without one", packed(described(members, sha256=without).items()), stale
+        yield f"{name} without one", packed(described(members, sha256=without)), stale
         wrong = right[name].translate(str.maketrans("0123456789abcdef", "123456789abcdef0"))
-        yield f"{name} with another", packed(described(members, sha256=right | {name: wrong}).items()), stale
+        yield f"{name} with another", packed(described(members, sha256=right | {name: wrong})), stale
 
 
 def description(original: Original, rng: random.Random) -> Made:
@@ -236,12 +227,12 @@ def description(original: Original, rng: random.Random) -> Made:
     for format_version in (None, 2, 4, "3", [3], 3.5):
         yield f"format {format_version}", sealed(members, format=format_version), r"has format .+; this version of mha reads format 3"
     for text in (b"", b"{", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
-        yield f"{text[:9]!r}", packed((dict(members) | {"mha.json": text}).items()), r"mha\.json is not valid JSON: .+"
+        yield f"{text[:9]!r}", packed(members | {"mha.json": text}), r"mha\.json is not valid JSON: .+"
     depth = rng.choice((100, 900, 990, 50_000))
     deep = json.dumps({"format": 3, "sha256": {}, "config": 0}).encode().replace(b"0", b"[" * depth + b"]" * depth)
-    yield "a deep config", packed((dict(members) | {"mha.json": deep}).items()), r"mha\.json.+|damaged, or no checkpoint \(.+\)"
+    yield "a deep config", packed(members | {"mha.json": deep}), r"mha\.json.+|damaged, or no checkpoint \(.+\)"
     for value in ([3], 3, None, "text"):
-        yield f"{value}", packed((dict(members) | {"mha.json": json.dumps(value).encode()}).items()), r"mha\.json is not an object"
+        yield f"{value}", packed(members | {"mha.json": json.dumps(value).encode()}), r"mha\.json is not an object"
     names = "its class names are not two or more distinct words"
     for value in (None, {}, "no", {"a": 1, "b": 2}, [], ["one"], ["one", "one"], ["one", 2], [[], "a"]):
         yield f"class names {value}", sealed(members, class_names=value), names
@@ -259,40 +250,20 @@ def description(original: Original, rng: random.Random) -> Made:
     yield "an entry too many", sealed(members, nonsense=1), same
     for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):
         for size, right in ((most, same), (most + 1, rf"{re.escape(name)} has {most + 1:,} bytes; at most {most:,} belong there")):
-            large = dict(members) | {name: members[name].ljust(size)}
+            large = members | {name: members[name].ljust(size)}
             if name == "config.json" and size == most:
                 right = replace(same, keras_config=large[name].decode())
-            yield f"{name} of {size} bytes", packed(large.items()) if name == "mha.json" else sealed(large), right
+            yield f"{name} of {size} bytes", packed(large) if name == "mha.json" else sealed(large), right
     for keras in ('{"of": "others"}', "", "no JSON", "x" * rng.randrange(1 << 20, 3 << 20)):
-        yield "for Keras", sealed(dict(members) | {"config.json": keras.encode()}), replace(same, keras_config=keras)
+        yield "for Keras", sealed(members | {"config.json": keras.encode()}), replace(same, keras_config=keras)
 
 
 # Settings
 
 
-VALUES = (
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2,
-    10**9,
-    2**70,
-    1e308,
-    np.nan,
-    np.inf,
-    "",
-    "a",
-    "\x1b[31m",
-    [],
-    [1],
-    {},
-    "none",
-    "pre",
-    "gelu",
-    "tail",
-    "sinusoidal",
+VALUES = json.loads(
+    r'[null, true, -1, 0, 1, 2, 1000000000, 1180591620717411303424, 1e308, NaN, Infinity, "", "a", "\u001b[31m", [], [1], {}, '
+    '"none", "pre", "gelu", "tail", "sinusoidal"]'
 )
 
 
@@ -302,7 +273,7 @@ def config(original: Original, rng: random.Random) -> Made:
     settings = config_to_dict(same.config)
     changes = [(section, name) for section, entries in settings.items() if isinstance(entries, dict) for name in entries]
     for section, name in [*changes, ("model", "nonsense"), ("nonsense", "a")]:
-        value = json.loads(json.dumps(rng.choice((*VALUES, rng.randrange(100)))))
+        value = rng.choice((*VALUES, rng.randrange(100)))
         edited = settings | {section: settings.get(section, {}) | {name: value}}
         yield f"{section}.{name}={value!r}", sealed(members, config=edited), outcome_of(edited, same)
     for value in (None, [], 3, "text"):
@@ -333,7 +304,7 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
     words = members["vocabulary.txt"].decode().split("\n")
 
     def given(words: list[str]) -> bytes:
-        return sealed(dict(members) | {"vocabulary.txt": "\n".join(words).encode()})
+        return sealed(members | {"vocabulary.txt": "\n".join(words).encode()})
 
     one, other = rng.sample(range(len(words)), 2)
     for word in ("", "\x1b[31m", "x" * 1000, "🙂", " "):
@@ -345,11 +316,8 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
     for number in (0, 1, len(words) - 1, len(words) + 1):
         yield f"{number} words", given([*words, "more"][:number]), r"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not .+"
     yield "too many words", given([*words, *"bcdefghi"]), "its vocabulary has 21 ids; its settings allow 20"
-    yield (
-        "not UTF-8",
-        sealed(dict(members) | {"vocabulary.txt": b"\xff" + members["vocabulary.txt"][1:]}),
-        r"damaged, or no .+'utf-8' codec.+",
-    )
+    foreign = members["vocabulary.txt"].replace(b"the", b"th\xe9", 1)
+    yield "not UTF-8", sealed(members | {"vocabulary.txt": foreign}), r"damaged, or no checkpoint \('utf-8' codec.+"
     yield "large", given(["x" * 8021]), r"vocabulary\.txt has 8,021 bytes; at most 8,020 belong there"
     longest = [word.ljust(8020 - len("\n".join(words).encode()) + len(word)) if index == one else word for index, word in enumerate(words)]
     yield "as large as can be", given(longest), replace(same, vocabulary=Vocabulary(longest))
@@ -361,7 +329,6 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
 def hdf5_places(data: bytes) -> dict[str, list[int]]:
     """Where in a good HDF5 file the things begin that have fields."""
     found: dict[str, list[int]] = defaultdict(list, file=[0])
-    # Aligned with each other: the entries of groups, and the heaps that hold their names.
 
     def unpacked(form: str, place: int) -> tuple[int, ...]:
         return struct.unpack_from(f"<{form}", data, place)
@@ -462,22 +429,18 @@ def arrays(original: Original, rng: random.Random) -> Made:
     data, found = members["model.weights.h5"], hdf5_places(members["model.weights.h5"])
 
     def given(data: bytes) -> bytes:
-        return sealed(dict(members) | {"model.weights.h5": data})
+        return sealed(members | {"model.weights.h5": data})
 
     def right(message: str) -> str:
         return rf"model\.weights\.h5: ({message})"
 
-    for thing, field, offset, form, values, message in FIELDS:
-        place = rng.choice(found[thing]) + offset
-        other = (
-            rng.choice(values)
-            if values
-            else struct.unpack_from(f"<{form}", data, place)[0] ^ rng.randrange(1, 256 ** struct.calcsize(form))
-        )
-        yield f"{thing}: {field}", given(patched(data, place, form, other)), right(message) if message else same
-
     def number(form: str, place: int) -> int:
         return int(struct.unpack_from(f"<{form}", data, place)[0])
+
+    for thing, field, offset, form, values, message in FIELDS:
+        place = rng.choice(found[thing]) + offset
+        other = rng.choice(values) if values else number(form, place) ^ rng.randrange(1, 256 ** struct.calcsize(form))
+        yield f"{thing}: {field}", given(patched(data, place, form, other)), right(message) if message else same
 
     def name(entry: int, heap: int) -> bytes:
         return data[number("Q", heap + 24) + number("Q", entry) :].partition(b"\0")[0]
@@ -520,28 +483,16 @@ def arrays(original: Original, rng: random.Random) -> Made:
     yield "a shape without limits", given(free), same
     one, other = sorted(rng.sample(found["message 8"], 2), key=lambda place: number("Q", place + 18))
     yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), right("two arrays overlap")
-    yield (
-        "an array at the end",
-        given(patched(data, one + 10, "Q", len(data) - number("Q", one + 18) + 1)),
-        right(".+ does not lie in the file"),
-    )
+    past = len(data) - number("Q", one + 18) + 1
+    yield "an array at the end", given(patched(data, one + 10, "Q", past)), right(".+ does not lie in the file")
     for path, weight in rng.sample(list(same.weights.items()), 3):
-        place = data.index(weight.tobytes())
         index = rng.randrange(weight.size)
+        place = data.index(weight.tobytes()) + 4 * index
         for value in (np.nan, np.inf, -np.inf):
-            yield (
-                f"{value} in {path}",
-                given(patched(data, place + 4 * index, "f", value)),
-                f"the weight {path} holds NaN or infinite numbers",
-            )
-        value = rng.choice((0.0, 3.4e38, -1e-40, rng.gauss(0, 1)))
+            yield f"{value}", given(patched(data, place, "f", value)), f"the weight {path} holds NaN or infinite numbers"
         changed = weight.copy()
-        changed.flat[index] = value
-        yield (
-            f"{value} in {path}",
-            given(patched(data, place + 4 * index, "f", value)),
-            replace(same, weights={**same.weights, path: changed}),
-        )
+        changed.flat[index] = value = rng.choice((0.0, 3.4e38, -1e-40, rng.gauss(0, 1)))
+        yield f"{value}", given(patched(data, place, "f", value)), replace(same, weights={**same.weights, path: changed})
 
 
 # One byte a weight
@@ -569,15 +520,15 @@ def quantization(original: Original, rng: random.Random) -> Made:
         place += 4 * parameter.shape[-1] + int(np.prod(parameter.shape))
 
     def given(data: bytes) -> bytes:
-        return sealed(dict(members) | {"weights.int8": data})
+        return sealed(members | {"weights.int8": data})
 
     for number in (np.nan, np.inf, -np.inf, 3e38, -3e38):
         path = rng.choice(list(starts))
         scale = starts[path] + 4 * rng.randrange(same.weights[path].shape[-1])
         message = rf"weights\.int8: the weight {path} holds NaN or infinite numbers"
         yield f"a scale of {number}", given(patched(data, scale, "f", number)), message
-        damaged = dict(members) | {"weights.int8": patched(data, scale, "f", number)}
-        yield f"a scale of {number} by damage", packed(damaged.items()), r"weights\.int8 is damaged \(its checksum does not fit\)"
+        damaged = members | {"weights.int8": patched(data, scale, "f", number)}
+        yield f"a scale of {number} by damage", packed(damaged), r"weights\.int8 is damaged \(its checksum does not fit\)"
     for number in (0.0, -0.5, 2.6e36, 1e-44):
         other = patched(data, scale, "f", number)
         yield f"a scale of {number}", given(other), replace(same, weights=from_bytes(other, same))
