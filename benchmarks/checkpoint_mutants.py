@@ -91,12 +91,14 @@ Made = Iterator[tuple[str, bytes | Callable[[Path], Path], str | Checkpoint]]
 # The container
 
 
-def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED, extra: bytes = b"") -> bytes:
     """An archive of these names and contents."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive, warnings.catch_warnings(action="ignore"):  # names that stand twice
         for name, data in members.items() if isinstance(members, dict) else members:
-            archive.writestr(zipfile.ZipInfo(name), data, compression)
+            entry = zipfile.ZipInfo(name)
+            entry.extra = extra
+            archive.writestr(entry, data, compression)
     return buffer.getvalue()
 
 
@@ -135,6 +137,7 @@ def container(original: Original, rng: random.Random) -> Made:
     unfit, damaged = f"{strange}members that do not belong there", r"damaged, or no checkpoint \(.+\)"
     yield "nothing", whole, same
     yield "order of members", packed(rng.sample(items, len(items))), same
+    yield "an extra field", packed(members, extra=struct.pack("<HH4s", 0x7777, 4, rng.randbytes(4))), same
     yield "date in the directory", patched(whole, entry + 12, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
     yield "date in front of a member", patched(whole, start + 10, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
     yield "a bit of a member", whole[:begin] + flipped(members[victim], rng) + whole[begin + len(members[victim]) :], CRC

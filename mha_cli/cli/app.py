@@ -11,8 +11,8 @@ import typer
 
 import mha_cli
 from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
-from mha_cli.cli.limits import heed_address_limit, out_of_addresses
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
+from mha_cli.limits import heed_address_limit, out_of_addresses
 
 app = typer.Typer(
     name="mha",

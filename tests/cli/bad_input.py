@@ -476,6 +476,15 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
         Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
-        Case("too few addresses for TensorFlow (`ulimit -v`)", EVALUATE, TOO_FEW.format("800,000"), 1, shell='ulimit -v 800000; "$@"'),
+        *(
+            Case(
+                f"{kib // 1000:,} MB of addresses, too few for TensorFlow (`ulimit -v`)",
+                EVALUATE,
+                TOO_FEW.format(f"{kib:,}"),
+                1,
+                shell=f'ulimit -v {kib}; "$@"',
+            )
+            for kib in (800_000, 1_500_000)
+        ),
     ],
 }
