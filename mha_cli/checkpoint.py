@@ -170,6 +170,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
 def _read_description(archive: Archive) -> dict[str, Any]:
     try:
         description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
+        json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
     if not isinstance(description, dict):
@@ -238,7 +239,7 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
 
 def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
     size = quantized_size(parameters)
-    with archive.open(SMALL_WEIGHTS, size) as stream:
+    with archive.open(SMALL_WEIGHTS) as stream:
         if stream.size != size:
             raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
         problem, weights = "", dict[str, Any]()

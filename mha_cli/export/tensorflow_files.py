@@ -111,7 +111,6 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
 
     tensorflow_setup.import_tensorflow()
     with tensorflow_setup.native_stderr_held_back():
-        import keras
         import tensorflow as tf
 
         from mha_cli.training.evaluation import to_model
@@ -126,7 +125,7 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
             probabilities = model(token_ids, training=False)
             return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities}
 
-        archive = keras.export.ExportArchive()
-        archive.track(model)
-        archive.add_endpoint("serve", serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")])
-        archive.write_out(str(path), verbose=False)
+        module = tf.Module()  # Keras's own ExportArchive writes every weight twice, as its variable and as TensorFlow's
+        module.weights = [weight.value for weight in model.weights]
+        module.serve = tf.function(serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")], autograph=False)
+        tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})

@@ -14,7 +14,7 @@ MIND = "mind indentation, quotes and colons"
 NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
 DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
 CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
-READERS = ("predict 'the film' -c", "shuffle-test --data sample")
+READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
 """Other commands that a checkpoint can be put behind."""
 
 CONFIG = "train --config x.yaml"
@@ -302,9 +302,15 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
         _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
         _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
+        _checkpoint("two in one file", "two.keras", f"is cut off, or holds more than its members one after another; {WAY_OUT}"),
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
+        ),
+        _checkpoint(
+            "one with half a character as a class",
+            "half.keras",
+            rf"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position …; {WAY_OUT}",
         ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
@@ -735,13 +741,16 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
         Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
-        Case(
-            "too few addresses for TensorFlow (`ulimit -v`)",
-            EVALUATE,
-            TOO_FEW.format("800,000"),
-            1,
-            files={"reviews.csv": ROWS},
-            shell='ulimit -v 800000; "$@"',
+        *(
+            Case(
+                f"{kib // 1000:,} MB of addresses, too few for TensorFlow (`ulimit -v`)",
+                EVALUATE,
+                TOO_FEW.format(f"{kib:,}"),
+                1,
+                files={"reviews.csv": ROWS},
+                shell=f'ulimit -v {kib}; "$@"',
+            )
+            for kib in (800_000, 1_500_000)
         ),
     ],
 }
