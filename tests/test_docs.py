@@ -69,13 +69,12 @@ def test_examples_run_on_a_terminal_where_nothing_is_trained(generate: ModuleTyp
     assert generate.output("mha doctor nowhere.keras") == "error: nowhere.keras: no such file; give a checkpoint that `mha train` wrote\n"
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="names kernels for this processor")
-@pytest.mark.parametrize("kernels", ["Prescott", "Haswell"])
-def test_examples_say_the_same_with_other_matrix_kernels(kernels: str, generate: ModuleType) -> None:
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="Prescott is one of these processors")
+def test_examples_say_the_same_with_other_matrix_kernels(generate: ModuleType) -> None:
     shown = [block for page in generate.hand_written().values() for block in generate.CONSOLE.findall(page)]
     lines = [line[2:] for block in shown for line in block.splitlines() if line.startswith("$ ")]
     assert lines
-    assert "".join(f"$ {line}\n" + generate.output(f"export OPENBLAS_CORETYPE={kernels}; {line}") for line in lines) == "".join(shown)
+    assert "".join(f"$ {line}\n" + generate.output(f"export OPENBLAS_CORETYPE=Prescott; {line}") for line in lines) == "".join(shown)
 
 
 def test_check_names_the_outdated_page(
