@@ -112,12 +112,13 @@ def with_output(page: str) -> str:
 
 
 def output(line: str) -> str:
-    """What a line of shell prints on a terminal where nothing is trained, so that the model that comes with mha answers.
+    """What a line of shell prints on a terminal, beside the recipes and where nothing is trained: the model that comes with mha answers.
 
     Left out is the line that tells where that model lies, and white space at the ends of lines.
     """
     ours, theirs = pty.openpty()
     with TemporaryDirectory() as folder:
+        Path(folder, "configs").symlink_to(ROOT / "configs")
         script = f'mha() {{ "{sys.executable}" -c "{PROGRAM}" "$@"; }}; {line}'
         environment = _environment(columns=80) | {"PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(["sh", "-c", script], env=environment, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)

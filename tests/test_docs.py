@@ -65,7 +65,7 @@ def test_output_takes_the_place_of_what_stands_below_a_command(generate: ModuleT
 
 def test_examples_run_on_a_terminal_where_nothing_is_trained(generate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHA_CHECKPOINT", "mine.keras")
-    assert generate.output("test -t 1 && pwd -P && ls -A && echo $COLUMNS$MHA_CHECKPOINT").splitlines()[1:] == ["80"]
+    assert generate.output("test -t 1 && pwd -P && ls -A && echo $COLUMNS$MHA_CHECKPOINT").splitlines()[1:] == ["configs", "80"]
     assert generate.output("mha doctor nowhere.keras") == "error: nowhere.keras: no such file; give a checkpoint that `mha train` wrote\n"
 
 
