@@ -87,7 +87,7 @@ def test_it_fits_the_command(line: str) -> None:
             given = GROUP.commands[name].make_context(name, list(arguments)).params
         except typer.Exit:  # --help
             continue
-        if given.get("config") is not None and (ROOT / given["config"]).is_file():
+        if given.get("config") is not None and (ROOT / given["config"]).is_file() and not not_run(line):
             load_config(ROOT / given["config"], given["overrides"] or [])
 
 
