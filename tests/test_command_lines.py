@@ -17,7 +17,7 @@ import typer
 
 from mha_cli import config as configs
 from mha_cli.checkpoint import write_checkpoint
-from mha_cli.config import FilesData, SampleData, config_from_dict, config_to_dict, load_config
+from mha_cli.config import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.export.formats import FORMATS
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import environment, run_here
@@ -99,12 +99,12 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             pytest.skip(f"needs the extra {word}")
     prepare(tmp_path)
     monkeypatch.setattr(configs, "load_config", load_small_config)
-    for name in checkpoints_in(words):
+    for path in checkpoints_in(words):
         if "--retrain" in words:  # which wants the very data of the training
-            recipe = Path(name).parent.name
-            run_here("train", "--config", f"configs/{recipe}.yaml", "--output", f"runs/{recipe}", cwd=tmp_path, monkeypatch=monkeypatch)
+            recipe = f"configs/{path.parent.name}.yaml"
+            run_here("train", "--config", recipe, "--output", path.parent, cwd=tmp_path, monkeypatch=monkeypatch)
         else:
-            write_small_checkpoint(tmp_path / name)
+            write_small_checkpoint(tmp_path / path)
     if words[0] == "mha" and words[1] != "predict":  # which reads and writes bytes, and starts at once
         result = run_here(*words[1:], cwd=tmp_path, monkeypatch=monkeypatch)
         assert result.code == 0, result.stderr
@@ -141,26 +141,30 @@ def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[obje
     path.write_text("\n".join(lines) + "\n")
 
 
-def checkpoints_in(words: Sequence[str]) -> Iterator[str]:
-    """The checkpoints that a line reads."""
+def checkpoints_in(words: Sequence[str]) -> Iterator[Path]:
+    """The checkpoints that a line reads, itself or as that of a run directory."""
     for before, word in pairwise(words):
-        if word.endswith(".keras") and before not in {"--output", "-o"}:
-            yield word
+        if before not in {"--output", "-o"} and (word.endswith(".keras") or word.startswith("runs/")):
+            yield Path(word) if word.endswith(".keras") else Path(word, "checkpoint.keras")
 
 
 def write_small_checkpoint(path: Path) -> None:
-    """A checkpoint of random weights, with the heads, the classes and the kind of data of the run that its folder is named for."""
-    name = path.parent.name
-    recipe = ROOT / "configs" / f"{name}.yaml"
-    data: FilesData | SampleData = FilesData(source="files", train="reviews.csv", test="reviews.csv")
+    """A checkpoint of random weights, with the heads of the recipe that its run is named for; other runs are of one's own data."""
+    run = path.parent
+    recipe = ROOT / "configs" / f"{run.name}.yaml"
+    num_heads = load_config(recipe).model.num_heads if recipe.exists() else 2
+    data: dict[str, object] = {"source": "files", "train": "reviews.csv", "test": "reviews.csv"}
     classes = ("neg", "pos")
-    if name == "sample":
-        data, classes = SampleData(source="sample", num_reviews=200), ("negative", "positive")
-    if name == "stars":
-        data, classes = data.model_copy(update={"label_column": "stars"}), ("1", "5")
-    checkpoint = small_checkpoint(classes, num_heads=load_config(recipe).model.num_heads if recipe.exists() else 2, key_dim=5)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_checkpoint(path, dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"data": data})))
+    if run.name == "sample":
+        data, classes = {"source": "sample", "num_reviews": 200}, ("negative", "positive")
+    elif run.parent.name == "runs" and not recipe.exists():
+        data["label_column"], classes = "stars", ("1", "5")
+    checkpoint = small_checkpoint(classes, num_heads=num_heads, key_dim=5)
+    config = config_from_dict({**config_to_dict(checkpoint.config), "data": data}, "small")
+    run.mkdir(parents=True, exist_ok=True)
+    write_checkpoint(path, dataclasses.replace(checkpoint, config=config))
+    if run.parent.name == "runs":
+        (run / "config.yaml").write_text(config_to_yaml(config))
 
 
 def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
