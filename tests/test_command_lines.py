@@ -105,12 +105,14 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             run_here("train", "--config", recipe, "--output", path.parent, cwd=tmp_path, monkeypatch=monkeypatch)
         else:
             write_small_checkpoint(tmp_path / path)
-    if words[0] == "mha" and words[1] != "predict":  # which reads and writes bytes, and starts at once
+    if words[0] == "mha" and words[1] != "predict" and "-" not in words:  # what reads and writes bytes starts at once
         result = run_here(*words[1:], cwd=tmp_path, monkeypatch=monkeypatch)
         assert result.code == 0, result.stderr
         return
     script = f'mha() {{ "{sys.executable}" -c "from mha_cli.cli.app import main; main()" "$@"; }}; {line}'
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, env=environment(), input=REVIEWS[0], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "error: " not in done.stderr  # of what stands before a pipe
 
@@ -126,6 +128,7 @@ def prepare(folder: Path) -> None:
     write_table(folder / "reviews.csv", ("id", "text", "review", "label", "stars"), [(7, text, text, *classes) for text, *classes in rows])
     write_table(folder / "more.csv", ("text", "stars"), [(text, stars) for text, _, stars in rows])
     write_table(folder / "mine.csv", ("review", "verdict"), [(text, label) for text, label, _ in rows])
+    (folder / "review.txt").write_text(REVIEWS[0])
     (folder / "reviews.txt").write_text("\n".join(REVIEWS))
     (folder / "reviews.gz").write_bytes(gzip.compress("\n".join(REVIEWS).encode()))
     (folder / "reviews.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))
