@@ -96,7 +96,7 @@ class TextConfig(Settings):
     )
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a review that the model reads; the rest is cut.")
     truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer review is kept.")
-    lowercase: bool = Field(True, description="Fold case before splitting.")
+    lowercase: bool = Field(True, description="Turn every word into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
 
 
@@ -389,7 +389,7 @@ def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tup
         node = node.setdefault(key, {})
         if not isinstance(node, dict):
             raise MhaError(
-                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "see `mha train --help` for the settings"
+                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "write for example --set model.num_heads=4"
             )
     if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
         # The file's settings of another source would all be unknown to the new one; those of earlier overrides are meant for it.

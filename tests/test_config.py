@@ -303,7 +303,7 @@ def test_a_whole_section_as_an_override() -> None:
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
         ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
         ("data.source=files", "x.yaml: data.train is missing; add it"),
-        ("seed.x=1", "--set seed.x: seed is not a section; see `mha train --help` for the settings"),
+        ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
         ("seed", "--set seed: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("model.=3", "--set model.=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),

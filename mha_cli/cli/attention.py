@@ -23,7 +23,7 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha attention "The acting was superb, not dreadful."
 
-mha attention "The acting was superb, not dreadful." --head 2 --png head.png
+mha attention "The acting was superb, not dreadful." --head 1 --png head.png
 
 mha attention "The acting was superb, not dreadful." --html attention.html
 

@@ -19,7 +19,7 @@ EXAMPLES = """[bold]Examples[/bold]
 mha evaluate runs/imdb/checkpoint.keras
 
 mha evaluate runs/imdb/checkpoint.keras --data mine.csv \\
-    --text-column review --label-column stars
+    --text-column review --label-column verdict
 
 mha evaluate runs/sample/checkpoint.keras --split twins --json"""
 

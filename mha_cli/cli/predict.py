@@ -38,9 +38,9 @@ zcat reviews.gz | mha predict --json -
 mha predict --input reviews.csv --text-column review --field id \\
     --output labels.tsv
 
-mha predict --input reviews.jsonl --only positive --threshold 0.9 > raves.jsonl
+mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
 
-mha predict --input reviews.txt --only negative --quiet && echo complaints"""
+mha predict --input reviews.txt --only neg --quiet && echo complaints"""
 
 
 def predict(

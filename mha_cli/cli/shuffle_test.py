@@ -15,8 +15,8 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha shuffle-test --config configs/sample.yaml
 
-mha shuffle-test runs/imdb/checkpoint.keras \\
-    runs/imdb-no-positions/checkpoint.keras --shuffles 5 --plot order.png"""
+mha shuffle-test runs/book/checkpoint.keras \\
+    runs/book-no-positions/checkpoint.keras --plot order.png"""
 
 
 def shuffle_test(

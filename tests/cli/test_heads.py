@@ -10,6 +10,7 @@ import pytest
 from mha_cli.checkpoint import read_checkpoint
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,9 @@ def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads
     result = heads(trained.checkpoint, *arguments)
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
-    assert "Without the heads 0." in result.stdout
+    command = "mha heads runs/sample/checkpoint.keras"
+    shown = text_block("inspect.md", command) + text_block("inspect.md", f"{command} --prune 2 --output pruned.keras --retrain 2")
+    assert fits(result.stdout, shown)
     rows = {cells[0].strip(): cells[1:-1] for line in result.lines if len(cells := line.split("│")[1:]) == 4}
     assert rows.keys() == {"accuracy", "weights", "reviews/s"}
     assert float(rows["accuracy"][1].strip().rstrip("%")) > 60
