@@ -53,11 +53,11 @@ def read_yaml(path: Path) -> YamlDocument:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise MhaError(f"{name}: no such file", "give the path of a YAML config, for example configs/sample.yaml") from None
+        raise MhaError(f"{name}: no such file", "give the path of a YAML config, or the name of a recipe such as sample") from None
     except OSError as error:
         raise MhaError(f"{name}: {error.strerror}", "give the path of a YAML config that can be read") from None
     except ValueError:
-        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, for example configs/sample.yaml") from None
+        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, or the name of a recipe such as sample") from None
     if len(raw) > MAX_BYTES:
         raise MhaError(f"{name}: larger than {MAX_BYTES:,} bytes", "a config is a short YAML file")
     try:

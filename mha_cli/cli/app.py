@@ -17,7 +17,7 @@ from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError,
 app = typer.Typer(
     name="mha",
     help="Classify text with multi-head attention written from scratch.",
-    epilog="Start with: mha train --config configs/sample.yaml",
+    epilog="Start with: mha train --config sample",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

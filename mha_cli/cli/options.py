@@ -8,17 +8,25 @@ from typing import Annotated
 import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="YAML recipe, for example configs/imdb.yaml.", show_default=False)]
+ConfigOption = Annotated[
+    str,
+    typer.Option(
+        "--config", "-c", metavar="RECIPE", help="Recipe: one of mha's by its name, such as imdb, or a YAML file.", show_default=False
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change one setting of the config; can be repeated.", show_default=False),
+]
+CheckpointArgument = Annotated[
+    Path, typer.Argument(help="A checkpoint that `mha train` wrote, or the run directory that holds it.", show_default=False)
 ]
 CheckpointOption = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
         "-c",
-        help="Model to use.",
+        help="Model to use: a checkpoint, or the run directory that holds it.",
         show_default="$MHA_CHECKPOINT, else the last trained run, else the one that comes with mha",
     ),
 ]
