@@ -57,7 +57,8 @@ def predict(
         typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
     ] = None,
     text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
+        str | None,
+        typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="as in training, else text"),
     ] = None,
     fields: Annotated[
         list[str] | None,
@@ -126,23 +127,26 @@ def predict(
 
     prepare_to_compute()
     from mha_cli.runtime.choice import Choice
-    from mha_cli.runtime.records import given_records, read_inputs
+    from mha_cli.runtime.records import TEXT_COLUMN, given_records, read_inputs
 
     choice = Choice(threshold, tuple(only or ()), top_k)
-    records: Iterator[Record | Pause]
-    if texts and texts != [STANDARD_INPUT]:
-        if form is not None or text_column is not None:
-            raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
-        records = given_records([decodable(text) for text in texts], fields or ())
-    else:
-        records = read_inputs([str(path) for path in inputs or [Path(STANDARD_INPUT)]], form, text_column, fields or ())
+    given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
+    if given and (form is not None or text_column is not None):
+        raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
 
     from mha_cli.cli.counter import Counter
     from mha_cli.cli.output import opened_output
+    from mha_cli.config import FilesData
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.stream import answer, usual_workers
 
     model = load_checkpoint(checkpoint)
+    records: Iterator[Record | Pause]
+    if given:
+        records = given_records(given, fields or ())
+    else:
+        column = model.config.data.text_column if isinstance(model.config.data, FilesData) else TEXT_COLUMN
+        records = read_inputs([str(path) for path in inputs or [Path(STANDARD_INPUT)]], form, text_column, fields or (), column)
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and sys.stdout.isatty()
     form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
-NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
+NO_CONFIG = "give the path of a YAML config, or the name of a recipe such as sample"
 CLOSE_QUOTE = 'close it; a quote inside a quoted text is written twice: ""'
 READERS = ("predict 'the film' -c", "shuffle-test --data sample")
 """Other commands that a checkpoint can be put behind."""
@@ -105,6 +105,12 @@ SECTIONS: dict[str, list[Case]] = {
             "evaluate good.keras --data imdb_reviews",
             "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
         ),
+        Case("`--data` with nothing", "evaluate good.keras --data ''", "--data: data.train is ''; string should have at least 1 character"),
+        Case(
+            "`--data tfds:` without a name",
+            "evaluate good.keras --data tfds:",
+            "--data: data.name is ''; string should have at least 1 character",
+        ),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
@@ -140,6 +146,13 @@ SECTIONS: dict[str, list[Case]] = {
     ],
     "Config": [
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
+        Case(
+            "no such recipe",
+            "train --config smaple",
+            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+            "or give the path of a YAML config",
+            also=("shuffle-test --config smaple",),
+        ),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
         Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 1,000,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
@@ -232,6 +245,12 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
+        ),
+        Case(
+            "one from elsewhere, without `--data`",
+            "evaluate good.keras",
+            "good.keras: no config.yaml beside it agrees, so the data that it names is left alone: sample; say with --data what to read",
+            also=("heads good.keras", "shuffle-test good.keras"),
         ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],

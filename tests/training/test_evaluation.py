@@ -259,7 +259,10 @@ def test_no_test_data(three_classes: Checkpoint, tmp_path: Path) -> None:
     path = tmp_path / "films.csv"
     path.write_text("text,label\na film,good\n")
     data = FilesData(source="files", train=str(path))
-    assert error_of(lambda: evaluate(three_classes, data)) == "the config names no test data; set data.test, or give --data FILE"
+    assert (
+        error_of(lambda: evaluate(three_classes, data))
+        == "the config names no test data; set data.test, give --data FILE, or take --split validation"
+    )
 
 
 def test_no_such_split(three_classes: Checkpoint) -> None:
