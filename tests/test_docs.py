@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from mha_cli.cli.app import app
 from mha_cli.config import load_config
+from mha_cli.recipes import find_config, recipe_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,8 +112,9 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", (DOCS / "recipes.md").read_text("utf-8"), re.MULTILINE)) == recipe_names()
     mentioned = {name for page in PAGES for name in RECIPE.findall(page.read_text("utf-8"))}
-    assert mentioned == {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
+    assert mentioned <= {f"configs/{name}.yaml" for name in recipe_names()}
 
 
 # Example commands
@@ -164,5 +166,7 @@ def test_examples_fit_the_commands(line: str) -> None:
             given = GROUP.commands[name].make_context(name, list(arguments)).params
         except typer.Exit:  # --help
             continue
-        if given.get("config") is not None and (ROOT / given["config"]).is_file():
-            load_config(ROOT / given["config"], given["overrides"] or [])
+        if given.get("config") is not None:
+            config = ROOT / find_config(given["config"])
+            if config.is_file():
+                load_config(config, given["overrides"] or [])

@@ -13,9 +13,9 @@ from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha heads runs/imdb/checkpoint.keras --plot heads.png
+mha heads runs/imdb --plot heads.png
 
-mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1"""
+mha heads runs/imdb --prune 2 --output runs/imdb/pruned.keras --retrain 1"""
 
 
 def heads(
