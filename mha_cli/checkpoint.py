@@ -82,6 +82,19 @@ class Checkpoint:
         """Name and shape of every weight."""
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
 
+    def __repr__(self) -> str:
+        """What kind of classifier it is, in one line; the weights and words would fill a screen."""
+        model, names = self.config.model, ", ".join(self.class_names)
+        parts = [
+            f"{sum(math.prod(parameter.shape) for parameter in self.parameters):,} weights",
+            f"{model.embed_dim} wide, heads {' + '.join(map(str, model.heads))}",
+            f"{len(self.vocabulary):,} ids",
+            f"classes {printable(names, 200)}",
+        ]
+        if "validation_accuracy" in self.metrics:
+            parts.append(f"validation accuracy {self.metrics['validation_accuracy']:.2%}")
+        return f"<Checkpoint {self.name or 'in memory'}: {'; '.join(parts)}>"
+
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
     """Write a checkpoint; an earlier file of that name is replaced only by a whole one.
