@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mha_cli.archive import WAY_OUT, Archive, open_archive
-from mha_cli.config import Config, config_from_dict, config_to_dict
+from mha_cli.config import Config, FilesData, config_from_dict, config_to_dict
 from mha_cli.errors import MhaError, printable
 from mha_cli.files import atomic_write
 from mha_cli.hdf5 import read_arrays
@@ -81,6 +81,11 @@ class Checkpoint:
     def parameters(self) -> list[Parameter]:
         """Name and shape of every weight."""
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
+
+    @property
+    def text_column(self) -> str:
+        """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
+        return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
 
     def __repr__(self) -> str:
         """What kind of classifier it is, in one line; the weights and words would fill a screen."""

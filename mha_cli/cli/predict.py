@@ -127,7 +127,7 @@ def predict(
 
     prepare_to_compute()
     from mha_cli.runtime.choice import Choice
-    from mha_cli.runtime.records import TEXT_COLUMN, given_records, read_inputs
+    from mha_cli.runtime.records import given_records, read_inputs
 
     choice = Choice(threshold, tuple(only or ()), top_k)
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
@@ -136,7 +136,6 @@ def predict(
 
     from mha_cli.cli.counter import Counter
     from mha_cli.cli.output import opened_output
-    from mha_cli.config import FilesData
     from mha_cli.runtime.classifier import Classifier
     from mha_cli.runtime.stream import answer, usual_workers
 
@@ -145,8 +144,8 @@ def predict(
     if given:
         records = given_records(given, fields or ())
     else:
-        column = model.config.data.text_column if isinstance(model.config.data, FilesData) else TEXT_COLUMN
-        records = read_inputs([str(path) for path in inputs or [Path(STANDARD_INPUT)]], form, text_column, fields or (), column)
+        paths = [str(path) for path in inputs or [Path(STANDARD_INPUT)]]
+        records = read_inputs(paths, form, text_column, fields or (), model.text_column)
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and sys.stdout.isatty()
     form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)
