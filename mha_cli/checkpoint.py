@@ -35,6 +35,7 @@ from mha_cli.hdf5 import read_arrays
 from mha_cli.parameters import Parameter, parameter_table
 from mha_cli.quantization import dequantize, quantize, quantized_size
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
+from mha_cli.working_memory import ForwardPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,6 +87,11 @@ class Checkpoint:
     def text_column(self) -> str:
         """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
         return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
+
+    @property
+    def forward_pass(self) -> ForwardPass:
+        """What decides how much memory the model takes where TensorFlow computes it."""
+        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
 
     def __repr__(self) -> str:
         """What kind of classifier it is, in one line; the weights and words would fill a screen."""

@@ -99,6 +99,14 @@ def test_predict_remembers_the_text_column(name: str, rows: str, mha: Mha, cwd: 
     assert (cwd / "1").read_bytes() == (cwd / "0").read_bytes() != b""
 
 
+@pytest.mark.parametrize("command", ["attention", "explain"])
+def test_looking_into_a_record_remembers_it_too(command: str, mha: Mha, cwd: Path) -> None:
+    (cwd / "more.csv").write_text("id,body\n7,it broke\n")
+    shown = [mha(command, "-c", CHECKPOINT, *given, "--json") for given in (["it broke"], ["-i", "more.csv"])]
+    assert shown[0].code == 0
+    assert shown[0] == shown[1]
+
+
 def test_predict_takes_another_text_column(mha: Mha, cwd: Path) -> None:
     (cwd / "more.csv").write_text("note,body\nit broke,\n")
     marks = []
