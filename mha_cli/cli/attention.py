@@ -62,8 +62,8 @@ def attention(
         refuse_unknown_format(png, "--png")
     from mha_cli.runtime.inspection import view_attention
 
-    review = one_text(context, text, given, form, text_column, record)
     model = load_checkpoint(checkpoint)
+    review = one_text(context, text, given, form, text_column, record, model.text_column)
     view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:

@@ -51,8 +51,8 @@ def explain(
     from mha_cli.cli.predict import load_checkpoint
     from mha_cli.runtime.inspection import explain as explain_text
 
-    review = one_text(context, text, given, form, text_column, record)
     model = load_checkpoint(checkpoint)
+    review = one_text(context, text, given, form, text_column, record, model.text_column)
     explanation = explain_text(model, review)
     if gradients:
         from mha_cli.cli.progress import status

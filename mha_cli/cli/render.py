@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mha_cli.training.shuffle import ShuffleResult
 
 
-def training(summary: TrainingSummary, *, as_json: bool) -> None:
-    """The closing table of a training."""
+def training(summary: TrainingSummary, following: str, *, as_json: bool) -> None:
+    """The closing table of a training, and the command that may follow."""
     if as_json:
         print_json(dataclasses.asdict(summary))
         return
@@ -39,7 +39,7 @@ def training(summary: TrainingSummary, *, as_json: bool) -> None:
             "training time": f"{summary.seconds:.1f} s ({rate:,.0f} reviews/s, {summary.precision})",
         },
     )
-    print_line(f"next: mha evaluate {summary.checkpoint}")
+    print_line(f"next: {following}")
 
 
 def evaluation(result: Evaluation, *, as_json: bool) -> None:

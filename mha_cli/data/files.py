@@ -111,7 +111,7 @@ class FileReviews:
             raise MhaError(f'no split "{printable(split)}" in {_shown(settings.train)}', did_you_mean(printable(split), self.splits))
         path = paths[split]
         if path is None:
-            raise MhaError("the config names no test data", "set data.test, or give --data FILE")
+            raise MhaError("the config names no test data", "set data.test, give --data FILE, or take --split validation")
         return read_labelled_file(path, self._columns, self._count_blank)
 
     def _count_blank(self) -> None:

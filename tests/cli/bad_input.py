@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
-NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
+NO_CONFIG = "give the path of a YAML config, or the name of a recipe such as sample"
 DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
 CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
 READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
@@ -145,6 +145,11 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("an option without its value", f"{FILM} --output", "Option '--output' requires an argument; see `mha predict --help`"),
         Case("a flag with a value", f"{FILM} --json=true", "Option '--json' does not take a value; see `mha predict --help`"),
+        Case(
+            "`--data tfds:` without a name",
+            "evaluate good.keras --data tfds:",
+            "--data: data.name is ''; string should have at least 1 character",
+        ),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
@@ -192,6 +197,13 @@ SECTIONS: dict[str, list[Case]] = {
     ],
     "Config": [
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
+        Case(
+            "no such recipe",
+            "train --config smaple",
+            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+            "or give the path of a YAML config",
+            also=("shuffle-test --config smaple",),
+        ),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
         Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
@@ -311,6 +323,12 @@ SECTIONS: dict[str, list[Case]] = {
             "one with half a character as a class",
             "half.keras",
             rf"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position …; {WAY_OUT}",
+        ),
+        Case(
+            "one from elsewhere, without `--data`",
+            "evaluate good.keras",
+            "good.keras: no config.yaml beside it agrees, so the data that it names is left alone: sample; say with --data what to read",
+            also=("heads good.keras", "shuffle-test good.keras"),
         ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],

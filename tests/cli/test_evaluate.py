@@ -132,7 +132,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
+        (["--data", "sample", "--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
         (
             ["--data", "nowhere.csv"],
             "nowhere.csv: no such file or folder; check the path; relative paths start at the current folder",

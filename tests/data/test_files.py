@@ -506,7 +506,7 @@ def test_file_reviews_without_test() -> None:
     assert source.splits == ("train",)
     with pytest.raises(MhaError) as raised:
         source.read("test")
-    assert str(raised.value) == "the config names no test data; set data.test, or give --data FILE"
+    assert str(raised.value) == "the config names no test data; set data.test, give --data FILE, or take --split validation"
 
 
 def test_file_reviews_unknown_split() -> None:
