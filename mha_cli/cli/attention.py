@@ -33,7 +33,7 @@ mha attention --input review.txt --html attention.html"""
 def attention(
     context: typer.Context,
     text: Annotated[
-        str | None, typer.Argument(help="The review to look into; - or nothing reads standard input.", show_default=False)
+        str | None, typer.Argument(help="The text to look into; - or nothing reads standard input.", show_default=False)
     ] = None,
     checkpoint: CheckpointOption = None,
     given: OneInputOption = None,
@@ -50,7 +50,7 @@ def attention(
 ) -> None:
     """Show which words look at which, head by head.
 
-    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
+    Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text

@@ -30,7 +30,7 @@ def evaluate(
     label_column: LabelColumnOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a checkpoint on labelled reviews."""
+    """Score a checkpoint on labelled texts."""
     from mha_cli.checkpoint import read_checkpoint
     from mha_cli.runs import checkpoint_in
 

@@ -44,7 +44,7 @@ def export(
         typer.Option(
             "--data",
             metavar="SOURCE",
-            help="Labelled reviews to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
+            help="Labelled texts to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
             "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
             show_default=False,
         ),

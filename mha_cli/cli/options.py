@@ -38,7 +38,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="SOURCE",
-        help="Labelled reviews: a CSV, TSV or JSONL file, a folder with one sub-folder a class, [bold]sample[/bold], or "
+        help="Labelled texts: a CSV, TSV or JSONL file, a folder with one sub-folder a class, [bold]sample[/bold], or "
         "[bold]tfds:NAME[/bold]. By default, for a run of your own, the data that it was trained on.",
         show_default=False,
     ),

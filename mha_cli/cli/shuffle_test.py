@@ -35,7 +35,7 @@ def shuffle_test(
         Path | None,
         typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test"),
     ] = None,
-    shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every review.")] = 5,
+    shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
     data: DataOption = None,
     split: Annotated[
         str | None,
@@ -50,7 +50,7 @@ def shuffle_test(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show whether a model reads word order: score reviews in order, then with the words of each shuffled.
+    """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
 
     Without positions, attention sees a set of words: no shuffle can change what it says.
     """

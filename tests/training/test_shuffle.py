@@ -161,7 +161,7 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
     assert (first.shuffled_mean, first.shuffled_spread) == (first.shuffled_accuracies[0], 0.0)
     assert first == again
     assert first.largest_change != other.largest_change
-    assert told == ["reading sample, split test: 200 reviews", "it: shuffle 1 of 1"]
+    assert told == ["reading sample, split test: 200 texts", "it: shuffle 1 of 1"]
 
 
 def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
