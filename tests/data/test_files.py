@@ -344,6 +344,7 @@ def test_a_header_and_nothing_else() -> None:
         ("\n\ntext", '3: no column "label" among text; set data.label_column'),
         ("text,\x1b[2J", '1: no column "label" among text, \\x1b[2J; set data.label_column'),
         ("text;label", "1: the columns are separated by semicolons: text;label; save it with commas between the columns"),
+        ('"the text, in full"', '1: no column "text" among the text, in full; set data.text_column'),
         ("sep=;", "1: the columns are separated by semicolons: sep=;; save it with commas between the columns"),
         (
             "text\tlabel",
