@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -342,7 +343,7 @@ def test_what_is_missing_is_refused_before_anything_is_read() -> None:
         assert str(raised.value).endswith(": cannot be read: No such file or directory; give a file of texts")
     with pytest.raises(MhaError) as raised:
         read_inputs(["a\0b"])
-    assert str(raised.value) == r"a\x00b: cannot be read: embedded null byte; give a file of texts"
+    assert fnmatchcase(str(raised.value), r"a\x00b: cannot be read: *embedded null *; give a file of texts")  # as Python words it
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
