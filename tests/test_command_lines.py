@@ -63,7 +63,7 @@ def trains(line: str) -> bool:
 
 
 def case(line: str) -> Any:
-    return pytest.param(line, id=line, marks=[pytest.mark.exhaustive] if trains(line) else [])
+    return pytest.param(line, id=f"{LINES[line]}: {line}", marks=[pytest.mark.exhaustive] if trains(line) else [])
 
 
 def test_what_is_not_run_is_shown_and_told_apart_by_its_beginning() -> None:
@@ -76,7 +76,7 @@ def test_mha_commands_are_found_in_a_line_of_shell() -> None:
     assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "-c", "x.yaml"]]
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))])
+@pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))], ids=lambda line: f"{LINES[line]}: {line}")
 def test_it_fits_the_command(line: str) -> None:
     for name, *arguments in mha_commands(line):
         if name.startswith("-"):
