@@ -35,6 +35,7 @@ from mha_cli.hdf5 import read_arrays
 from mha_cli.parameters import Parameter, parameter_table
 from mha_cli.quantization import dequantize, quantize, quantized_size
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
+from mha_cli.working_memory import ForwardPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,6 +82,11 @@ class Checkpoint:
     def parameters(self) -> list[Parameter]:
         """Name and shape of every weight."""
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
+
+    @property
+    def forward_pass(self) -> ForwardPass:
+        """What decides how much memory the model takes where TensorFlow computes it."""
+        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
@@ -164,6 +170,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
 def _read_description(archive: Archive) -> dict[str, Any]:
     try:
         description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
+        json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
     if not isinstance(description, dict):
@@ -232,7 +239,7 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
 
 def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
     size = quantized_size(parameters)
-    with archive.open(SMALL_WEIGHTS, size) as stream:
+    with archive.open(SMALL_WEIGHTS) as stream:
         if stream.size != size:
             raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
         problem, weights = "", dict[str, Any]()

@@ -336,16 +336,16 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         MhaError: the file cannot be read, is not plain YAML, or a setting does not fit; the message names file, line and setting.
     """
     document = read_yaml(Path(path))
-    override_keys: set[tuple[str, ...]] = set()
+    override_keys: list[tuple[str, ...]] = []
     for override in overrides:
-        override_keys.add(_apply_override(document, override, override_keys))
+        override_keys.append(_apply_override(document, override, override_keys))
     return _validated(document.value, document, override_keys)
 
 
 def parse_config(text: str, name: str) -> Config:
     """A config from YAML text, for what travels inside a checkpoint; ``name`` stands in the error messages."""
     document = parse_yaml(text, name)
-    return _validated(document.value, document, set())
+    return _validated(document.value, document)
 
 
 def config_to_dict(config: Config) -> dict[str, Any]:
@@ -375,10 +375,10 @@ _Representer.add_representer(str, _Representer.represent_str)
 
 def config_from_dict(value: object, name: str) -> Config:
     """A config from plain values, for what travels inside a checkpoint; ``name`` stands in the error messages."""
-    return _validated(value, YamlDocument(value, name, {}), set())
+    return _validated(value, YamlDocument(value, name, {}))
 
 
-def _apply_override(document: YamlDocument, override: str, earlier: set[tuple[str, ...]]) -> tuple[str, ...]:
+def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     dotted, equals, text = override.partition("=")
     keys = tuple(dotted.strip().split("."))
     if not equals or not all(keys):
@@ -399,27 +399,27 @@ def _apply_override(document: YamlDocument, override: str, earlier: set[tuple[st
     return keys
 
 
-def _validated(value: object, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> Config:
+def _validated(value: object, document: YamlDocument, override_keys: Sequence[tuple[str, ...]] = ()) -> Config:
     try:
         return Config.model_validate(value)
     except ValidationError as error:
         raise _config_error(error, document, override_keys) from None
 
 
-def _config_error(error: ValidationError, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> MhaError:
+def _config_error(error: ValidationError, document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> MhaError:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
     # Then the deepest: of the forms that a setting may take, it is that of the form which was meant.
     first = min(error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
     keys = _without_union_tags(first["loc"])
     dotted = printable(".".join(map(str, keys)), 200)
-    place = "--set" if keys in override_keys else f"{document.place(keys)}:"
+    place = _place(keys, document, override_keys)
     setting = f"{place} {dotted or 'the config'}"
     found = printable(repr(first["input"]), 60)
     kind = first["type"]
     if kind == "extra_forbidden":
-        return MhaError(f"{setting} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
+        return MhaError(f"{setting} is not a setting", _other_source(keys) or _nearest(keys, document.value))
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
-        place = "--set" if ("data", "source") in override_keys else f"{document.place(('data', 'source'))}:"
+        place = _place(("data", "source"), document, override_keys)
         found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
         return MhaError(f"{place} data.source is {found}", "choose from sample, tfds, files")
     if kind == "missing":
@@ -432,20 +432,47 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     return MhaError(f"{setting} is {found}", message)
 
 
+def _place(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
+    """Where a setting comes from: an override of it, of its section, or of what is below it and not in the file; else the file."""
+    if keys in override_keys:
+        return "--set"
+    for override in override_keys:
+        below = bool(keys) and override[: len(keys)] == keys and keys not in document.lines
+        if below or keys[: len(override)] == override:
+            return f"--set {printable('.'.join(override))}:"
+    return f"{document.place(keys)}:"
+
+
+def _nearest(keys: tuple[str, ...], value: object) -> str:
+    """A hint at what an unknown setting may have meant: the same word elsewhere, else one of its section."""
+    elsewhere = {name: f"{section}.{name}" for section in Config.model_fields for name in _known_keys((section,), value)}
+    word, same = keys[-1], elsewhere | {name: name for name in Config.model_fields}
+    return f"did you mean {same[word]}?" if word in same else did_you_mean(word, _known_keys(keys[:-1], value))
+
+
 def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
     parts = [str(part) for part in location]
-    if len(parts) > 1 and parts[0] == "data" and parts[1] in {"sample", "tfds", "files"}:
+    if len(parts) > 1 and parts[0] == "data" and parts[1] in _SOURCES:
         del parts[1]
     return tuple(parts[:2])  # what follows names the form of a setting that may take several
 
 
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+
+
+def _other_source(keys: tuple[str, ...]) -> str:
+    """A hint at the data source that has a setting; empty if none has it."""
+    sources = [source for source, section in _SOURCES.items() if keys[:-1] == ("data",) and keys[-1] in section.model_fields]
+    return f"it goes with data.source={sources[0]}" if sources else ""
+
+
 def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
-    """The settings of a section, by its dotted place."""
+    """The settings of a section, by its dotted place; none of what is no section."""
     if not section:
         return list(Config.model_fields)
     if section == ("data",):
-        source = value["data"].get("source", "sample") if isinstance(value, dict) else "sample"
-        sources: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
-        return list(sources[source].model_fields)
+        data = value.get("data") if isinstance(value, dict) else None
+        source = data.get("source") if isinstance(data, dict) else None
+        return list((_SOURCES.get(source, SampleData) if isinstance(source, str) else SampleData).model_fields)
     sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
-    return list(sections[section[0]].model_fields) if section[0] in sections else list(Config.model_fields)
+    return list(sections[section[0]].model_fields) if section[0] in sections else []

@@ -175,9 +175,16 @@ def _places(environment: Mapping[str, str]) -> tuple[Place, ...]:
     return (
         Place("TensorFlow Datasets", data, "TFDS_DATA_DIR" if data_dir else "default", os.path.isdir(data)),
         Place("checkpoint", checkpoint, CHECKPOINT_VARIABLE, checkpoint is not None and os.path.isfile(checkpoint)),
-        Place("trained runs", str(RUNS.absolute()), "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
+        Place("trained runs", _absolute(RUNS), "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
         Place("model that comes with mha", str(PACKAGED), "default", PACKAGED.is_file()),
     )
+
+
+def _absolute(path: Path) -> str:
+    try:
+        return str(path.absolute())
+    except FileNotFoundError:  # the current folder has been removed
+        return str(path)
 
 
 def _text(path: Path) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
+import io
 import os
+import re
 import shutil
 import stat
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TEMPORARY = (".mha-", ".tmp")
-"""How the name of a file begins and ends that is not yet in its place."""
+TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
+"""Name of what is not yet in its place. The second number follows from the first, so that nothing of somebody else's has such a name."""
 
 LOCK = ".lock"
 """Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
@@ -27,54 +29,65 @@ FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, er
 """What no other place or name helps against."""
 
 
+class Stream(io.FileIO):
+    """A device or a pipe, without a buffer of ours: when its writer is interrupted, nothing is left to be written at the end."""
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it."""
+        left = memoryview(data).cast("B")
+        number = len(left)
+        while left:
+            left = left[os.write(self.fileno(), left) :]
+        return number
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its place only when everything is written and safe on disk.
 
     Until then an earlier file of the same name stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder.
-    A writer that is killed leaves its temporary file behind; the next one in that folder removes it.
+    The new one has the mode and the owner of the earlier one. A writer that is killed leaves its temporary file behind; the next one in
+    that folder removes it. A link is followed. A device or a pipe is written to, since it cannot be replaced.
 
     Raises:
         MhaError: the folder is missing or not writable, or the disk is full.
+        BrokenPipeError: the reader of a pipe has left.
     """
     name = printable(str(path), 200)
-    temporary, in_place = "", False
     try:
-        _remove_leftovers(path.parent)
-        descriptor, temporary = _temporary_file(path.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)  # with the file still open, and so locked: no one takes it for a leftover
-            in_place = True
-        _sync(path.parent)
+        earlier = os.stat(path)
+    except FileNotFoundError:
+        earlier = None
     except OSError as error:
-        reason = error.strerror or printable(str(error))
-        if in_place:
-            raise MhaError(f"{name}: written, but the disk does not confirm it: {reason}", "check the disk", EXIT_FAILURE) from None
-        if error.errno in FAILURES:
-            raise MhaError(f"{name}: cannot be written: {reason}", "the earlier file, if any, is unchanged", EXIT_FAILURE) from None
-        raise MhaError(f"{name}: cannot be written: {reason}", "choose a folder that exists and can be written to", EXIT_USAGE) from None
-    finally:
-        if temporary and not in_place:
-            with suppress(OSError):
-                os.unlink(temporary)
+        raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose another name") from None
+    if earlier is None or stat.S_ISREG(earlier.st_mode):
+        with _replacement(Path(os.path.realpath(path)) if path.is_symlink() else path, name, earlier) as file:
+            yield file
+        return
+    try:
+        with Stream(os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "w") as stream:
+            yield stream
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        code = EXIT_FAILURE if error.errno in FAILURES else EXIT_USAGE
+        raise MhaError(f"{name}: cannot be written: {error.strerror or printable(str(error))}", "choose another file", code) from None
 
 
 @contextmanager
 def atomic_place(path: Path) -> Iterator[Path]:
     """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
 
-    It lies in a temporary folder beside that place, which is removed however the block ends.
+    It lies in a temporary folder beside that place, which is removed however the block ends; what a killed process leaves behind, the
+    next one that writes there removes.
 
     Raises:
         MhaError: something is there already, the folder is missing or not writable, or the disk is full.
     """
     name = printable(str(path), 200)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+        _remove_leftovers(path.parent)
+        descriptor, temporary = _temporary(path.parent, folder=True)
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose a folder that exists and can be written to") from None
     try:
@@ -90,6 +103,7 @@ def atomic_place(path: Path) -> Iterator[Path]:
         raise MhaError(f"{name}: cannot be written: {error.strerror or error}", "nothing was left there", EXIT_FAILURE) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        os.close(descriptor)
 
 
 @contextmanager
@@ -105,7 +119,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise MhaError(f"{name}: cannot be written to: {error.strerror}", "choose another folder") from None
     try:
-        if not _is_ours(descriptor):
+        if not _is_ours(descriptor, path):
             raise MhaError(f"{name}: another training writes there", "wait for it, or choose another folder")
         try:
             yield
@@ -115,42 +129,98 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _temporary_file(folder: Path) -> tuple[int, str]:
-    """A new file and its path, locked: a lock tells the files that are being written from those that were left behind."""
+@contextmanager
+def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Iterator[IO[bytes]]:
+    temporary, in_place = None, False
+    try:
+        _remove_leftovers(path.parent)
+        descriptor, temporary = _temporary(path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if earlier is not None:
+                with suppress(OSError):  # only root may give a file away
+                    os.chown(temporary, earlier.st_uid, earlier.st_gid)
+            os.chmod(temporary, 0o666 & ~_umask() if earlier is None else earlier.st_mode & 0o777)
+            os.replace(temporary, path)  # with the file still open, and so locked: no one takes it for a leftover
+            in_place = True
+        _sync(path.parent)
+    except OSError as error:
+        reason = error.strerror or printable(str(error))
+        if in_place:
+            raise MhaError(f"{name}: written, but the disk does not confirm it: {reason}", "check the disk", EXIT_FAILURE) from None
+        if error.errno in FAILURES:
+            raise MhaError(f"{name}: cannot be written: {reason}", "the earlier file, if any, is unchanged", EXIT_FAILURE) from None
+        raise MhaError(f"{name}: cannot be written: {reason}", "choose a folder that exists and can be written to", EXIT_USAGE) from None
+    finally:
+        if temporary is not None and not in_place:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+def _temporary(parent: Path, *, folder: bool = False) -> tuple[int, Path]:
+    """A new file or folder, open and locked, and its path: the lock tells what is being written from what was left behind."""
+    flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
     while True:
-        descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY[0], suffix=TEMPORARY[1], dir=folder)
+        number = os.urandom(8).hex()
+        path = parent / f".mha-{number}-{_second_number(number)}.tmp"
+        if folder:
+            os.mkdir(path, 0o700)
         try:
-            if _is_ours(descriptor):
-                return descriptor, temporary
+            descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            if folder:
+                continue  # as below
+            raise
+        try:
+            if _is_ours(descriptor, path):
+                return descriptor, path
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)  # another process saw it before it was locked, and removes it
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files whose writers are dead."""
+def _second_number(number: str) -> str:
+    return hashlib.blake2b(number.encode(), digest_size=8, person=b"mha temporary").hexdigest()
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove what was not yet in its place when its writer died.
+
+    The name says that it is ours: by chance, 1 of 2⁶⁴ names of that pattern would do. The lock says that nobody is writing it.
+    """
     with suppress(OSError):
-        for leftover in folder.glob("*".join(TEMPORARY)):
+        for leftover in parent.iterdir():
+            numbers = TEMPORARY.fullmatch(leftover.name)
+            if numbers is None or _second_number(numbers[1]) != numbers[2]:
+                continue
             with suppress(OSError):
-                descriptor = os.open(leftover, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                mode = os.O_RDONLY if leftover.is_dir() else os.O_RDWR  # a folder cannot be opened to be written to
+                descriptor = os.open(leftover, mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
-                    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                        shutil.rmtree(leftover)
+                    else:
                         os.unlink(leftover)
                 finally:
                     os.close(descriptor)
 
 
-def _is_ours(descriptor: int) -> bool:
-    """Lock an open file; whether it is now ours, and still there. Where files cannot be locked, it is taken to be."""
+def _is_ours(descriptor: int, path: Path) -> bool:
+    """Lock what is open; whether it is now ours, and still there. Where files cannot be locked, it is taken to be."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
         return True
-    return os.fstat(descriptor).st_nlink > 0
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _umask() -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +15,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.files import LOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mha_cli.config import Config
 
@@ -56,9 +59,12 @@ def refuse_used(output: Path) -> None:
     """
     name = printable(str(output), 200)
     try:
-        used = output.exists() and (not output.is_dir() or any(path.name != LOCK for path in output.iterdir()))
-    except (OSError, ValueError) as error:
-        raise MhaError(f"--output {name}: {error}", "choose a folder that can be written to") from None
+        mode = os.stat(output).st_mode
+        used = not stat.S_ISDIR(mode) or any(path.name != LOCK for path in output.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MhaError(f"--output {name}: cannot be used: {error.strerror}", "choose another folder") from None
     if not used:
         return
     if (output / METRICS).is_file():
@@ -97,13 +103,27 @@ def has_state(output: Path) -> bool:
     return (output / CHECKPOINT).is_file() or any((output / STATE.parent).rglob("*.np[yz]"))
 
 
-def make_run_directory(output: Path) -> None:
-    """Make the run directory.
+def make_run_directory(output: Path) -> bool:
+    """Make the run directory; whether it was not there yet.
 
     Raises:
         MhaError: it cannot be made.
     """
+    new = not os.path.isdir(output)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None
+    return new
+
+
+@contextmanager
+def kept_if_learnt(output: Path) -> Iterator[None]:
+    """A new run in its directory; one that ends before anything was learnt is removed, so that the same command can start it again."""
+    try:
+        yield
+    except BaseException:
+        if not has_state(output):
+            (output / CONFIG).unlink(missing_ok=True)
+            shutil.rmtree(output / STATE.parent, ignore_errors=True)
+        raise

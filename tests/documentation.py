@@ -33,7 +33,7 @@ def shown_lines() -> dict[str, str]:
     """Every line of shell that is shown somewhere, with one of the places that show it."""
     found: dict[str, str] = {}
     for name, command in {"mha": GROUP, **GROUP.commands}.items():
-        for line in (command.epilog or "").splitlines():
+        for line in whole_lines(command.epilog or ""):
             if "mha " in line:
                 found.setdefault(line.removeprefix("Start with: "), f"the help of {name}")
     for page in PAGES:
@@ -48,10 +48,15 @@ def shown_lines() -> dict[str, str]:
     return found
 
 
+def whole_lines(text: str) -> list[str]:
+    """Lines of shell; one that ends in a backslash goes on in the next."""
+    return re.sub(r"\\\n\s*", "", text).splitlines()
+
+
 def lines_of(page: str) -> Iterator[str]:
     """The lines of shell in a page: in its blocks, and between backticks in its text."""
     for language, block in _BLOCK.findall(page):
-        for line in block.splitlines():
+        for line in whole_lines(block):
             if line.startswith("$ ") or (language == "sh" and line.strip()):
                 yield _COMMENT.sub("", line.removeprefix("$ "))
     for line in _INLINE.findall(_BLOCK.sub("", page)):

@@ -137,3 +137,10 @@ def anchors(page: Path) -> set[str]:
 def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
     mentioned = {name for page in PAGES for name in RECIPE.findall(page.read_text("utf-8"))}
     assert mentioned == {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
+
+
+def test_python_of_the_attention_page_runs() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "attention.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/attention.md", "exec"), {})

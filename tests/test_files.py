@@ -5,17 +5,17 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
-from mha_cli.files import atomic_write, locked
+from mha_cli.files import atomic_place, atomic_write, locked
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import ROOT, environment
+from tests.cli.command import ROOT, environment, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,59 +182,147 @@ def test_a_folder_that_cannot_be_synced(path: Path, monkeypatch: pytest.MonkeyPa
 
 # Leftovers
 
-HALF_A_FILE = """
+HALF_WRITTEN = """
 import os, signal, sys
 from pathlib import Path
-from mha_cli.files import atomic_write
-with atomic_write(Path(sys.argv[1])) as file:
-    file.write(b"half")
-    file.flush()
+from mha_cli.files import atomic_place, atomic_write
+{}
     print("half", flush=True)
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGKILL)
 """
+HALF_A_FILE = """
+with atomic_write(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()"""
+HALF_A_FOLDER = """
+with atomic_place(Path(sys.argv[1] + ".new")) as place:
+    place.mkdir()
+    (place / "file").touch()"""
 
 
-def test_leftovers_go_once_their_writer_is_dead(path: Path) -> None:
-    others = [path.parent / name for name in (".mha-folder.tmp", "mha-mine.tmp", ".file.bin.tmp", ".mha-link.tmp")]
-    others[0].mkdir()
-    others[1].touch()
-    others[2].touch()
-    others[3].symlink_to(path)
-    os.mkfifo(path.parent / ".mha-pipe.tmp")
-    others.append(path.parent / ".mha-pipe.tmp")
-    with subprocess.Popen([sys.executable, "-c", HALF_A_FILE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+@pytest.mark.parametrize("write", [HALF_A_FILE, HALF_A_FOLDER], ids=["file", "folder"])
+def test_leftovers_go_once_their_writer_is_dead(write: str, path: Path) -> None:
+    script = HALF_WRITTEN.format(write)
+    with subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"half\n"
-        (half,) = set(path.parent.iterdir()) - {path, *others}
+        (half,) = set(path.parent.iterdir()) - {path}
+        held = tree(half) if half.is_dir() else half.read_bytes()
         with atomic_write(path.parent / "another") as file:
             file.write(b"whole")
-        assert half.read_bytes() == b"half"  # it is being written
+        assert held == (tree(half) if half.is_dir() else half.read_bytes())  # it is being written
         writer.communicate()
     assert writer.returncode == -signal.SIGKILL
     assert half.exists()
-    with atomic_write(path.parent / "another") as file:
-        file.write(b"whole")
-    assert set(path.parent.iterdir()) == {path, path.parent / "another", *others}
+    with atomic_place(path.parent / "third") as place:
+        place.touch()
+    assert set(path.parent.iterdir()) == {path, path.parent / "another", path.parent / "third"}
+
+
+def test_what_is_not_ours_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(os, "chmod", lambda temporary, _mode: names.append(temporary.name))
+    with atomic_write(path) as file:
+        file.write(b"earlier")
+    (ours,) = names
+    other = ours.replace(ours[-5], "0" if ours[-5] != "0" else "1")
+    for name in (".mha-notes.tmp", ".mha-notes_01.tmp", "mha-mine.tmp", f".mha-{16 * '0'}-{16 * '0'}.tmp", other, f"{ours}.bak"):
+        (path.parent / name).touch()
+    (path.parent / ".mha-folder.tmp").mkdir()
+    (path.parent / ours).symlink_to(path)
+    before = set(path.parent.iterdir())
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert set(path.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("call", ["open", "flock"])
+def test_what_was_taken_for_a_leftover_is_made_anew(call: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    module = os if call == "open" else fcntl
+    real = getattr(module, call)
+
+    def too_late(*arguments: Any) -> Any:
+        (found,) = {name for name in os.listdir(path.parent) if name.endswith(".tmp")}
+        if len(taken) < 2:
+            taken.append(found)
+            os.rmdir(path.parent / found)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, call, too_late)
+        with atomic_place(path.parent / "new") as place:
+            patch.undo()
+            place.write_bytes(b"new")
+    assert len(set(taken)) == 2
+    assert (path.parent / "new").read_bytes() == b"new"
+    assert set(path.parent.iterdir()) == {path, path.parent / "new"}
 
 
 def test_a_file_that_was_taken_for_a_leftover_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
-    mkstemp = tempfile.mkstemp
+    flock = fcntl.flock
 
-    def mkstemp_and_lose(**keywords: Any) -> tuple[int, str]:
-        descriptor, name = mkstemp(**keywords)
+    def too_late(*arguments: Any) -> None:
+        (found,) = {name for name in os.listdir(path.parent) if name.endswith(".tmp")}
         if len(taken) < 2:
-            taken.append(name)
-            os.unlink(name)
-        return descriptor, name
+            taken.append(found)
+            os.unlink(path.parent / found)
+        flock(*arguments)
 
-    monkeypatch.setattr(tempfile, "mkstemp", mkstemp_and_lose)
+    monkeypatch.setattr(fcntl, "flock", too_late)
     with atomic_write(path) as file:
         file.write(b"new")
-    assert len(taken) == 2
+    assert len(set(taken)) == 2
     assert path.read_bytes() == b"new"
     assert list(path.parent.iterdir()) == [path]
+
+
+# What is there already
+
+
+def test_the_mode_and_the_owner_stay(path: Path) -> None:
+    path.chmod(0o640)
+    owner = (12345, 54321) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(path, *owner)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    found = path.stat()
+    assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, *owner)
+
+
+@pytest.mark.parametrize("target", ["folder/real", "folder/new"])
+def test_a_link_is_followed(target: str, path: Path) -> None:
+    (path.parent / "folder").mkdir()
+    (path.parent / "folder" / "real").write_bytes(b"earlier")
+    (path.parent / "link").symlink_to(target)
+    (path.parent / "link to link").symlink_to("link")
+    with atomic_write(path.parent / "link to link") as file:
+        file.write(b"new")
+    assert (path.parent / target).read_bytes() == b"new"
+    assert (path.parent / "link to link").is_symlink()
+    assert (path.parent / "link").is_symlink()
+
+
+def test_a_pipe_is_written_to(path: Path) -> None:
+    os.mkfifo(path.parent / "pipe")
+    with open(os.open(path.parent / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        with atomic_write(path.parent / "pipe") as file:
+            file.write(b"at ")
+            assert reader.read() == b"at "
+            file.write(b"once")
+        assert reader.read() == b"once"
+    assert stat.S_ISFIFO((path.parent / "pipe").stat().st_mode)
+    assert set(path.parent.iterdir()) == {path, path.parent / "pipe"}
+
+
+def test_a_loop_of_links(path: Path) -> None:
+    (path.parent / "loop").symlink_to("loop")
+    with pytest.raises(MhaError) as raised, atomic_write(path.parent / "loop"):
+        pass
+    assert str(raised.value) == f"{path.parent}/loop: cannot be written: Too many levels of symbolic links; choose another name"
+    assert (path.parent / "loop").is_symlink()
 
 
 # Faults

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -11,11 +12,16 @@ import typer
 
 import mha_cli
 from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
-from mha_cli.cli.limits import heed_address_limit, out_of_addresses
+from mha_cli.cli.command import Command, Group
+from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
+from mha_cli.limits import heed_address_limit, out_of_addresses
+
+OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
 
 app = typer.Typer(
     name="mha",
+    cls=Group,
     help="Classify text with multi-head attention written from scratch.",
     epilog="Start with: mha train --config configs/sample.yaml",
     no_args_is_help=True,
@@ -23,15 +29,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
-app.command("shuffle-test", epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
-app.command("attention", epilog=attention.EXAMPLES)(attention.attention)
-app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
-app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
-app.command("export", epilog=export.EXAMPLES)(export.export)
-app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
+app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
+app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
+app.command("attention", cls=Command, epilog=attention.EXAMPLES)(attention.attention)
+app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)
+app.command("heads", cls=Command, epilog=heads.EXAMPLES)(heads.heads)
+app.command("export", cls=Command, epilog=export.EXAMPLES)(export.export)
+app.command("doctor", cls=Command, epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,8 +56,11 @@ def options(
 def main() -> None:
     """Run the command line; every error is one line on stderr, unless MHA_DEBUG=1 asks for the traceback."""
     # The user's own Ctrl-C, a full disk, a misspelt option: one place turns them all into a line and an exit code.
-    _fill_closed_streams()
+    prepare_streams()
+    forget_odd_sizes()
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `__main__` has left it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         heed_address_limit()
         code = app(prog_name="mha", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
@@ -60,15 +69,17 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", EXIT_INTERRUPTED)
     except MemoryError:
-        _fail("out of memory; lower training.batch_size, text.sequence_length or model.embed_dim", EXIT_FAILURE)
+        _fail(OUT_OF_MEMORY, EXIT_FAILURE)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
             message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
-            _fail(f"{message}{_value_found(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
+            _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
+        if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's MemoryError
+            _fail(OUT_OF_MEMORY, EXIT_FAILURE)
         if isinstance(error, ImportError) and (too_few := out_of_addresses(error)):
             _fail(str(too_few), too_few.exit_code)
         if os.environ.get("MHA_DEBUG") == "1":
@@ -79,13 +90,6 @@ def main() -> None:
         if code == EXIT_INTERRUPTED:  # Typer's answer to Ctrl-C
             _fail("interrupted", EXIT_INTERRUPTED)
         sys.exit(code)
-
-
-def _fill_closed_streams() -> None:
-    """What goes to a closed stdout or stderr is lost, as in /dev/null; Python alone would fail, or print it to the other one."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (it stays open to the end)
 
 
 def _fail_to_write(error: OSError) -> None:
@@ -100,6 +104,15 @@ def _fail_to_write(error: OSError) -> None:
 def _command_path(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     return context.command_path if context is not None else "mha"
+
+
+def _dash_hint(error: Exception) -> str:
+    """How to give a text that is taken for an option; empty where an option was meant, or the command takes no text."""
+    if not hasattr(error, "possibilities") or error.possibilities:
+        return ""
+    context = getattr(error, "ctx", None)
+    takes_texts = context is not None and any(parameter.name in {"text", "texts"} for parameter in context.command.params)
+    return "; put -- before a text that begins with a dash" if takes_texts else ""
 
 
 def _value_found(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,8 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha evaluate runs/imdb/checkpoint.keras
 
-mha evaluate runs/imdb/checkpoint.keras --data mine.csv --text-column review --label-column verdict
+mha evaluate runs/imdb/checkpoint.keras --data mine.csv \\
+    --text-column review --label-column verdict
 
 mha evaluate runs/sample/checkpoint.keras --split twins --json"""
 
@@ -38,11 +40,14 @@ def evaluate(
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
+    from mha_cli.data.preparation import labelled_reviews
 
-    with status("starting TensorFlow") as watcher:
+    with status("reading") as watcher:
+        labelled = labelled_reviews(model, section, split, watcher)
+        watcher.tell("starting TensorFlow")
         from mha_cli.training.evaluation import evaluate as score
 
-        evaluation = score(model, section, split, watcher)
+        evaluation = score(model, labelled, watcher)
     render.evaluation(evaluation, as_json=as_json)
 
 
@@ -59,7 +64,7 @@ def data_section(
         section = SampleData()
     elif data.startswith("tfds:"):
         section = TfdsData(source="tfds", name=data.removeprefix("tfds:"))
-    elif data.isidentifier() and not Path(data).exists():
+    elif data.isidentifier() and not os.path.exists(data):
         raise MhaError(f"--data {data}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{data}")
     else:
         section = FilesData(source="files", train=data, test=data)  # one file: whatever split is asked for

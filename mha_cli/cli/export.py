@@ -13,13 +13,16 @@ from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha export runs/imdb/checkpoint.keras --format int8 --output small.keras --data tfds:imdb_reviews
+mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
+    --data tfds:imdb_reviews
 
 mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx
 
-mha export runs/imdb/checkpoint.keras --format saved-model --output imdb-saved-model
+mha export runs/imdb/checkpoint.keras --format saved-model \\
+    --output imdb-saved-model
 
-mha export runs/imdb/checkpoint.keras --format litert --output imdb.tflite --json"""
+mha export runs/imdb/checkpoint.keras --format litert \\
+    --output imdb.tflite --json"""
 
 
 def export(
@@ -57,10 +60,9 @@ def export(
     """
     if data is None and (text_column is not None or label_column is not None):
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
-    if output.exists() or output.is_symlink():
-        raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
-    if not output.parent.is_dir():
-        raise MhaError(f"--output {printable(str(output), 200)}: its folder does not exist", "make it first")
+    from mha_cli.cli.output import ended_in_order, refuse_output
+
+    refuse_output("--output", output, new=True)
     from mha_cli.export.formats import export_checkpoint, known_format
 
     known_format(format_name)
@@ -71,13 +73,11 @@ def export(
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
 
-    with status(f"writing {printable(output.name, 200)}") as watcher:
+    with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
         labelled = None
         if data is not None:
-            from mha_cli.export.accuracy import LabelledReviews
-            from mha_cli.training.evaluation import labelled_reviews
+            from mha_cli.data.preparation import labelled_reviews
 
-            source, split, reviews = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
-            labelled = LabelledReviews(f"{source}, split {split}", reviews)
+            labelled = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)
     render.export(result, as_json=as_json)

@@ -9,13 +9,14 @@ import typer
 
 from mha_cli.cli.evaluate import data_section
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, TextColumnOption
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
 
 mha heads runs/imdb/checkpoint.keras --plot heads.png
 
-mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1"""
+mha heads runs/imdb/checkpoint.keras --prune 2 \\
+    --output pruned.keras --retrain 1"""
 
 
 def heads(
@@ -46,10 +47,10 @@ def heads(
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
     if retrain and prune is None:
         raise MhaError("--retrain goes with --prune", "leave it out")
-    if output is not None and output.exists():
-        raise MhaError(f"--output {printable(str(output), 200)}: exists", "choose another name, or remove it")
-    if output is not None and not output.parent.is_dir():
-        raise MhaError(f"--output {printable(str(output), 200)}: its folder does not exist", "make it first")
+    if output is not None:
+        from mha_cli.cli.output import refuse_output
+
+        refuse_output("--output", output, new=True)
     if plot is not None:
         from mha_cli.cli.plots import refuse_unknown_format
 
@@ -70,13 +71,15 @@ def heads(
 
     from mha_cli.cli import look
     from mha_cli.cli.progress import training_progress
+    from mha_cli.data.preparation import labelled_reviews
 
     with training_progress() as watcher:
+        labelled = labelled_reviews(model, section, split, watcher)
         watcher.tell("starting TensorFlow")
         from mha_cli.training.heads import prune as prune_heads
         from mha_cli.training.heads import score_heads
 
-        report, reviews = score_heads(model, section, split, max_reviews, watcher)
+        report, reviews = score_heads(model, labelled, max_reviews, watcher)
         pruning = prune_heads(model, report, reviews, prune, output, retrain, watcher) if prune and output else None
     if plot is not None:
         from mha_cli.cli.plots import plot_heads

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-from mha_cli.files import atomic_write
+from mha_cli.files import Stream, atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,44 +30,43 @@ def opened_output(path: Path | None) -> Iterator[Write]:
     """
     try:
         if path is None:
-            yield lambda data: _write_all(sys.stdout.fileno(), data, "the output")
-        elif path.exists() and not path.is_file():  # a device or a named pipe cannot be replaced
-            with _opened(path) as descriptor:
-                yield lambda data: _write_all(descriptor, data, printable(str(path), 200))
+            yield _write_to_stdout
         else:
-            with _ended_in_order(), atomic_write(path.resolve() if path.is_symlink() else path) as file:
+            with ended_in_order(), atomic_write(path) as file:
                 yield file.write
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
+    """Refuse a path that no file can be written to, before any work is done.
+
+    Args:
+        option: that named it, for the message.
+        path: the file to write.
+        new: whether nothing may be there yet.
+
+    Raises:
+        MhaError: it is a folder, or is there although it should be new; its folder does not exist; or no file can have that name.
+    """
+    name = f"{option} {printable(str(path), 200)}"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        status = os.lstat(path) if new else os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.isdir(path.parent):
+            raise MhaError(f"{name}: its folder does not exist", "make it first") from None
+        return
     except OSError as error:
-        raise MhaError(f"{printable(str(path), 200)}: cannot be written: {error.strerror}", "choose another file") from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: bytes, name: str) -> None:
-    """Write without a buffer of ours: when we are interrupted nothing is left that would have to be written at the end."""
-    left = memoryview(data)
-    try:
-        while left:
-            left = left[os.write(descriptor, left) :]
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise MhaError(f"cannot write {name}: {error.strerror}", exit_code=EXIT_FAILURE) from None
+        raise MhaError(f"{name}: {error.strerror}", "choose another name") from None
+    if new:
+        raise MhaError(f"{name}: exists", "choose another name, or remove it")
+    if stat.S_ISDIR(status.st_mode):
+        raise MhaError(f"{name}: is a folder", "give the name of a file")
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def ended_in_order() -> Iterator[None]:
     """Requests to end run what is to be done at the end, such as removing the unfinished file; the exit status is the usual one."""
 
     def end(number: int, _frame: object) -> None:
@@ -80,3 +80,13 @@ def _ended_in_order() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _write_to_stdout(data: bytes) -> None:
+    try:
+        with Stream(sys.stdout.fileno(), "w", closefd=False) as stream:
+            stream.write(data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise MhaError(f"cannot write the output: {error.strerror}", exit_code=EXIT_FAILURE) from None

@@ -6,11 +6,11 @@ import os
 import sys
 from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointOption, JsonOption
+from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ mha predict < reviews.txt > labels.tsv
 
 zcat reviews.gz | mha predict --json -
 
-mha predict --input reviews.csv --text-column review --field id --output labels.tsv
+mha predict --input reviews.csv --text-column review --field id \\
+    --output labels.tsv
 
 mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
 
@@ -52,13 +53,8 @@ def predict(
         list[Path] | None,
         typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.", show_default=False),
     ] = None,
-    form: Annotated[
-        Literal["lines", "jsonl", "csv", "tsv"] | None,
-        typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
-    ] = None,
-    text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
-    ] = None,
+    form: FormatOption = None,
+    text_column: InputTextColumnOption = None,
     fields: Annotated[
         list[str] | None,
         typer.Option("--field", metavar="NAME", help="Column or key to pass through; can be repeated.", show_default=False),
@@ -111,10 +107,8 @@ def predict(
 
     With --only the lines or records of a class are printed as they came in; the exit code is 1 if there are none.
     """
-    if not texts and not inputs and _nothing_piped():
-        with redirect_stdout(sys.stderr):  # stdout may be a file that labels were meant for
-            print(context.get_help())
-        raise typer.Exit(EXIT_USAGE)
+    if not texts and not inputs:
+        help_if_nothing_is_piped(context)
     if texts and inputs:
         raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
     if quiet and not only:
@@ -151,7 +145,9 @@ def predict(
         Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
         closing(answer(Classifier(model), records, workers or usual_workers())) as answers,
     ):
-        written = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+        written, doubt = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+    if doubt:
+        print(doubt, file=sys.stderr)
     if only and not written:
         raise typer.Exit(EXIT_FAILURE)
 
@@ -168,23 +164,29 @@ def _answer_format(choice: Choice, fields: Sequence[str], *, as_json: bool, on_t
     return lines.TabLines(choice)
 
 
-def _write_answers(answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool) -> int:
-    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most."""
-    number = written = 0
+def _write_answers(
+    answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool
+) -> tuple[int, str]:
+    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most, and a doubt."""
+    from mha_cli.text.vocabulary import doubt_of_unknown
+
+    number = written = num_unknown = num_read = 0
     for batch in answers:
         lines = []
         for record, prediction in batch:
             number += 1
+            num_unknown += prediction.num_unknown
+            num_read += prediction.num_read
             if choice.only and choice.answer(prediction) is None:
                 continue
             if quiet:
-                return 1
+                return 1, ""
             lines.append(form.line(number, record, prediction))
         if lines:
             write(b"".join(lines))
         written += len(lines)
         counter.add(len(batch))
-    return written
+    return written, doubt_of_unknown(num_unknown, num_read)
 
 
 def _counter_fits(inputs: Sequence[Path]) -> bool:
@@ -210,9 +212,13 @@ def decodable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _nothing_piped() -> bool:
-    """Whether standard input is a terminal or closed, so that nothing will come from it unless somebody types."""
+def help_if_nothing_is_piped(context: typer.Context) -> None:
+    """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
     try:
-        return os.isatty(0) or sys.stdin is None
+        nothing = os.isatty(0) or sys.stdin is None
     except OSError:
-        return True
+        nothing = True
+    if nothing:
+        with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
+            print(context.get_help())
+        raise typer.Exit(EXIT_USAGE)

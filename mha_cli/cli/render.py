@@ -57,6 +57,7 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
             "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
             "calibration error": f"{result.calibration_error:.4f}",
             "cut to length": f"{result.num_truncated:,} reviews",
+            "unknown words": f"{result.unknown_share:.2%}",
             "speed": f"{result.num_reviews / result.seconds:,.0f} reviews/s",
         },
     )

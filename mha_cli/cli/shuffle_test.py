@@ -15,7 +15,8 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha shuffle-test --config configs/sample.yaml
 
-mha shuffle-test runs/book/checkpoint.keras runs/book-no-positions/checkpoint.keras --plot order.png"""
+mha shuffle-test runs/book/checkpoint.keras \\
+    runs/book-no-positions/checkpoint.keras --plot order.png"""
 
 
 def shuffle_test(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Thread
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -14,12 +16,17 @@ class StopRequest:
     """What has been asked of a run.
 
     Once ``patient`` is set, a first signal is only noted, for the run to look at after its step; any other one raises
-    ``KeyboardInterrupt`` where the program is.
+    ``KeyboardInterrupt`` where the program is. ``tell`` is called with a line of text as soon as the first one is there.
     """
 
     def __init__(self) -> None:
         self.patient = False
         self.signal: int | None = None
+        self.tell: Callable[[str], None] = lambda _: None
+
+    def answer(self) -> None:
+        """Say that a signal was heard."""
+        self.tell("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
 
     @property
     def exit_code(self) -> int:
@@ -38,11 +45,37 @@ def stop_request() -> Iterator[StopRequest]:
     """Take over the signals for the time of a run; one that the caller has told to ignore them keeps ignoring them."""
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, request.receive)
-    try:
-        yield request
-    finally:
+    with _heard(request.answer):
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, request.receive)
+        try:
+            yield request
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _heard(answer: Callable[[], None]) -> Iterator[None]:
+    """Answer the first signal from a thread: Python handles it only when TensorFlow comes back, which may take seconds."""
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+
+    def listen() -> None:
+        heard = False
+        while number := os.read(ours, 1):
+            if not heard and number[0] in SIGNALS:
+                heard = True
+                answer()
+
+    listener = Thread(target=listen, daemon=True)
+    listener.start()
+    earlier = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(earlier)
+        os.close(theirs)
+        listener.join()
+        os.close(ours)

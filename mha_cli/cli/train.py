@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
-from mha_cli.errors import MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError
 
 if TYPE_CHECKING:
     from mha_cli.progress import StepProgress
@@ -19,9 +19,11 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha train --config configs/sample.yaml
 
-mha train --config configs/imdb.yaml --set model.num_heads=8 --output runs/eight-heads
+mha train --config configs/imdb.yaml --set model.num_heads=8 \\
+    --output runs/eight-heads
 
-mha train --config configs/imdb.yaml --set data.source=files --set data.train=reviews.csv"""
+mha train --config configs/imdb.yaml --set data.source=files \\
+    --set data.train=reviews.csv"""
 
 
 def train(
@@ -52,10 +54,13 @@ def train(
     from mha_cli.cli import render
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
+    from mha_cli.data.preparation import prepare
 
     with stop_request() as request:
         try:
             with training_progress() as watcher:
+                request.tell = watcher.tell
+                data = prepare(settings, watcher)
                 watcher.tell("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
@@ -64,10 +69,13 @@ def train(
                     watcher.on_step(progress)
 
                 watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_training(settings, run_directory, watching, resume=resume)
+                summary = run_training(settings, run_directory, watching, data, resume)
         except KeyboardInterrupt:
             if not has_state(run_directory):
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
             raise MhaError(f"interrupted; {run_directory} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
+        except MemoryError:
+            hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
+            raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     render.training(summary, as_json=as_json)

@@ -22,6 +22,9 @@ from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
+CHUNK_TOKENS = 1 << 20
+"""Tokens that are looked at together."""
+
 Rows = npt.NDArray[np.int64]
 Item = TypeVar("Item")
 
@@ -50,6 +53,12 @@ class EncodedReviews:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Tokens of each review, (N,)."""
         return np.diff(self.offsets)
+
+    @property
+    def num_unknown(self) -> int:
+        """Tokens that the vocabulary does not have."""
+        starts = range(0, len(self.token_ids), CHUNK_TOKENS)
+        return sum(int((self.token_ids[start : start + CHUNK_TOKENS] == UNKNOWN_ID).sum()) for start in starts)
 
     def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
         """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
@@ -93,6 +102,13 @@ class Corpus:
         class_names: names in the order of their ids; None takes them from the labels (numbers in their order, else alphabetical).
         where: the source in words, for messages.
         by_names: split the reviews so that those which share rare names stay on one side.
+
+    Attributes:
+        class_names: names in the order of their ids.
+        labels: int32 (N,), class ids.
+        num_wordless: reviews without a word; the next two numbers are of the others.
+        num_repeated: reviews whose text stands before them already, to the letter.
+        num_two_labels: different texts that stand there with more than one label.
     """
 
     def __init__(
@@ -113,7 +129,6 @@ class Corpus:
             offsets.append(len(self._tokens))
             label_numbers.append(labels.setdefault(review.label, len(labels)))
             text_hashes.append(hash(review.text))
-        self._text_hashes = np.unique(np.frombuffer(text_hashes, dtype=np.int64)) if text_hashes else np.zeros(0, np.int64)
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
@@ -121,18 +136,22 @@ class Corpus:
             _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
         )
         self._refuse_unlearnable()
+        has_words = np.diff(self._offsets) > 0
+        self.num_wordless = int((~has_words).sum())
+        hashes, class_ids = np.frombuffer(text_hashes, dtype=np.int64)[has_words], self.labels[has_words]
+        order = np.lexsort((class_ids, hashes))
+        hashes, class_ids = hashes[order], class_ids[order]
+        repeated = np.diff(hashes) == 0
+        self.num_repeated = int(repeated.sum())
+        self.num_two_labels = len(np.unique(hashes[1:][repeated & (np.diff(class_ids) != 0)]))
+        self._text_hashes = hashes[np.append(True, ~repeated)]
 
     def __len__(self) -> int:
         """Number of reviews."""
         return len(self.labels)
 
-    @property
-    def num_repeated(self) -> int:
-        """Reviews whose text stands before them already, to the letter."""
-        return len(self) - len(self._text_hashes)
-
     def count_known(self, texts: Iterable[str]) -> int:
-        """How many of the texts are reviews of this corpus, to the letter."""
+        """How many of the texts are reviews of this corpus that have words, to the letter."""
         hashes = array("q", map(hash, texts))
         return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._text_hashes).sum()) if hashes else 0
 
@@ -144,6 +163,11 @@ class Corpus:
             only = self.class_names[int(counts.argmax())]
             raise MhaError(
                 f"{self._where}: every review has the class '{printable(only)}'", "a classifier needs reviews of at least two classes"
+            )
+        num_single = int((counts == 1).sum())
+        if num_single > max(2, len(self) / 2):
+            raise MhaError(
+                f"{self._where}: {num_single:,} of {len(self):,} reviews have a class of their own", "is the label column the right one?"
             )
         rare, fewest = int(counts.argmin()), int(counts.min())
         if fewest < 2:

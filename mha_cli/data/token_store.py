@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from typing import IO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ class TokenStore:
     def __init__(self) -> None:
         with _faults_told():
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
+        weakref.finalize(self, _close, self._file)
         self._length = 0
 
     def __len__(self) -> int:
@@ -61,6 +63,11 @@ class TokenStore:
             self._file.flush()
             raw = os.pread(self._file.fileno(), max(0, stop - start) * ITEM_BYTES, start * ITEM_BYTES)
         return np.frombuffer(raw, dtype=np.int32)
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what a full disk did not take is of no more use
+        file.close()
 
 
 @contextmanager

@@ -11,22 +11,9 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
 from mha_cli.data.batches import scoring_batches
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import LabelledReviews
 from mha_cli.progress import SILENT, Watcher
 from mha_cli.runtime.forward import class_probabilities
-
-
-@dataclass(frozen=True)
-class LabelledReviews:
-    """Reviews to score on.
-
-    Args:
-        name: of the source and its split, in words.
-        reviews: as the model reads them.
-    """
-
-    name: str
-    reviews: EncodedReviews
 
 
 @dataclass(frozen=True)
@@ -62,11 +49,13 @@ def compare(
     reviews = labelled.reviews
     answers = np.zeros((2, len(reviews)), dtype=np.int64)
     scored = 0
-    for rows in scoring_batches(reviews.lengths):
+    for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
         token_ids = reviews.padded(rows)
         answers[0, rows] = class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model).argmax(axis=1)
         answers[1, rows] = np.asarray(run(token_ids)).argmax(axis=1)
         scored += len(rows)
         watcher.on_reviews(scored, len(reviews))
     ours, exported = (answers == reviews.labels).mean(axis=1)
-    return Accuracy(labelled.name, len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum()))
+    return Accuracy(
+        f"{labelled.data}, split {labelled.split}", len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum())
+    )

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
+from mha_cli.data.preparation import LabelledReviews
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
 from mha_cli.export import onnx_file, small, tensorflow_files
-from mha_cli.export.accuracy import Accuracy, LabelledReviews, compare
+from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
 from mha_cli.files import atomic_place
 from mha_cli.progress import SILENT, Watcher
@@ -108,7 +109,8 @@ def export_checkpoint(
         labelled: reviews on which to score both.
 
     Raises:
-        MhaError: no such format, packages are missing, something is at ``output``, or the export answers differently.
+        MhaError: no such format, packages are missing, something is at ``output``, the model takes more memory than there is to be taken,
+            or the export answers differently.
     """
     chosen = known_format(name)
     reviews = check_reviews(checkpoint)
@@ -138,7 +140,7 @@ def differences(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews:
     """
     expected = probabilities_of(reviews, checkpoint)
     largest, changed = [0.0], set()
-    for rows, token_ids in batches_of(reviews, checkpoint.config.text.sequence_length):
+    for rows, token_ids in batches_of(reviews, checkpoint):
         answer = np.asarray(run(token_ids))
         if answer.shape != expected[rows].shape:
             return float("inf"), len(reviews)

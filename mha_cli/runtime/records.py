@@ -115,7 +115,7 @@ def read_records(
 def _read_one_by_one(paths: Sequence[str], forms: Sequence[Format], text_column: str, fields: Sequence[str]) -> Iterator[Record | Pause]:
     for path, form in zip(paths, forms, strict=True):
         with _opened(path) as descriptor:
-            name = _shown(path)
+            name = shown_name(path)
             yield from read_records(read_lines(descriptor, name), name, form, text_column, fields)
 
 
@@ -142,10 +142,11 @@ def _refuse_missing(path: str) -> None:
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> MhaError:
-    return MhaError(f"{_shown(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts")
+    return MhaError(f"{shown_name(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts")
 
 
-def _shown(path: str) -> str:
+def shown_name(path: str) -> str:
+    """What an input is called in messages."""
     return "standard input" if path == STANDARD_INPUT else printable(path, 200)
 
 
@@ -215,17 +216,17 @@ def _table(lines: Iterator[bytes | Pause], name: str, delimiter: str, text_colum
         place, values, raw = row
         if not columns:
             header, columns = raw, [column.strip() for column in values]
-            text_at = _column(columns, text_column, TEXT_OPTION, place)
-            fields_at = [_column(columns, field, FIELD_OPTION, place) for field in fields]
+            text_at = _column(columns, text_column, TEXT_OPTION, place, delimiter)
+            fields_at = [_column(columns, field, FIELD_OPTION, place, delimiter) for field in fields]
             continue
         if len(values) != len(columns):
             raise bad_width(values, columns, delimiter, place)
         yield Record(values[text_at], raw, tuple([values[at] for at in fields_at]), header)
 
 
-def _column(columns: Sequence[str], column: str, option: str, place: str) -> int:
+def _column(columns: Sequence[str], column: str, option: str, place: str, delimiter: str) -> int:
     if column not in columns:
-        raise missing_column(column, option, columns, place)
+        raise missing_column(column, option, columns, place, delimiter)
     if columns.count(column) > 1:
         raise repeated_column(column, columns, place)
     return columns.index(column)
@@ -254,7 +255,7 @@ def _rows(lines: Iterator[bytes | Pause], name: str, delimiter: str) -> Iterator
             rows = csv.reader(text_lines(), delimiter=delimiter, strict=True)  # reads what it had taken of this row once more
             continue
         except csv.Error as error:
-            raise bad_row(str(error), f"{name}:{number}") from None
+            raise bad_row(str(error), f"{name}:{number}", delimiter) from None
         if values is None:
             return
         if values:

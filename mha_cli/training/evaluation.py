@@ -12,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import FilesData, SampleData, TfdsData
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews
-from mha_cli.data.sources import open_source
+from mha_cli.data.preparation import LabelledReviews
 from mha_cli.model import build_classifier
 from mha_cli.progress import SILENT, Watcher
-from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.working_memory import refuse_bytes
 
 CALIBRATION_BINS = 15
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Up to which the ranges of an answer's probability go."""
 
-DataSection = SampleData | TfdsData | FilesData
+CONFUSION_BYTES = 24
+"""Of one entry of the confusion matrix, while it is counted and made a list."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,7 @@ class Evaluation:
         split: of the source.
         num_reviews: labelled reviews scored.
         num_truncated: how many of them were cut to the model's length.
+        unknown_share: of the tokens that the model reads, those that its vocabulary does not have, in [0, 1].
         accuracy: in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
         loss: mean cross-entropy, in nats.
@@ -82,6 +82,7 @@ class Evaluation:
     split: str
     num_reviews: int
     num_truncated: int
+    unknown_share: float
     accuracy: float
     accuracy_interval: tuple[float, float]
     loss: float
@@ -94,34 +95,28 @@ class Evaluation:
     seconds: float
 
 
-def evaluate(
-    checkpoint: Checkpoint,
-    data: DataSection,
-    split: str | None = None,
-    watcher: Watcher = SILENT,
-) -> Evaluation:
-    """Score a checkpoint on a split of a data source.
+def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> Evaluation:
+    """Score a checkpoint.
 
     Args:
         checkpoint: from ``read_checkpoint``.
-        data: where the reviews come from.
-        split: of the source; its test split by default. ``validation`` is the part held out in training.
+        labelled: from ``labelled_reviews``.
         watcher: told how it goes.
     """
-    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
+    num_classes, reviews = len(checkpoint.class_names), labelled.reviews
+    refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")
     forward = compile_forward(to_model(checkpoint))
     started = time.perf_counter()
-    probabilities = predict_probabilities(
-        forward, reviews, len(checkpoint.class_names), lambda done: watcher.on_reviews(done, len(reviews))
-    )
+    probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass, lambda done: watcher.on_reviews(done, len(reviews)))
     seconds = time.perf_counter() - started
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
     return Evaluation(
-        data=name,
-        split=split,
+        data=labelled.data,
+        split=labelled.split,
         num_reviews=len(reviews),
         num_truncated=reviews.num_truncated,
+        unknown_share=reviews.num_unknown / max(1, len(reviews.token_ids)),
         accuracy=accuracy,
         accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
         loss=loss,
@@ -135,30 +130,12 @@ def evaluate(
     )
 
 
-def labelled_reviews(
-    checkpoint: Checkpoint, data: DataSection, split: str | None, watcher: Watcher = SILENT
-) -> tuple[str, str, EncodedReviews]:
-    """A split of a data source as the checkpoint's model reads it, with the names of source and split."""
-    source = open_source(data, watcher.tell)
-    config = checkpoint.config
-    if split == "validation" and split not in source.splits:
-        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
-        _, rows = corpus.split(data.validation_share, config.seed)
-        return source.name, split, corpus.encode(rows, checkpoint.vocabulary)
-    split = split or default_split(data)
-    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
-    encoder = TextEncoder(config.text, checkpoint.vocabulary)
-    return source.name, split, encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
-
-
-def default_split(data: DataSection) -> str:
-    """The split that is scored when none is named."""
-    return data.test_split if isinstance(data, TfdsData) else "test"
-
-
 def to_model(checkpoint: Checkpoint) -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
-    model = build_classifier(checkpoint.config, len(checkpoint.vocabulary), len(checkpoint.class_names))
+    config = checkpoint.config
+    if config.model.attention_form == "per_head":  # the form to read: its graph has a part for every head, and there may be 25,600
+        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_form": "auto"})})
+    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])
     return model

@@ -23,12 +23,13 @@ from mha_cli.checkpoint import Checkpoint, write_checkpoint
 from mha_cli.config import Config
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import LabelledReviews, prepare
 from mha_cli.errors import MhaError
 from mha_cli.model import after_embedding, build_classifier, scores_of
 from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
+from mha_cli.training.evaluation import to_model
 from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
-from mha_cli.training.preparation import prepare
+from mha_cli.working_memory import ForwardPass
 
 
 @dataclass(frozen=True)
@@ -97,33 +98,31 @@ class PruningReport:
 
 
 def score_heads(
-    checkpoint: Checkpoint, data: DataSection, split: str | None = None, max_reviews: int | None = None, watcher: Watcher = SILENT
+    checkpoint: Checkpoint, labelled: LabelledReviews, max_reviews: int | None = None, watcher: Watcher = SILENT
 ) -> tuple[HeadReport, EncodedReviews]:
     """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
 
     Args:
         checkpoint: the model.
-        data: where labelled reviews come from.
-        split: of the source; its test split by default.
+        labelled: from ``labelled_reviews``.
         max_reviews: measure on a random part of that size only.
         watcher: told how it goes.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
+    reviews = labelled.reviews
     if max_reviews and max_reviews < len(reviews):
         reviews = reviews.subset(np.sort(np.random.default_rng(0).choice(len(reviews), max_reviews, replace=False)))
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
     forward = _compile_masked_forward(model, masks)
-    num_classes = len(checkpoint.class_names)
 
     def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, num_classes), reviews.labels)[1]
+        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, checkpoint.forward_pass), reviews.labels)[1]
 
     with_all = accuracy()
-    importance = gradient_importance(model, masks, reviews)
+    importance = gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True))
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
@@ -132,10 +131,12 @@ def score_heads(
             without = accuracy()
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
         masks[block].assign(tf.ones(count))
-    return HeadReport(name, split, len(reviews), with_all, heads), reviews
+    return HeadReport(labelled.data, labelled.split, len(reviews), with_all, heads), reviews
 
 
-def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedReviews) -> list[npt.NDArray[np.float64]]:
+def gradient_importance(
+    model: keras.Model, masks: list[Any], reviews: EncodedReviews, forward_pass: ForwardPass
+) -> list[npt.NDArray[np.float64]]:
     """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
 
     Source: Michel et al. 2019, eq. 2.
@@ -152,7 +153,7 @@ def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedRe
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
-    for rows in scoring_batches(reviews.lengths):
+    for rows in scoring_batches(reviews.lengths, forward_pass):
         for total, part in zip(totals, sums(reviews.padded(rows), reviews.labels[rows]), strict=True):
             total += part.numpy()
     return [total / len(reviews) for total in totals]
@@ -264,7 +265,7 @@ def prune(
     for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
         for index, forward in enumerate(forwards):
             started = time.perf_counter()
-            probabilities = predict_probabilities(forward, reviews, num_classes)
+            probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass)
             seconds[index] = min(seconds[index], time.perf_counter() - started)
             accuracies[index] = mean_loss_and_accuracy(probabilities, reviews.labels)[1]
     write_checkpoint(output, smaller)
@@ -293,7 +294,7 @@ def retrain(checkpoint: Checkpoint, epochs: int, watcher: Watcher = SILENT) -> C
     config: Config = checkpoint.config.model_copy(
         update={"training": training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})}
     )
-    data = prepare(config, watcher.tell)
+    data = prepare(config, watcher)
     if data.vocabulary.tokens != checkpoint.vocabulary.tokens or data.class_names != checkpoint.class_names:
         raise MhaError(
             "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mha_cli.checkpoint import write_checkpoint
 from mha_cli.config import Config, config_to_yaml
+from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.files import atomic_write, locked
 from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, make_run_directory, refuse_other_run, refuse_used
+from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, kept_if_learnt, make_run_directory, refuse_other_run, refuse_used
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import Trainer
-from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
 from mha_cli.training.state import fit_resumably, to_checkpoint
 
@@ -63,17 +64,25 @@ def train(
 
     Raises:
         MhaError: the directory is in use, the data does not fit the config or the run not into memory, or the loss is no longer a number.
+        KeyboardInterrupt: the watcher asked to stop. As after any fault, the directory is as it was before if nothing has been learnt.
     """
     _refuse(output, config, resume)
-    data = data or prepare(config, watcher.tell)
+    data = data or prepare(config, watcher)
     refuse_what_does_not_fit(config, data)
-    make_run_directory(output)
-    with locked(output):
-        _refuse(output, config, resume)  # again: while the data was read, another training may have come and gone
-        if not resume:
-            with atomic_write(output / CONFIG) as file:
-                file.write(config_to_yaml(config).encode())
-        return _train_in(output, config, data, watcher)
+    new = make_run_directory(output)
+    try:
+        with locked(output):
+            _refuse(output, config, resume)  # again: while the data was read, another training may have come and gone
+            if resume:
+                return _train_in(output, config, data, watcher)
+            with kept_if_learnt(output):
+                with atomic_write(output / CONFIG) as file:
+                    file.write(config_to_yaml(config).encode())
+                return _train_in(output, config, data, watcher)
+    finally:
+        if new:
+            with suppress(OSError):
+                output.rmdir()  # only what is empty can be removed
 
 
 def _refuse(output: Path, config: Config, resume: bool) -> None:
@@ -88,6 +97,7 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     state.parent.mkdir(exist_ok=True)
     if config.training.pseudo_labels:
         data = with_pseudo_labels(data, pseudo_labels(config, data, watcher, state.parent))
+    watcher.tell("building the model")
     trainer = Trainer(config, data, watcher.tell)
 
     def keep(records: list[EpochRecord]) -> None:

@@ -15,11 +15,12 @@ import numpy as np
 from mha_cli.checkpoint import Checkpoint, read_checkpoint
 from mha_cli.config import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews, prepare
+from mha_cli.data.sources import DataSection
 from mha_cli.progress import SILENT, Watcher
 from mha_cli.runs import refuse_used, run_name
-from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
+from mha_cli.training.evaluation import to_model
 from mha_cli.training.loop import compile_forward, predict_probabilities
-from mha_cli.training.preparation import prepare
 from mha_cli.training.run import train
 
 ROUNDING = 1e-5
@@ -85,7 +86,7 @@ def train_and_compare(
     if with_positions.positions == "none":
         with_positions = with_positions.model_copy(update={"positions": "learned"})
     refuse_used(output)
-    data = prepare(config, watcher.tell)
+    data = prepare(config, watcher)
     checkpoints = []
     for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
         watcher.tell(f"training {name}")
@@ -119,11 +120,12 @@ def compare(
     for path, checkpoint in zip(paths, checkpoints, strict=True):
         section = data or checkpoint.config.data
         default = "twins" if isinstance(section, SampleData) else None
-        source, split_name, reviews = labelled_reviews(checkpoint, section, split or default, watcher)
+        labelled = labelled_reviews(checkpoint, section, split or default, watcher)
+        reviews = labelled.reviews
         rng = np.random.default_rng(seed)
         if max_reviews and max_reviews < len(reviews):
             reviews = reviews.subset(np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
-        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, run_name(path), source, split_name, watcher))
+        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, run_name(path), labelled.data, labelled.split, watcher))
     return results
 
 
@@ -138,13 +140,13 @@ def shuffle_test(
     watcher: Watcher = SILENT,
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    forward, num_classes = compile_forward(to_model(checkpoint)), len(checkpoint.class_names)
-    in_order = predict_probabilities(forward, reviews, num_classes)
+    forward, forward_pass = compile_forward(to_model(checkpoint)), checkpoint.forward_pass
+    in_order = predict_probabilities(forward, reviews, forward_pass)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
         watcher.tell(f"{name}: shuffle {number} of {num_shuffles}")
-        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), num_classes)
+        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), forward_pass)
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
         largest = max(largest, float(np.abs(shuffled - in_order).max()))

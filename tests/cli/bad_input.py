@@ -5,14 +5,16 @@ Nothing is imported here beyond the standard library: docs/generate.py reads the
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
 from typing import NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
 NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
-CLOSE_QUOTE = 'close it; a quote inside a quoted text is written twice: ""'
-READERS = ("predict 'the film' -c", "shuffle-test --data sample")
+DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
+CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
+READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
 """Other commands that a checkpoint can be put behind."""
 
 CONFIG = "train --config x.yaml"
@@ -24,6 +26,12 @@ FILM = f"{PREDICT} 'the film'"
 LABEL = "*tive\t0.*\n"
 """What ``mha predict`` prints for one text with the test's checkpoint, which knows the classes negative and positive."""
 
+INSIDE = "attention 'the film' -c good.keras"
+LONG = "a" * 300
+"""Longer than the name of a file can be."""
+
+TOO_LONG = "File name too long; choose another name"
+A_LOOP = "Too many levels of symbolic links; choose another name"
 ROWS = b"text,label\nthe film was superb,positive\ndreadful,negative\n"
 TOO_FEW = "out of memory: {} KiB of addresses are allowed; raise the limit with ulimit -v"
 SCORED = '*"num_reviews": 2*'
@@ -90,8 +98,38 @@ SECTIONS: dict[str, list[Case]] = {
         Case("an unknown option", "--nonsense", "No such option: --nonsense; see `mha --help`"),
         Case("an unknown option of a command", "evaluate good.keras --jsno", "No such option: --jsno…; see `mha evaluate --help`"),
         Case(
-            "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
+            "a text that begins like an option",
+            f"{PREDICT} '--not an option'",
+            "No such option: --not an option; put -- before a text that begins with a dash; see `mha predict --help`",
         ),
+        Case(
+            "an option that is close to another",
+            f"{FILM} --jsno",
+            "No such option: --jsno…--json…; see `mha predict --help`",
+        ),
+        Case(
+            "a text that begins with a dash",
+            f"{PREDICT} '-5 stars'",
+            "No such option: -5; put -- before a text that begins with a dash; see `mha predict --help`",
+        ),
+        *(
+            Case(f"`{option}` with an empty value", f"{command} {option} ''", f"{option} is empty; see `mha {command.split()[0]} --help`")
+            for command, option in (
+                ("train", "--config"),
+                ("evaluate good.keras", "--data"),
+                ("evaluate good.keras", "--split"),
+                ("evaluate good.keras", "--label-column"),
+                ("predict 'the film'", "--checkpoint"),
+                ("predict", "--input"),
+                ("predict 'the film'", "--only"),
+                ("predict 'the film'", "--output"),
+                ("attention 'the film'", "--png"),
+                ("explain 'the film'", "--html"),
+                ("heads good.keras", "--plot"),
+                ("export good.keras --output x", "--format"),
+            )
+        ),
+        Case("an empty name of a checkpoint", "evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
@@ -105,6 +143,8 @@ SECTIONS: dict[str, list[Case]] = {
             "evaluate good.keras --data imdb_reviews",
             "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
         ),
+        Case("an option without its value", f"{FILM} --output", "Option '--output' requires an argument; see `mha predict --help`"),
+        Case("a flag with a value", f"{FILM} --json=true", "Option '--json' does not take a value; see `mha predict --help`"),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
@@ -136,14 +176,37 @@ SECTIONS: dict[str, list[Case]] = {
             f"{PREDICT} -i x 'the film'",
             "predict takes either texts or --input, not both; leave one of them out",
         ),
+        Case(
+            "a text and `--input` at once, where one text is looked into",
+            "explain -c good.keras -i x 'the film'",
+            "… takes either a text or --input, not both; leave one of them out",
+            also=("attention -c good.keras -i x -",),
+        ),
+        Case(
+            "`--record` with a text on the command line",
+            "explain -c good.keras 'the film' --record 2",
+            "--format, --text-column and --record go with --input and standard input; leave them out",
+            also=("attention -c good.keras 'the film' --format csv",),
+        ),
         Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
     ],
     "Config": [
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
-        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 1,000,000 bytes; a config is a short YAML file"),
+        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
-        _config("a huge file", b"#" * 1_000_001, "x.yaml: larger than 1,000,000 bytes; a config is a short YAML file"),
+        _config("a huge file", b"#" * 100_001, "x.yaml: larger than 100,000 bytes; a config is a short YAML file"),
+        _config(
+            "a list without end",
+            f"model:\n  num_heads: [{'1, ' * 30_000}1]\n",
+            "x.yaml:2: more than 2,000 keys and values; a config has less than a hundred settings",
+        ),
+        Case(
+            "a named pipe that nobody writes to",
+            CONFIG,
+            "x.yaml: a pipe that nothing comes out of; give a file, or write to the pipe first",
+            shell='mkfifo x.yaml; "$@"; code=$?; rm x.yaml; exit $code',
+        ),
         _config("Latin-1", b"# caf\xe9\n", "x.yaml: not UTF-8 at byte 5; save it as UTF-8"),
         _config("UTF-16", SAMPLE.encode("utf-16"), "x.yaml: not UTF-8 at byte 0; save it as UTF-8"),
         _config(
@@ -155,7 +218,7 @@ SECTIONS: dict[str, list[Case]] = {
             "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out",
         ),
         _config("a list that holds itself", "a: &x [*x]\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
-        _config("brackets without end", "[" * 500_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
+        _config("brackets without end", "[" * 50_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
         _config(
             "a tag that would run something",
             "seed: !!python/object/apply:os.system ['touch hacked']\n",
@@ -215,8 +278,11 @@ SECTIONS: dict[str, list[Case]] = {
             "text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
         ),
         _override("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
+        _override("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
+        _override("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
         _override("model.embed_dim=[4]", "--set model.embed_dim is [4]; it should be a valid integer"),
         _override("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
+        _override("data.train=reviews.csv", "--set data.train is not a setting; it goes with data.source=files"),
         _override("model.num_heads", "--set model.num_heads: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         _override("training.learning_rate=inf", "--set training.learning_rate is 'inf'; it should be a valid number"),
     ],
@@ -226,24 +292,65 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("an empty file", "empty.keras", f"is empty; {WAY_OUT}"),
         _checkpoint("a folder", "folder.keras", f"is a folder; {WAY_OUT}"),
         _checkpoint("a device", "/dev/null", f"is not a regular file; {WAY_OUT}"),
+        _checkpoint("a link that leads to itself", "loop", f"cannot be read: Too many levels of symbolic links; {WAY_OUT}"),
+        Case(
+            "a name that is too long",
+            f"evaluate {LONG}",
+            f"…: cannot be read: File name too long; {WAY_OUT}",
+            also=tuple(f"{reader} {LONG}" for reader in READERS),
+        ),
         _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
         _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
         _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
+        _checkpoint("two in one file", "two.keras", f"is cut off, or holds more than its members one after another; {WAY_OUT}"),
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
         ),
+        _checkpoint(
+            "one with half a character as a class",
+            "half.keras",
+            rf"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position …; {WAY_OUT}",
+        ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
     "Labelled reviews": [
+        Case("a path that is too long", f"evaluate good.keras --data {LONG}", "--data …: no such file or folder; …"),
         _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
         _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
         _train("a header alone", b"text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
         _train(
             "no header",
             b"superb,positive\n",
-            'reviews.csv:1: no header: the first line names neither "text" nor "label", but superb, positive; '
-            "add a header line (text,label), or set data.text_column and data.label_column",
+            'reviews.csv:1: the first line names neither "text" nor "label", but superb, positive; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
+        ),
+        _train(
+            "other columns",
+            b"docstring,package\nsuperb,numpy\n",
+            'reviews.csv:1: the first line names neither "text" nor "label", but docstring, package; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
+        ),
+        Case(
+            "other columns, when scoring",
+            EVALUATE,
+            'reviews.csv:1: no column "text" among Review text, label; set --text-column',
+            files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
+        ),
+        _train(
+            "semicolons",
+            ROWS.replace(b",", b";"),
+            "reviews.csv:1: the columns are separated by semicolons: text;label; save it with commas between the columns",
+        ),
+        _train(
+            "semicolons and quotes",
+            b'"text";"label"\n"superb";"positive"\n',
+            f"reviews.csv:1: ',' expected after '\"'; separate the columns with commas, and quote the whole field; {DOUBLE_QUOTE}",
+        ),
+        _train(
+            "tabs in a CSV file",
+            ROWS.replace(b",", b"\t"),
+            r"reviews.csv:1: the columns are separated by tabs: text\tlabel; save it with commas between the columns, or name it .tsv",
         ),
         _train(
             "a column missing",
@@ -279,7 +386,21 @@ SECTIONS: dict[str, list[Case]] = {
             b"text,label\n,a\n,a\n,b\n,b\n",
             "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
         ),
-        _train("UTF-16", ROWS.decode().encode("utf-16"), "reviews.csv:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"),
+        _train(
+            "a label column that is none",
+            b"text,label\n" + b"".join(b"%s,%s\n" % (word, word) for word in (b"one", b"two", b"three")),
+            "reviews.csv, split train: 3 of 3 reviews have a class of their own; is the label column the right one?",
+        ),
+        _train(
+            "UTF-16",
+            ROWS.decode().encode("utf-16"),
+            "reviews.csv: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8",
+        ),
+        _train(
+            "line ends of old Macs",
+            ROWS.replace(b"\n", b"\r"),
+            "reviews.csv:1: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field",
+        ),
         _train(
             "invalid UTF-8", ROWS + b"caf\xe9,negative\n", "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
         ),
@@ -288,6 +409,26 @@ SECTIONS: dict[str, list[Case]] = {
             ROWS,
             "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl, .ndjson or .json file, plain …",
             "reviews.xlsx",
+        ),
+        _train("a file without an extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .jsonl, …", "reviews"),
+        _train(
+            "a JSON list over several lines",
+            b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
+            "reviews.json:1: JSON that goes on over further lines; "
+            "write one JSON object a line, a review each; jq -c '.[]' writes a list so",
+            "reviews.json",
+        ),
+        _train(
+            "a fraction as a label",
+            b'{"text": "a", "label": 0.5}\n',
+            'reviews.jsonl:1: the label "label" is the fraction 0.5; give every review a class: a string, a whole number, true or false',
+            "reviews.jsonl",
+        ),
+        _train(
+            "a text that is null",
+            b'{"text": null, "label": 1}\n',
+            'reviews.jsonl:1: the text "text" is null; write a string in double quotes',
+            "reviews.jsonl",
         ),
         _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at place 13; …", "reviews.jsonl"),
         _train(
@@ -308,6 +449,8 @@ SECTIONS: dict[str, list[Case]] = {
             "…: review 3 has the class 'neutral'; the model knows negative, positive",
         ),
         _read("a byte-order mark", b"\xef\xbb\xbf" + ROWS, "works: it is dropped"),
+        _read("gzip data in a file without `.gz`", gzip.compress(ROWS), "works: it is known by its first bytes"),
+        _read("a text of two lines in quotes", ROWS.replace(b"dreadful", b'"dreadful\r\nfilm"'), "works: quotes hold line ends"),
         _read("CRLF line ends", ROWS.replace(b"\n", b"\r\n"), "works: they are line ends"),
         _read("a NUL in a text", ROWS.replace(b"superb", b"su\0perb"), "works: it is a character like others"),
         _read(
@@ -372,6 +515,41 @@ SECTIONS: dict[str, list[Case]] = {
             "x.csv:2: 2 fields where the header has 1; put a text that holds a comma in double quotes",
             files={"x.csv": "text\na,b\n"},
         ),
+        Case(
+            "semicolons in a CSV file",
+            f"{PREDICT} -i x.csv",
+            "x.csv:1: the columns are separated by semicolons: id;text; save it with commas between the columns",
+            files={"x.csv": "id;text\n1;superb\n"},
+        ),
+    ],
+    "A text to look into": [
+        Case(
+            "more than one text in a table",
+            "explain -c good.keras -i x.csv",
+            "x.csv: holds more than one text; choose one with --record N, its id in `mha predict --json`",
+            files={"x.csv": "text\nthe film\nsuperb\n"},
+            also=("attention -c good.keras -i x.csv",),
+        ),
+        Case("none in it", "explain -c good.keras -i x.csv", "x.csv: holds no text; give one that does", files={"x.csv": "text\n"}),
+        Case(
+            "a `--record` that there is not",
+            "explain -c good.keras -i x.txt --record 3",
+            "--record 3: x.txt has 2 texts; count them from 1",
+            files={"x.txt": "the film\nsuperb\n"},
+            also=("attention -c good.keras -i x.txt --record 3 --format lines",),
+        ),
+        Case(
+            "nothing on standard input, where one text is looked into",
+            "explain -c good.keras",
+            "the text has no words; give a text with at least one word",
+            shell='"$@"',
+        ),
+        Case(
+            "lines without end",
+            "explain -c good.keras -",
+            "standard input: more than 4,000,000 characters in one text; choose one line with --record N",
+            shell=f'yes {"superb" * 1000} | "$@"',
+        ),
     ],
     "Output": [
         *(
@@ -397,7 +575,54 @@ SECTIONS: dict[str, list[Case]] = {
             f"{FILM} -o /proc/x",
             "/proc/x: cannot be written: No such file or directory; choose a folder that exists and can be written to",
         ),
-        Case("answers into a full device", f"{FILM} -o /dev/full", "cannot write /dev/full: No space left on device", 1),
+        Case(
+            "answers into a full device",
+            f"{FILM} -o /dev/full",
+            "/dev/full: cannot be written: No space left on device; choose another file",
+            1,
+        ),
+        Case("answers into a name that is too long", f"{FILM} -o {LONG}", f"…: cannot be written: {TOO_LONG}"),
+        Case("answers into a link that leads to itself", f"{FILM} -o loop", f"loop: cannot be written: {A_LOOP}"),
+        Case("a page into a name that is too long", f"{INSIDE} --html {LONG}", f"…: cannot be written: {TOO_LONG}"),
+        Case("a page into a link that leads to itself", f"{INSIDE} --html loop", f"loop: cannot be written: {A_LOOP}"),
+        Case("a page into a folder", f"{INSIDE} --html finished", "finished: cannot be written: Is a directory; choose another file"),
+        Case(
+            "a picture into a name that is too long",
+            f"{INSIDE} --png {LONG}.png",
+            f"--png …: {TOO_LONG}",
+            also=(f"{INSIDE} --png {LONG}/x.png",),
+        ),
+        Case("a picture into a link that leads to itself", f"{INSIDE} --png loop.png", f"--png loop.png: {A_LOOP}"),
+        Case(
+            "a plot into a name that is too long",
+            f"heads good.keras --plot {LONG}.png",
+            f"--plot …: {TOO_LONG}",
+            also=(f"shuffle-test good.keras --plot {LONG}.png",),
+        ),
+        Case(
+            "a checkpoint into a name that is too long",
+            f"export good.keras -f int8 -o {LONG}",
+            f"--output …: {TOO_LONG}",
+            also=(f"heads good.keras --prune 1 -o {LONG}",),
+        ),
+        Case(
+            "a checkpoint into a link that leads to itself",
+            "export good.keras -f int8 -o loop",
+            "--output loop: exists; choose another name, or remove it",
+            also=("heads good.keras --prune 1 -o loop",),
+        ),
+        Case(
+            "a run into a name that is too long",
+            f"{CONFIG} --output {LONG}",
+            "--output …: cannot be used: File name too long; choose another folder",
+            files={"x.yaml": SAMPLE},
+        ),
+        Case(
+            "a run into a link that leads to itself",
+            f"{CONFIG} --output loop",
+            "--output loop: cannot be used: Too many levels of symbolic links; choose another folder",
+            files={"x.yaml": SAMPLE},
+        ),
         Case("standard output that is full", FILM, "cannot write the output: No space left on device", 1, shell='"$@" > /dev/full'),
         Case("standard output that is closed", FILM, "works: what comes out is lost", 0, shell='"$@" >&-'),
     ],
@@ -451,6 +676,52 @@ SECTIONS: dict[str, list[Case]] = {
             env={"MHA_CHECKPOINT": "nowhere.keras"},
             shell='"$@"',
         ),
+        Case(
+            "`MHA_CHECKPOINT` with a name that is too long",
+            "predict 'the film'",
+            f"…: cannot be read: File name too long; {WAY_OUT}",
+            env={"MHA_CHECKPOINT": LONG},
+            shell='"$@"',
+        ),
+        Case("`mha doctor` with that", "doctor", "works", 0, env={"MHA_CHECKPOINT": LONG}, shell='"$@"', stdout="*"),
+        Case(
+            "standard output that is not UTF-8 (`LC_ALL=POSIX PYTHONUTF8=0`)",
+            INSIDE,
+            "works: shades and signs have stand-ins, other characters are escaped",
+            0,
+            env={"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
+            shell='"$@"',
+            stdout="*the *@@*",
+        ),
+        Case(
+            "`PYTHONIOENCODING=ascii`",
+            "explain 'the film é' -c good.keras",
+            "works",
+            0,
+            env={"PYTHONIOENCODING": "ascii"},
+            shell='"$@"',
+            stdout=r"*\xe9*",
+        ),
+        Case(
+            "a current folder that was removed",
+            "doctor",
+            "works",
+            0,
+            shell='mkdir gone; cd gone; rmdir ../gone; "$@"',
+            stdout="*runs (does not exist)*",
+        ),
+        Case("`COLUMNS` that no terminal has", "--help", "works", 0, env={"COLUMNS": "9" * 20}, shell='"$@"', stdout="*Usage: mha*"),
+        Case("`COLUMNS=0`", INSIDE, "works", 0, env={"COLUMNS": "0"}, shell='"$@"', stdout="*the *"),
+        Case(
+            "`PYTHONWARNINGS=error`",
+            EVALUATE,
+            "works",
+            0,
+            files={"reviews.csv": ROWS},
+            env={"PYTHONWARNINGS": "error"},
+            shell='"$@"',
+            stdout=SCORED,
+        ),
     ],
     "Limits": [
         Case("few open files (`ulimit -n 16`)", FILM, "works", 0, shell='ulimit -n 16; "$@"', stdout=LABEL),
@@ -470,6 +741,16 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
         Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
-        Case("too few addresses for TensorFlow (`ulimit -v`)", EVALUATE, TOO_FEW.format("800,000"), 1, shell='ulimit -v 800000; "$@"'),
+        *(
+            Case(
+                f"{kib // 1000:,} MB of addresses, too few for TensorFlow (`ulimit -v`)",
+                EVALUATE,
+                TOO_FEW.format(f"{kib:,}"),
+                1,
+                files={"reviews.csv": ROWS},
+                shell=f'ulimit -v {kib}; "$@"',
+            )
+            for kib in (800_000, 1_500_000)
+        ),
     ],
 }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
-COMMAND = (sys.executable, "-c", "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()")
+COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
 COMMANDS = ("train", "evaluate", "predict", "shuffle-test", "attention", "explain", "heads", "export", "doctor")
 TINY = Path(__file__).with_name("tiny.yaml")
 TINY_SETTINGS = (

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +12,7 @@ import typer.main
 
 import mha_cli
 from mha_cli.cli.app import app
-from tests.cli.command import COMMAND, COMMANDS, TIMEOUT, environment, has_control_characters, refusal, run_here, run_mha
+from tests.cli.command import COMMAND, COMMANDS, TIMEOUT, environment, has_control_characters, obey_signals, refusal, run_here, run_mha
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +49,16 @@ def test_help(page: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyP
     else:
         assert all(command in result.stdout for command in COMMANDS)
         assert "Start with: mha train --config configs/sample.yaml" in result.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
+def test_help_at_80_columns(page: tuple[str, ...], tmp_path: Path) -> None:
+    shown = run_mha(*page, "--help", cwd=tmp_path, env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not re.search(r"<bool>|<list|\[default: \(", shown)
+    command = GROUP.commands[page[0]] if page else GROUP
+    examples = re.sub(r"\[/?bold\]", "", command.epilog)
+    assert shown.endswith(f"\n\n{examples}\n\n")  # so that a line can be pasted: none is broken but by a backslash at its very end
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -108,6 +120,40 @@ def test_a_reader_that_left(flag: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+# Ctrl-C while mha is being imported
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interruption:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interruption())
+"""
+
+
+@pytest.mark.parametrize(("before", "code"), [("", -signal.SIGINT), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 0)])
+def test_ctrl_c_at_the_first_moment(before: str, code: int, tmp_path: Path) -> None:
+    program = f"{INTERRUPTED}{before}\n{COMMAND[-1]}"
+    command = [sys.executable, "-c", program, "--version"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_ctrl_c_later_is_answered(tmp_path: Path) -> None:
+    program = f"{COMMAND[-1].replace('main()', '')}\nimport os, signal\nimport mha_cli.checkpoint\n"
+    program += "mha_cli.checkpoint.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)\nmain()"
+    command = [sys.executable, "-c", program, "doctor", "x.keras"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
+
+
 # Faults
 
 
@@ -133,7 +179,7 @@ def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (MemoryError(), 1, "out of memory; lower training.batch_size, text.sequence_length or model.embed_dim"),
+        (MemoryError(), 1, "out of memory; close other programs, or give fewer or shorter texts"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )

@@ -148,7 +148,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
         ),
         (
             ["--data", "other.csv", "--text-column", "txet"],
-            'other.csv:1: no column "txet" among text, label; did you mean text? (see data.text_column)',
+            'other.csv:1: no column "txet" among text, label; did you mean text? (see --text-column)',
         ),
         (["--data", "header.csv"], "header.csv: a header but no reviews; write a review a row below it"),
     ],

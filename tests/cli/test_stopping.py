@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from mha_cli.checkpoint import read_checkpoint
-from mha_cli.cli.stopping import StopRequest
-from tests.cli.command import RESUME, TIMEOUT, TINY, held_training, refusal, run_mha, start_training, tree
+from mha_cli.cli.stopping import StopRequest, stop_request
+from tests.cli.command import RESUME, TIMEOUT, TINY, held_training, refusal, run_here, run_mha, start_training, tree
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -46,6 +49,40 @@ def test_a_second_training_and_a_second_signal(tmp_path: Path) -> None:
 def test_nothing_to_keep_yet() -> None:
     with pytest.raises(KeyboardInterrupt):
         StopRequest().receive(signal.SIGINT, None)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_same_command_starts_what_had_learnt_nothing(
+    number: signal.Signals, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_: os.kill(os.getpid(), number))
+    for _ in range(2):
+        result = run_here("train", "-c", TINY, "--set", "data.num_reviews=200", "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
+        assert (result.code, result.stdout) == (code, "")
+        assert result.stderr.splitlines()[-1] == "error: interrupted before there was anything to keep; start again"
+        assert "stopping" in result.stderr.splitlines()
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("patient", "told"), [(False, "stopping"), (True, "stopping after this step; Ctrl-C again ends at once")])
+def test_a_signal_is_answered_before_the_step_is_done(patient: bool, told: str) -> None:
+    answered = threading.Event()
+    said: list[str] = []
+
+    def tell(text: str) -> None:
+        said.append(text)
+        answered.set()
+
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        with contextlib.suppress(KeyboardInterrupt), stop_request() as request:
+            request.patient, request.tell = patient, tell
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # other threads get it, and this one waits as for a long step
+            assert answered.wait(TIMEOUT)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+    assert said == [told]
 
 
 def test_the_first_signal_waits_for_the_step_and_the_second_does_not() -> None:

@@ -52,11 +52,12 @@ def _spans(reviews: EncodedReviews) -> list[tuple[int, int]]:
 
 
 def test_repeated_texts_are_counted_to_the_letter() -> None:
-    found = corpus("aabbab", ["one", "two", "one", "One", "", "one"])
-    assert found.num_repeated == 2
-    assert found.count_known(["one", "three", "one", "ONE", ""]) == 3
+    found = corpus("aabbabaab", ["one", "two", "one", "One", "", "one", "two", " ", ""])
+    assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (3, 1, 3)
+    assert found.count_known(["one", "three", "one", "ONE", ""]) == 2
     assert found.count_known([]) == 0
-    assert corpus("abab").num_repeated == 0
+    found = corpus("abab")
+    assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (0, 0, 0)
 
 
 # Reading

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import tempfile
 import tracemalloc
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +53,14 @@ def test_what_is_appended_after_reading_is_there_too() -> None:
 
 def test_an_empty_store() -> None:
     assert (len(TokenStore()), TokenStore()[:].tolist()) == (0, [])
+
+
+def test_the_file_is_closed_with_the_store() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        store_of([1, 2, 3])
+        gc.collect()
+    assert not [str(warning.message) for warning in caught]
 
 
 def test_no_file_is_left_where_others_could_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

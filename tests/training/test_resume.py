@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from mha_cli.config import Config, config_to_yaml, load_config
+from mha_cli.data.preparation import prepare
 from mha_cli.errors import MhaError
 from mha_cli.progress import SILENT, StepProgress
 from mha_cli.runs import STATE, has_state
 from mha_cli.training import state
 from mha_cli.training.loop import Trainer
-from mha_cli.training.preparation import prepare
 from mha_cli.training.run import train
 from mha_cli.training.state import restore_state
 from tests.checkpoints import damaged
@@ -118,6 +118,24 @@ def test_killed_in_a_save(config: Config, whole: Path, tmp_path: Path, rename: i
     assert subprocess.run(arguments, env=os.environ, check=False).returncode == -9
     train(config, tmp_path / "run", resume=(tmp_path / "run" / "config.yaml").exists())
     assert_same_run(whole, tmp_path / "run")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("the disk is full")])
+@pytest.mark.parametrize("there", [False, True])
+def test_what_ends_before_anything_was_learnt_leaves_the_folder_as_it_was(
+    error: BaseException, there: bool, config: Config, tmp_path: Path
+) -> None:
+    if there:
+        (tmp_path / "run").mkdir()
+
+    def fail(progress: StepProgress) -> None:
+        assert (tmp_path / "run" / "config.yaml").exists()
+        raise error
+
+    for _ in range(2):  # the same again is not refused
+        with pytest.raises(type(error)):
+            train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fail))
+        assert list(tmp_path.rglob("*")) == ([tmp_path / "run"] if there else [])
 
 
 def test_a_damaged_state(config: Config, stopped: Path, tmp_path: Path) -> None:

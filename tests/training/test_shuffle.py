@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import MhaError
 from mha_cli.progress import Watcher
 from mha_cli.training.evaluation import evaluate
@@ -128,7 +129,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     for found in (with_positions, without):
         assert (found.data, found.split, found.num_reviews) == ("sample", "twins", 66)
         checkpoint = read_checkpoint(output / found.name / "checkpoint.keras")
-        assert found.accuracy == evaluate(checkpoint, tiny_config.data, split="twins").accuracy
+        assert found.accuracy == evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "twins")).accuracy
         assert len(found.shuffled_accuracies) == 3
         assert found.shuffled_mean == pytest.approx(sum(found.shuffled_accuracies) / 3)
         assert found.shuffled_spread == pytest.approx(np.std(found.shuffled_accuracies, ddof=1))

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("ascii", b" .+#@ 2 x 3 - 4 +- 5 ... \\xe9 \\u6620 \\udc80"),
+        ("latin-1", b" .+#@ 2 \xd7 3 - 4 \xb1 5 ... \xe9 \\u6620 \\udc80"),
+        ("utf-8", " ░▒▓█ 2 × 3 – 4 ± 5 … é 映 ".encode() + rb"\udc80"),
+    ],
+)
+def test_a_stream_takes_any_text(encoding: str, shown: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, errors="strict"))
+    prepare_streams()
+    print(" ░▒▓█ 2 × 3 – 4 ± 5 … é 映 \udc80", end="", flush=True)
+    assert raw.getvalue() == shown
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES", "TERMINAL_WIDTH"])
+def test_sizes_that_no_terminal_has(name: str) -> None:
+    for odd in ("0", "007", "-1", "²", "12345", "9" * 20, "abc", "", "80 "):
+        environment = {name: odd, "HOME": "/"}
+        forget_odd_sizes(environment)
+        assert environment == {"HOME": "/"}, odd
+    for usual in ("1", "80", "9999"):
+        environment = {name: usual}
+        forget_odd_sizes(environment)
+        assert environment == {name: usual}
