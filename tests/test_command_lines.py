@@ -44,6 +44,7 @@ NOT_RUN = {
     "TFDS_DATA_DIR=…": "has a placeholder, and takes hours",
     "python -c": "downloads a data set",
     "mha predict … | head": "has a placeholder; tests/cli/test_predict_output.py has a reader that leaves",
+    "mha explain -i FILE": "has a placeholder",
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
     "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/cli/test_stopping.py goes on with an interrupted run",
 }
