@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mha_cli.archive import WAY_OUT, Archive, open_archive
-from mha_cli.config import Config, config_from_dict, config_to_dict
+from mha_cli.config import Config, FilesData, config_from_dict, config_to_dict
 from mha_cli.errors import MhaError, printable
 from mha_cli.files import atomic_write
 from mha_cli.hdf5 import read_arrays
@@ -84,9 +84,27 @@ class Checkpoint:
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
+    def text_column(self) -> str:
+        """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
+        return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
+
+    @property
     def forward_pass(self) -> ForwardPass:
         """What decides how much memory the model takes where TensorFlow computes it."""
         return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
+
+    def __repr__(self) -> str:
+        """What kind of classifier it is, in one line; the weights and words would fill a screen."""
+        model, names = self.config.model, ", ".join(self.class_names)
+        parts = [
+            f"{sum(math.prod(parameter.shape) for parameter in self.parameters):,} weights",
+            f"{model.embed_dim} wide, heads {' + '.join(map(str, model.heads))}",
+            f"{len(self.vocabulary):,} ids",
+            f"classes {printable(names, 200)}",
+        ]
+        if "validation_accuracy" in self.metrics:
+            parts.append(f"validation accuracy {self.metrics['validation_accuracy']:.2%}")
+        return f"<Checkpoint {self.name or 'in memory'}: {'; '.join(parts)}>"
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:

@@ -42,7 +42,7 @@ class DataSettings(Settings):
 
     validation: Literal["random", "names"] = Field(
         "random",
-        description="How it is drawn: each class in proportion, or so that reviews with rare names in common (of one film) stay together.",
+        description="How it is drawn: each class in proportion, or so that texts with rare names in common (of one film) stay together.",
     )
 
 
@@ -50,8 +50,8 @@ class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
 
     source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
-    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Reviews in the training split; the test split has a quarter of that.")
-    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same reviews.")
+    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter of that.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same texts.")
 
 
 class TfdsData(DataSettings):
@@ -72,7 +72,7 @@ class TfdsData(DataSettings):
 
 
 class FilesData(DataSettings):
-    """Labelled reviews in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
+    """Labelled texts in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
 
     source: Literal["files"] = Field(description="Files or folders of one's own.")
     train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
@@ -83,7 +83,7 @@ class FilesData(DataSettings):
 
 
 class TextConfig(Settings):
-    """How a review becomes token ids."""
+    """How a text becomes token ids."""
 
     vocabulary_size: int = Field(
         20_000,
@@ -94,8 +94,8 @@ class TextConfig(Settings):
     min_count: int = Field(
         1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own."
     )
-    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a review that the model reads; the rest is cut.")
-    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer review is kept.")
+    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; the rest is cut.")
+    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer text is kept.")
     lowercase: bool = Field(True, description="Turn every word into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
 
@@ -115,14 +115,14 @@ class ModelConfig(Settings):
         0,
         ge=0,
         le=5,
-        description="Longest n-gram that counts in a review's naive-Bayes score, a feature beside the encoder's; 0 for none.",
+        description="Longest n-gram that counts in a text's naive-Bayes score, a feature beside the encoder's; 0 for none.",
     )
     score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of naive-Bayes scores.")
     score_ending: int = Field(
         0,
         ge=0,
         le=100_000,
-        description="Tokens over which a review's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
+        description="Tokens over which a text's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
     )
     score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         [],
@@ -227,12 +227,12 @@ class TrainingConfig(Settings):
     """How the weights are found."""
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
-    batch_size: int = Field(32, ge=1, le=65_536, description="Reviews in a step.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step.")
     batch_tokens: int | None = Field(
         None,
         ge=1,
         le=100_000_000,
-        description="Tokens in a step, padding included: many short reviews or few long ones; null takes batch_size reviews.",
+        description="Tokens in a step, padding included: many short texts or few long ones; null takes batch_size texts.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
@@ -259,7 +259,7 @@ class TrainingConfig(Settings):
         description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
     )
     labelled_epochs: int = Field(
-        0, ge=0, description="The last epochs, so many of them, learn from labelled reviews alone and leave out the pseudo-labels."
+        0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out the pseudo-labels."
     )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     average_decay: float | None = Field(

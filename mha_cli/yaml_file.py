@@ -59,11 +59,11 @@ def read_yaml(path: Path) -> YamlDocument:
             if not raw and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
                 raise MhaError(f"{name}: a pipe that nothing comes out of", "give a file, or write to the pipe first")
     except FileNotFoundError:
-        raise MhaError(f"{name}: no such file", "give the path of a YAML config, for example configs/sample.yaml") from None
+        raise MhaError(f"{name}: no such file", "give the path of a YAML config, or the name of a recipe such as sample") from None
     except OSError as error:
         raise MhaError(f"{name}: {error.strerror}", "give the path of a YAML config that can be read") from None
     except ValueError:
-        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, for example configs/sample.yaml") from None
+        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, or the name of a recipe such as sample") from None
     if len(raw) > MAX_BYTES:
         raise MhaError(f"{name}: larger than {MAX_BYTES:,} bytes", "a config is a short YAML file")
     try:

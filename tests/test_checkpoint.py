@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import json
@@ -54,6 +55,22 @@ def same(first: Checkpoint, second: Checkpoint) -> bool:
         and first.weights.keys() == second.weights.keys()
         and all(np.array_equal(weight, second.weights[path]) for path, weight in first.weights.items())
     )
+
+
+# What is shown of one
+
+
+def test_a_checkpoint_shows_itself_in_a_line(path: Path) -> None:
+    found = read_checkpoint(path)
+    number = sum(weight.size for weight in found.weights.values())
+    shown = f"<Checkpoint a.keras: {number:,} weights; 14 wide, heads 2; 13 ids; classes negative, positive; validation accuracy 75.00%>"
+    assert str(found) == repr(found) == shown
+    odd = small_checkpoint(("[bold]\x1b[31m", "é" * 300), num_blocks=2, num_heads=[1, 2], key_dim=3)
+    shown = repr(dataclasses.replace(odd, metrics={}))
+    assert shown.isprintable()
+    assert shown.startswith("<Checkpoint in memory: ")
+    assert "heads 1 + 2; 13 ids; classes [bold]\\x1b[31m, é" in shown
+    assert shown.endswith("…>")
 
 
 # There and back

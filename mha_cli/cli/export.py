@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.evaluate import data_section
-from mha_cli.cli.options import JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import CheckpointArgument, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -26,7 +26,7 @@ mha export runs/imdb/checkpoint.keras --format litert \\
 
 
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that `mha train` wrote.", show_default=False)],
+    checkpoint: CheckpointArgument,
     format_name: Annotated[
         str,
         typer.Option(
@@ -44,7 +44,7 @@ def export(
         typer.Option(
             "--data",
             metavar="SOURCE",
-            help="Labelled reviews to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
+            help="Labelled texts to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
             "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
             show_default=False,
         ),
@@ -67,8 +67,10 @@ def export(
 
     known_format(format_name)
     from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.runs import checkpoint_in
 
-    model = read_checkpoint(checkpoint)
+    path = checkpoint_in(checkpoint)
+    model = read_checkpoint(path)
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
@@ -78,6 +80,7 @@ def export(
         if data is not None:
             from mha_cli.data.preparation import labelled_reviews
 
-            labelled = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
+            section = data_section(data, path, model.config, text_column, label_column)
+            labelled = labelled_reviews(model, section, None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)
     render.export(result, as_json=as_json)

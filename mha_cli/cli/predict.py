@@ -123,13 +123,9 @@ def predict(
     from mha_cli.runtime.records import given_records, read_inputs
 
     choice = Choice(threshold, tuple(only or ()), top_k)
-    records: Iterator[Record | Pause]
-    if texts and texts != [STANDARD_INPUT]:
-        if form is not None or text_column is not None:
-            raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
-        records = given_records([decodable(text) for text in texts], fields or ())
-    else:
-        records = read_inputs([str(path) for path in inputs or [Path(STANDARD_INPUT)]], form, text_column, fields or ())
+    given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
+    if given and (form is not None or text_column is not None):
+        raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
 
     from mha_cli.cli.counter import Counter
     from mha_cli.cli.output import opened_output
@@ -137,6 +133,12 @@ def predict(
     from mha_cli.runtime.stream import answer, usual_workers
 
     model = load_checkpoint(checkpoint)
+    records: Iterator[Record | Pause]
+    if given:
+        records = given_records(given, fields or ())
+    else:
+        paths = [str(path) for path in inputs or [Path(STANDARD_INPUT)]]
+        records = read_inputs(paths, form, text_column, fields or (), model.text_column)
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and sys.stdout.isatty()
     form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)

@@ -97,7 +97,7 @@ def status(first: str) -> Iterator[Watcher]:
         yield Watcher(
             tell=lambda text: shown.update(Text(printable(text, 200))),
             note=lambda text: print_line(text, console),
-            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} reviews")),
+            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} texts")),
         )
 
 
@@ -110,13 +110,13 @@ def step_text(progress: StepProgress) -> str:
     if progress.reviews_per_second is None or progress.seconds_left is None:
         return text
     minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return f"{text}, {progress.reviews_per_second:,.0f} reviews/s, {minutes}:{seconds:02} left"
+    return f"{text}, {progress.reviews_per_second:,.0f} texts/s, {minutes}:{seconds:02} left"
 
 
 def epoch_text(record: EpochRecord) -> str:
     """What an epoch came to, in one line."""
     return (
         f"epoch {record.epoch}: loss {record.train_loss:.4f}, validation loss {record.validation_loss:.4f}, "
-        f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} reviews/s)"
+        f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} texts/s)"
         + (", best so far" if record.best else "")
     )

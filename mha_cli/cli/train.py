@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha train --config configs/sample.yaml
+mha train --config sample
 
-mha train --config configs/imdb.yaml --set model.num_heads=8 \\
-    --output runs/eight-heads
+mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
 
-mha train --config configs/imdb.yaml --set data.source=files \\
+mha train --config imdb-fast --set data.source=files \\
     --set data.train=reviews.csv"""
 
 
@@ -30,7 +29,7 @@ def train(
     config: ConfigOption,
     overrides: SetOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config")
+        Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config or the data")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from the last step that it saved.")
@@ -39,12 +38,14 @@ def train(
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     from mha_cli.config import load_config
+    from mha_cli.recipes import find_config, new_run_name
     from mha_cli.runs import CONFIG, has_state, new_run_directory, refuse_other_run, refuse_used
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
-    settings = load_config(config, overrides or [])
-    run_directory = output or new_run_directory(config.stem)
+    config_file = find_config(config)
+    settings = load_config(config_file, overrides or [])
+    run_directory = output or new_run_directory(new_run_name(config_file, settings))
     # The run checks this itself; asked here too, the answer comes before TensorFlow is there.
     if resume:
         refuse_other_run(run_directory, settings)
@@ -78,4 +79,6 @@ def train(
         except MemoryError:
             hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
-    render.training(summary, as_json=as_json)
+    untested = settings.data.source == "files" and settings.data.test is None
+    scoring = shlex.join(["mha", "evaluate", f"{run_directory}", *(["--split", "validation"] if untested else [])])
+    render.training(summary, scoring, as_json=as_json)

@@ -157,26 +157,26 @@ class Corpus:
 
     def _refuse_unlearnable(self) -> None:
         if not len(self):
-            raise MhaError(f"{self._where}: no reviews", "give data with at least two reviews of each class")
+            raise MhaError(f"{self._where}: no texts", "give data with at least two texts of each class")
         counts = np.bincount(self.labels, minlength=len(self.class_names))
         if len(self.class_names) < 2 or np.count_nonzero(counts) < 2:
             only = self.class_names[int(counts.argmax())]
             raise MhaError(
-                f"{self._where}: every review has the class '{printable(only)}'", "a classifier needs reviews of at least two classes"
+                f"{self._where}: every text has the class '{printable(only)}'", "a classifier needs texts of at least two classes"
             )
         num_single = int((counts == 1).sum())
         if num_single > max(2, len(self) / 2):
             raise MhaError(
-                f"{self._where}: {num_single:,} of {len(self):,} reviews have a class of their own", "is the label column the right one?"
+                f"{self._where}: {num_single:,} of {len(self):,} texts have a class of their own", "is the label column the right one?"
             )
         rare, fewest = int(counts.argmin()), int(counts.min())
         if fewest < 2:
             raise MhaError(
-                f"{self._where}: the class '{printable(self.class_names[rare])}' has {fewest} review{'s' * (fewest != 1)}",
+                f"{self._where}: the class '{printable(self.class_names[rare])}' has {fewest} text{'s' * (fewest != 1)}",
                 "each class needs at least 2, one to train on and one to validate with",
             )
         if not len(self._tokens):
-            raise MhaError(f"{self._where}: none of the {len(self):,} reviews has a word", "is the text column the right one?")
+            raise MhaError(f"{self._where}: none of the {len(self):,} texts has a word", "is the text column the right one?")
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.
@@ -198,7 +198,7 @@ class Corpus:
         train = np.setdiff1d(np.arange(len(self)), validation)
         if any(len(np.unique(self.labels[rows])) < len(self.class_names) for rows in (train, validation)):
             raise MhaError(
-                f"{self._where}: reviews that share names cannot be parted so that each part has every class", "take data.validation=random"
+                f"{self._where}: texts that share names cannot be parted so that each part has every class", "take data.validation=random"
             )
         return train, validation
 
@@ -232,7 +232,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
         for number, review in enumerate(reviews, start=1):
             if review.label not in class_ids:
                 raise MhaError(
-                    f"{where}: review {number} has the class '{printable(review.label)}'",
+                    f"{where}: text {number} has the class '{printable(review.label)}'",
                     f"the model knows {', '.join(printable(name) for name in class_names)}",
                 )
             labels.append(class_ids[review.label])
@@ -240,7 +240,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
 
     encoded = _join(token_ids(), labels, encoder.settings)
     if not len(encoded):
-        raise MhaError(f"{where}: no reviews", "give labelled reviews to score")
+        raise MhaError(f"{where}: no texts", "give labelled texts to score")
     return encoded
 
 
@@ -301,7 +301,7 @@ def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str)
     for label in labels:
         if label not in class_names:
             raise MhaError(
-                f"{where}: a review has the class '{printable(label)}'", f"the classes are {', '.join(map(printable, class_names))}"
+                f"{where}: a text has the class '{printable(label)}'", f"the classes are {', '.join(map(printable, class_names))}"
             )
     return np.array([class_names.index(label) for label in labels], dtype=np.int32)
 

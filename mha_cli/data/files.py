@@ -111,7 +111,7 @@ class FileReviews:
             raise MhaError(f'no split "{printable(split)}" in {_shown(settings.train)}', did_you_mean(printable(split), self.splits))
         path = paths[split]
         if path is None:
-            raise MhaError("the config names no test data", "set data.test, or give --data FILE")
+            raise MhaError("the config names no test data", "set data.test, give --data FILE, or take --split validation")
         return read_labelled_file(path, self._columns, self._count_blank)
 
     def _count_blank(self) -> None:
@@ -184,7 +184,7 @@ def _is_folder(path: str) -> bool:
         raise MhaError(f"{shown}: not a file name", _KINDS) from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
-        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the reviews in a file first; they are read more than once")
+        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the texts in a file first; they are read more than once")
     return stat.S_ISDIR(mode)
 
 
@@ -217,7 +217,7 @@ def _lines(file: IO[bytes], shown: str) -> Iterator[str]:
         if number == 1:
             line = line.removeprefix(BOM)
         if len(line) > MAX_LINE_BYTES:
-            raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one review a line")
+            raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
         yield _decoded(line, shown, number)
 
 
@@ -242,7 +242,7 @@ def _table_reviews(path: str, delimiter: str, columns: Columns, on_blank: Callab
         rows = _rows(_lines(file, shown), delimiter, shown, on_blank)
         header_line, header = next(rows, (0, [""]))
         if not header_line:
-            raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(columns)}) and a review a row")
+            raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(columns)}) and a text a row")
         names = [name.strip() for name in header]
         text_at, label_at = _places(names, columns, f"{shown}:{header_line}", delimiter)
         number_of_rows = 0
@@ -252,7 +252,7 @@ def _table_reviews(path: str, delimiter: str, columns: Columns, on_blank: Callab
                 raise bad_width(row, names, delimiter, f"{shown}:{line}")
             yield Review(row[text_at], _label(row[label_at], f"{shown}:{line}"))
         if not number_of_rows:
-            raise MhaError(f"{shown}: a header but no reviews", "write a review a row below it")
+            raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
 
 
 def _rows(lines: Iterator[str], delimiter: str, shown: str, on_blank: Callable[[], None]) -> Iterator[tuple[int, list[str]]]:
@@ -309,7 +309,7 @@ def _json_reviews(path: str, columns: Columns, on_blank: Callable[[], None]) -> 
             number_of_reviews += 1
             yield Review(json_text(record[columns.text], columns.text, place), _json_label(record[columns.label], columns.label, place))
         if not number_of_reviews:
-            raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a review each")
+            raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a text each")
 
 
 def _json_label(value: object, column: str, place: str) -> str:
@@ -317,14 +317,14 @@ def _json_label(value: object, column: str, place: str) -> str:
         return json.dumps(value)
     if isinstance(value, str):
         return _label(without_surrogates(value), place)
-    hint = "give every review a class: a string, a whole number, true or false"
+    hint = "give every text a class: a string, a whole number, true or false"
     raise MhaError(f'{place}: the label "{printable(column)}" is {json_kind(value)}', hint)
 
 
 def _label(raw: str, place: str) -> str:
     label = raw.strip()
     if not label:
-        raise MhaError(f"{place}: the label is empty", "give every review a class, or leave the row out")
+        raise MhaError(f"{place}: the label is empty", "give every text a class, or leave the row out")
     return label
 
 
@@ -369,15 +369,15 @@ def _no_texts(entry: os.DirEntry[str]) -> MhaError:
     shown = _shown(entry.path)
     if inner_folders:
         return MhaError(f"{shown}: no .txt files, only the sub-folders {listed(inner_folders)}", f"perhaps {shown} is the folder to give")
-    return MhaError(f"{shown}: no .txt files", "put the reviews of the class there, one a .txt file, or remove the folder")
+    return MhaError(f"{shown}: no .txt files", "put the texts of the class there, one a .txt file, or remove the folder")
 
 
 def _text_of(entry: os.DirEntry[str]) -> str:
     shown = _shown(entry.path)
     if _is_folder(entry.path):
-        raise MhaError(f"{shown}: a folder where a review belongs", "rename it, or move it away")
+        raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
     with _opened(entry.path) as file:
         raw = file.read(MAX_LINE_BYTES + 1)
     if len(raw) > MAX_LINE_BYTES:
-        raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one review a file")
+        raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
     return _decoded(raw.removeprefix(BOM), shown)

@@ -57,7 +57,7 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
     source = open_source(config.data, watcher.tell)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is told at once
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}: {number:,} reviews"))
+    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}: {number:,} texts"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
     if isinstance(source, FileReviews):
         _note_oddities(corpus, source, watcher)
@@ -84,7 +84,7 @@ def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> Non
     }
     found = ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
     if found:
-        watcher.note(f"{source.name}, {len(corpus):,} reviews; {found}")
+        watcher.note(f"{source.name}, {len(corpus):,} texts; {found}")
     for split in source.splits[1:]:
         try:
             known = corpus.count_known(review.text for review in source.read(split))
@@ -92,7 +92,7 @@ def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> Non
             watcher.note(f"the {split} data cannot be read: {error}")
         else:
             if known:
-                watcher.note(f"{source.name}: {known:,} reviews of the {split} data are among the training data, to the letter")
+                watcher.note(f"{source.name}: {known:,} texts of the {split} data are among the training data, to the letter")
 
 
 def _encoded(texts: Iterator[str], name: str, config: Config, vocabulary: Vocabulary, watcher: Watcher) -> EncodedReviews:
@@ -140,7 +140,7 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
         encoded = corpus.encode(rows, checkpoint.vocabulary)
     else:
         split = split or default_split(data)
-        reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
+        reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} texts"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))

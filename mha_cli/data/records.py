@@ -113,7 +113,7 @@ def json_object(line: str, place: str) -> dict[str, object]:
     Raises:
         MhaError: the line is not JSON, or another kind of it.
     """
-    hint = "write one JSON object a line, a review each"
+    hint = "write one JSON object a line, a text each"
     if line.strip() in JSON_BEGINNINGS:
         raise MhaError(f"{place}: JSON that goes on over further lines", f"{hint}; jq -c '.[]' writes a list so")
     try:

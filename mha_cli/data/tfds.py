@@ -112,7 +112,7 @@ class TfdsReviews:
         for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
             if label < 0:  # what TFDS writes where a split has no labels
                 shown = printable(split)
-                found = f"the split {shown} has no labels" if number == 1 else f"review {number} of the split {shown} has no label"
+                found = f"the split {shown} has no labels" if number == 1 else f"text {number} of the split {shown} has no label"
                 others = [name for name in self.splits if name != split]
                 hint = f"choose one with labels, from {printable(', '.join(others), 200)}" if others else "choose another set"
                 raise MhaError(f"{self.name}: {found}", hint)

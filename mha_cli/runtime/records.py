@@ -46,15 +46,20 @@ class Record(NamedTuple):
 
 
 def read_inputs(
-    paths: Sequence[str], form: Format | None = None, text_column: str | None = None, fields: Sequence[str] = ()
+    paths: Sequence[str],
+    form: Format | None = None,
+    text_column: str | None = None,
+    fields: Sequence[str] = (),
+    default_column: str = TEXT_COLUMN,
 ) -> Iterator[Record | Pause]:
     """The records of several files, one after the other.
 
     Args:
         paths: of files; ``-`` is standard input.
         form: of all of them; None takes each file's from its extension.
-        text_column: see ``read_records``; None is ``text``.
+        text_column: see ``read_records``; None takes ``default_column``.
         fields: likewise.
+        default_column: the column or key of the text where none is asked for.
 
     Raises:
         MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside.
@@ -64,7 +69,7 @@ def read_inputs(
     forms = [form or format_of(path) for path in paths]
     if text_column is not None and set(forms) == {"lines"}:
         raise MhaError(f"{TEXT_OPTION} {printable(text_column)}: plain lines have no columns", "add --format csv, tsv or jsonl")
-    return _read_one_by_one(paths, forms, text_column or TEXT_COLUMN, fields)
+    return _read_one_by_one(paths, forms, text_column or default_column, fields)
 
 
 def given_records(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Record]:

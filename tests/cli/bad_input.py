@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
-NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
+NO_CONFIG = "give the path of a YAML config, or the name of a recipe such as sample"
 DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
 CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
 READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
@@ -145,6 +145,11 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("an option without its value", f"{FILM} --output", "Option '--output' requires an argument; see `mha predict --help`"),
         Case("a flag with a value", f"{FILM} --json=true", "Option '--json' does not take a value; see `mha predict --help`"),
+        Case(
+            "`--data tfds:` without a name",
+            "evaluate good.keras --data tfds:",
+            "--data: data.name is ''; string should have at least 1 character",
+        ),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
             "`mha shuffle-test` with neither checkpoint nor config",
@@ -161,7 +166,7 @@ SECTIONS: dict[str, list[Case]] = {
             "shuffle-test good.keras --shuffles many",
             "Invalid value for '--shuffles' / '-n': …'many'…; see `mha shuffle-test --help`",
         ),
-        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …-1…"),
+        Case("a negative number of texts", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …-1…"),
         Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …-1…"),
         Case(
             "a seed that is no number",
@@ -192,6 +197,13 @@ SECTIONS: dict[str, list[Case]] = {
     ],
     "Config": [
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
+        Case(
+            "no such recipe",
+            "train --config smaple",
+            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+            "or give the path of a YAML config",
+            also=("shuffle-test --config smaple",),
+        ),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
         Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
@@ -312,13 +324,19 @@ SECTIONS: dict[str, list[Case]] = {
             "half.keras",
             rf"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position …; {WAY_OUT}",
         ),
+        Case(
+            "one from elsewhere, without `--data`",
+            "evaluate good.keras",
+            "good.keras: no config.yaml beside it agrees, so the data that it names is left alone: sample; say with --data what to read",
+            also=("heads good.keras", "shuffle-test good.keras"),
+        ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
     "Labelled reviews": [
         Case("a path that is too long", f"evaluate good.keras --data {LONG}", "--data …: no such file or folder; …"),
         _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
-        _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
-        _train("a header alone", b"text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
+        _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a text a row"),
+        _train("a header alone", b"text,label\n", "reviews.csv: a header but no texts; write a text a row below it"),
         _train(
             "no header",
             b"superb,positive\n",
@@ -368,23 +386,23 @@ SECTIONS: dict[str, list[Case]] = {
             f"reviews.csv:4: a quote in this row is never closed; {CLOSE_QUOTE}",
         ),
         _train(
-            "a row without a class", ROWS + b"fine,\n", "reviews.csv:4: the label is empty; give every review a class, or leave the row out"
+            "a row without a class", ROWS + b"fine,\n", "reviews.csv:4: the label is empty; give every text a class, or leave the row out"
         ),
         _train(
             "one class",
             b"text,label\nfine,positive\ngood,positive\n",
-            "reviews.csv, split train: every review has the class 'positive'; a classifier needs reviews of at least two classes",
+            "reviews.csv, split train: every text has the class 'positive'; a classifier needs texts of at least two classes",
         ),
         _train(
             "a class of one row",
             ROWS + b"bad,negative\n",
-            "reviews.csv, split train: the class 'positive' has 1 review; "
+            "reviews.csv, split train: the class 'positive' has 1 text; "
             "each class needs at least 2, one to train on and one to validate with",
         ),
         _train(
             "no words",
             b"text,label\n,a\n,a\n,b\n,b\n",
-            "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
+            "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
         ),
         _train(
             "a label column that is none",
@@ -434,7 +452,7 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "JSON nested without end",
             b"[" * 200_000,
-            "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a review each",
+            "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a text each",
             "reviews.jsonl",
         ),
         Case(
@@ -446,7 +464,7 @@ SECTIONS: dict[str, list[Case]] = {
         _evaluate(
             "a class in the test data that the model does not know",
             ROWS + b"fair,neutral\n",
-            "…: review 3 has the class 'neutral'; the model knows negative, positive",
+            "…: text 3 has the class 'neutral'; the model knows negative, positive",
         ),
         _read("a byte-order mark", b"\xef\xbb\xbf" + ROWS, "works: it is dropped"),
         _read("gzip data in a file without `.gz`", gzip.compress(ROWS), "works: it is known by its first bytes"),
@@ -631,9 +649,9 @@ SECTIONS: dict[str, list[Case]] = {
         Case("a `HOME` that cannot be written to", FILM, "works", 0, env={"HOME": "/proc"}, shell='"$@"', stdout=LABEL),
         Case("a `TMPDIR` that is not there", FILM, "works", 0, env={"TMPDIR": "/nowhere"}, shell='"$@"', stdout=LABEL),
         Case(
-            "a `TMPDIR` without room for the reviews",
+            "a `TMPDIR` without room for the texts",
             CONFIG,
-            "…: File too large; it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder",
+            "…: File too large; it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder",
             1,
             files={"x.yaml": SAMPLE},
             shell='ulimit -f 8; "$@"',

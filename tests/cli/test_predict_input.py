@@ -105,7 +105,7 @@ def test_a_very_long_line(predict: Predict) -> None:
         (
             "jsonl",
             b'{"text": "the film"}\n{"text": "superb"\n',
-            "2: not JSON: Expecting ',' delimiter at place 18; write one JSON object a line, a review each",
+            "2: not JSON: Expecting ',' delimiter at place 18; write one JSON object a line, a text each",
         ),
     ],
 )

@@ -232,11 +232,11 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         seconds=4.5,
         precision="bfloat16",
     )
-    render.training(summary, as_json=False)
+    render.training(summary, "mha evaluate runs/x", as_json=False)
     shown = capsys.readouterr().out
-    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s, bfloat16)"):
+    for figure in ("2 of 3", "75.00% of 120 texts", "0.5000", "1,080 texts", "16,385", "245 ids", "4.5 s (720 texts/s, bfloat16)"):
         assert figure in shown
-    assert f"next: mha evaluate {summary.checkpoint}" in shown
+    assert shown.endswith("\nnext: mha evaluate runs/x\n")
 
 
 # What is refused once the data is read
@@ -246,20 +246,19 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     ("content", "message"),
     [
         (None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
-        ("", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
-        ("text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
+        ("", "reviews.csv: the file is empty; write a header line (text,label) and a text a row"),
+        ("text,label\n", "reviews.csv: a header but no texts; write a text a row below it"),
         (
             "text,label\nfine,good\nalso fine,good\n",
-            "reviews.csv, split train: every review has the class 'good'; a classifier needs reviews of at least two classes",
+            "reviews.csv, split train: every text has the class 'good'; a classifier needs texts of at least two classes",
         ),
         (
             "text,label\nfine,good\nfine,good\nbad,poor\n",
-            "reviews.csv, split train: the class 'poor' has 1 review; "
-            "each class needs at least 2, one to train on and one to validate with",
+            "reviews.csv, split train: the class 'poor' has 1 text; each class needs at least 2, one to train on and one to validate with",
         ),
         (
             "text,label\n,good\n,good\n,poor\n,poor\n",
-            "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
+            "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
         ),
         (
             "review,stars\nfine,5\n",
@@ -267,7 +266,7 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
             "set data.text_column and data.label_column, or add a header line (text,label)",
         ),
         ("text,lable\nfine,5\n", 'reviews.csv:1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),
-        ("text,label\nfine,\n", "reviews.csv:2: the label is empty; give every review a class, or leave the row out"),
+        ("text,label\nfine,\n", "reviews.csv:2: the label is empty; give every text a class, or leave the row out"),
         (
             "text,label\nfine, really,good\n",
             "reviews.csv:2: 3 fields where the header has 2; put a text that holds a comma in double quotes",

@@ -228,7 +228,7 @@ def test_a_path_that_no_file_can_have() -> None:
 
 
 def test_pipes_devices_and_sockets_are_refused() -> None:
-    save = "save the reviews in a file first; they are read more than once"
+    save = "save the texts in a file first; they are read more than once"
     os.mkfifo("pipe.csv")
     assert error_of("pipe.csv") == f"pipe.csv: a pipe, neither a file nor a folder; {save}"
     assert error_of("/dev/zero") == f"/dev/zero: a device, neither a file nor a folder; {save}"
@@ -265,7 +265,7 @@ def test_control_characters_of_a_name_are_not_printed() -> None:
 @pytest.mark.parametrize("content", ["", "\ufeff", "\n\n"], ids=["nothing", "bom", "blank lines"])
 def test_empty_file(name: str, content: str) -> None:
     write(name, content)
-    hint = "write a header line (text,label) and a review a row" if "csv" in name else ONE_OBJECT
+    hint = "write a header line (text,label) and a text a row" if "csv" in name else ONE_OBJECT
     assert error_of(name) == f"{name}: the file is empty; {hint}"
 
 
@@ -310,11 +310,11 @@ def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
     long = "x" * 101
     write("a.jsonl", '{"text": "", "label": 1}\n' + long)
-    assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one review a line"
+    assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one text a line"
     write("a.csv", "text,label\n" + '"' + "x\n" * 200)
     assert error_of("a.csv") == "a.csv:2: a field longer than 100 characters; look for a quote that is not closed"
     write("train/pos/1.txt", long)
-    assert error_of("train") == "train/pos/1.txt: longer than 100 bytes; write one review a file"
+    assert error_of("train") == "train/pos/1.txt: longer than 100 bytes; write one text a file"
 
 
 # CSV and TSV
@@ -331,7 +331,7 @@ def test_no_header() -> None:
 
 def test_a_header_and_nothing_else() -> None:
     write("a.csv", "text,label\n\n")
-    assert error_of("a.csv") == "a.csv: a header but no reviews; write a review a row below it"
+    assert error_of("a.csv") == "a.csv: a header but no texts; write a text a row below it"
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_missing_column(header: str, expected: str) -> None:
             'a quote inside a quoted text is written twice: ""',
         ),
         ("a.csv", "a\rb,pos", "2: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field"),
-        ("a.csv", "x,1\nfine, ", "3: the label is empty; give every review a class, or leave the row out"),
+        ("a.csv", "x,1\nfine, ", "3: the label is empty; give every text a class, or leave the row out"),
     ],
 )
 def test_bad_row(name: str, rows: str, expected: str) -> None:
@@ -411,12 +411,12 @@ def test_bad_row(name: str, rows: str, expected: str) -> None:
         ('{"text": null, "label": 1}', 'the text "text" is null; write a string in double quotes'),
         ('{"text": 3, "label": 1}', 'the text "text" is the value 3; write a string in double quotes'),
         ('{"text": {}, "label": 1}', 'the text "text" is an object; write a string in double quotes'),
-        ('{"text": "a", "label": ""}', "the label is empty; give every review a class, or leave the row out"),
-        ('{"text": "a", "label": " \\n"}', "the label is empty; give every review a class, or leave the row out"),
+        ('{"text": "a", "label": ""}', "the label is empty; give every text a class, or leave the row out"),
+        ('{"text": "a", "label": " \\n"}', "the label is empty; give every text a class, or leave the row out"),
         *(
             (
                 f'{{"text": "a", "label": {spelt}}}',
-                f'the label "label" is {found}; give every review a class: a string, a whole number, true or false',
+                f'the label "label" is {found}; give every text a class: a string, a whole number, true or false',
             )
             for spelt, found in [
                 ("null", "null"),
@@ -456,7 +456,7 @@ def test_class_folder_without_texts_is_told_before_any_review() -> None:
     reviews = read_labelled_file("train", COLUMNS)
     with pytest.raises(MhaError) as raised:
         next(reviews)
-    assert str(raised.value) == "train/pos: no .txt files; put the reviews of the class there, one a .txt file, or remove the folder"
+    assert str(raised.value) == "train/pos: no .txt files; put the texts of the class there, one a .txt file, or remove the folder"
 
 
 def test_the_folder_above_the_classes() -> None:
@@ -469,7 +469,7 @@ def test_the_folder_above_the_classes() -> None:
 
 def test_a_review_that_is_no_file() -> None:
     os.makedirs("train/pos/1.txt")
-    assert error_of("train") == "train/pos/1.txt: a folder where a review belongs; rename it, or move it away"
+    assert error_of("train") == "train/pos/1.txt: a folder where a text belongs; rename it, or move it away"
     os.rmdir("train/pos/1.txt")
     os.mkfifo("train/pos/1.txt")
     assert error_of("train").startswith("train/pos/1.txt: a pipe, neither a file nor a folder")
@@ -480,7 +480,7 @@ def test_a_review_that_is_no_file() -> None:
 
 def test_a_class_folder_with_a_blank_name() -> None:
     write("train/ /1.txt", "fine")
-    assert error_of("train") == "train/ : the label is empty; give every review a class, or leave the row out"
+    assert error_of("train") == "train/ : the label is empty; give every text a class, or leave the row out"
 
 
 # FileReviews
@@ -506,7 +506,7 @@ def test_file_reviews_without_test() -> None:
     assert source.splits == ("train",)
     with pytest.raises(MhaError) as raised:
         source.read("test")
-    assert str(raised.value) == "the config names no test data; set data.test, or give --data FILE"
+    assert str(raised.value) == "the config names no test data; set data.test, give --data FILE, or take --split validation"
 
 
 def test_file_reviews_unknown_split() -> None:
@@ -542,7 +542,7 @@ def test_unlabelled_texts_that_are_no_file_are_told_before_any_is_read(make: Cal
     make("more.txt")
     expected = {
         os.mkdir: "more.txt: is a folder; give a text file, a text a line",
-        os.mkfifo: "more.txt: a pipe, neither a file nor a folder; save the reviews in a file first; they are read more than once",
+        os.mkfifo: "more.txt: a pipe, neither a file nor a folder; save the texts in a file first; they are read more than once",
     }.get(make, "more.txt: no such file or folder; check the path; relative paths start at the current folder")
     with pytest.raises(MhaError) as raised:
         read_text_lines("more.txt")

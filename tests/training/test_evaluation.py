@@ -162,7 +162,7 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     predictions = Classifier(checkpoint).predict([review.text for review in reviews])
 
     assert (found.data, found.split, found.num_reviews) == ("sample", "test", len(reviews))
-    assert told[-1] == "reading sample, split test: 100 reviews"
+    assert told[-1] == "reading sample, split test: 100 texts"
     assert passed[-1] == (100, 100)
     pairs = [(review.label, prediction) for review, prediction in zip(reviews, predictions, strict=True)]
     correct = sum(label == prediction.label for label, prediction in pairs)

@@ -300,7 +300,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
     pruned = dataclasses.replace(pruned, weights={**pruned.weights, "classifier/bias": pruned.weights["classifier/bias"] + 3})
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 2, Watcher(on_epoch=records.append))
+    retrained = retrain(pruned, 2, pruned.config.data, Watcher(on_epoch=records.append))
     assert {path: weight.shape for path, weight in retrained.weights.items()} == {
         path: weight.shape for path, weight in pruned.weights.items()
     }
@@ -316,7 +316,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
 def test_retraining_that_makes_it_worse_is_thrown_away(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=10.0)
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 1, Watcher(on_epoch=records.append))
+    retrained = retrain(pruned, 1, pruned.config.data, Watcher(on_epoch=records.append))
     assert records[0].validation_loss > validation_loss(pruned)
     assert not records[0].best
     assert retrained is pruned
@@ -327,6 +327,6 @@ def test_retraining_on_other_data_is_refused(change: dict[str, Any], checkpoint_
     """Another vocabulary would give the words other ids than those that the weights were trained with."""
     checkpoint = read_checkpoint(checkpoint_path)
     other = dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update=change))
-    assert error_of(lambda: retrain(other, 1)) == (
+    assert error_of(lambda: retrain(other, 1, other.config.data)) == (
         "--retrain: the training data are no longer those of the checkpoint; bring them back, or train anew with fewer heads"
     )
