@@ -43,7 +43,7 @@ def shown_lines() -> dict[str, str]:
             found.setdefault(line, relative(page))
     for path in sorted((ROOT / "mha_cli").rglob("*.py")):
         for line in _INLINE.findall(path.read_text("utf-8")):
-            if "{" not in line:
+            if "{" not in line:  # what an f-string puts together
                 found.setdefault(line, relative(path))
     return found
 
@@ -84,15 +84,11 @@ def words_of(line: str) -> list[str]:
     return list(lexer)
 
 
-def is_operator(word: str) -> bool:
-    return re.fullmatch(r"[();<>|&]+", word) is not None
-
-
 def mha_commands(line: str) -> Iterator[list[str]]:
     """The arguments of every ``mha`` command in a line of shell."""
     words: list[str] = []
     for word in [*words_of(line), ";"]:
-        if not is_operator(word):
+        if not re.fullmatch(r"[();<>|&]+", word):
             words.append(word)
             continue
         names = [Path(word).name for word in words]

@@ -44,6 +44,7 @@ NOT_RUN = {
     "TFDS_DATA_DIR=…": "has a placeholder, and takes hours",
     "python -c": "downloads a data set",
     "mha predict … | head": "has a placeholder; tests/cli/test_predict_output.py has a reader that leaves",
+    "mha explain -i FILE": "has a placeholder",
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
     "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/cli/test_stopping.py goes on with an interrupted run",
 }
@@ -63,7 +64,7 @@ def trains(line: str) -> bool:
 
 
 def case(line: str) -> Any:
-    return pytest.param(line, id=line, marks=[pytest.mark.exhaustive] if trains(line) else [])
+    return pytest.param(line, id=f"{LINES[line]}: {line}", marks=[pytest.mark.exhaustive] if trains(line) else [])
 
 
 def test_what_is_not_run_is_shown_and_told_apart_by_its_beginning() -> None:
@@ -76,7 +77,7 @@ def test_mha_commands_are_found_in_a_line_of_shell() -> None:
     assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "-c", "x.yaml"]]
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))])
+@pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))], ids=lambda line: f"{LINES[line]}: {line}")
 def test_it_fits_the_command(line: str) -> None:
     for name, *arguments in mha_commands(line):
         if name.startswith("-"):

@@ -10,6 +10,7 @@ import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from tests.cli.command import CONFIGS, ROOT, TINY, Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +118,7 @@ def test_a_model_without_positions_is_as_the_readme_says(results: list[dict[str,
 
 
 @pytest.mark.exhaustive
-def test_the_sample_recipe_is_as_the_readme_says(shuffle_test: ShuffleTest) -> None:
+def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = shuffle_test("--config", CONFIGS / "sample.yaml", "--json")
     assert result.code == 0, result.stderr
     with_positions, without = json.loads(result.stdout)
@@ -125,6 +126,9 @@ def test_the_sample_recipe_is_as_the_readme_says(shuffle_test: ShuffleTest) -> N
     assert len(with_positions["shuffled_accuracies"]) == 5
     assert fits_readme(with_positions, "sinusoidal positions")
     assert fits_readme(without, "no positions")
+    text, checkpoint = "The acting was superb, not dreadful.", "runs/sample-shuffle-test/with-positions/checkpoint.keras"
+    shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample/checkpoint.keras --head 0')
+    assert fits(run_here("attention", text, "-c", checkpoint, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
 
 
 def test_a_picture(compared: Run) -> None:
