@@ -454,7 +454,9 @@ def test_scores_beyond_float16_equal_torch(function: Callable[..., Any], masked:
         tape.watch(inputs)
         mixed = function(*inputs, mask)
         loss = tf.reduce_sum(mixed)
-    theirs = torch.nn.functional.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)), attn_mask=mask if mask is None else torch.tensor(mask))
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        *map(torch.tensor, (q, k, v)), attn_mask=mask if mask is None else torch.tensor(mask)
+    )
     assert mixed.dtype == tf.float16
     np.testing.assert_allclose(mixed, theirs, atol=2**-9, rtol=2**-9)
     assert all(np.isfinite(gradient).all() for gradient in tape.gradient(loss, inputs))
