@@ -35,6 +35,7 @@ from mha_cli.hdf5 import read_arrays
 from mha_cli.parameters import Parameter, parameter_table
 from mha_cli.quantization import dequantize, quantize, quantized_size
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
+from mha_cli.working_memory import ForwardPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,6 +82,11 @@ class Checkpoint:
     def parameters(self) -> list[Parameter]:
         """Name and shape of every weight."""
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
+
+    @property
+    def forward_pass(self) -> ForwardPass:
+        """What decides how much memory the model takes where TensorFlow computes it."""
+        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:

@@ -16,6 +16,8 @@ from mha_cli.cli.limits import heed_address_limit, out_of_addresses
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 
+OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
+
 app = typer.Typer(
     name="mha",
     help="Classify text with multi-head attention written from scratch.",
@@ -65,7 +67,7 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", EXIT_INTERRUPTED)
     except MemoryError:
-        _fail("out of memory; lower training.batch_size, text.sequence_length or model.embed_dim", EXIT_FAILURE)
+        _fail(OUT_OF_MEMORY, EXIT_FAILURE)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
             message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
@@ -74,6 +76,8 @@ def main() -> None:
             _fail(f"{message}{_value_found(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
+        if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's MemoryError
+            _fail(OUT_OF_MEMORY, EXIT_FAILURE)
         if isinstance(error, ImportError) and (too_few := out_of_addresses(error)):
             _fail(str(too_few), too_few.exit_code)
         if os.environ.get("MHA_DEBUG") == "1":

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointOption, HtmlOption, JsonOption
+from mha_cli.cli.options import (
+    CheckpointOption,
+    FormatOption,
+    HtmlOption,
+    InputTextColumnOption,
+    JsonOption,
+    OneInputOption,
+    RecordOption,
+)
+from mha_cli.errors import printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -15,12 +25,21 @@ mha attention "The acting was superb, not dreadful."
 
 mha attention "The acting was superb, not dreadful." --head 2 --png head.png
 
-mha attention "The acting was superb, not dreadful." --html attention.html"""
+mha attention "The acting was superb, not dreadful." --html attention.html
+
+mha attention --input review.txt --html attention.html"""
 
 
 def attention(
-    text: Annotated[str, typer.Argument(help="The review to look into.", show_default=False)],
+    context: typer.Context,
+    text: Annotated[
+        str | None, typer.Argument(help="The review to look into; - or nothing reads standard input.", show_default=False)
+    ] = None,
     checkpoint: CheckpointOption = None,
+    given: OneInputOption = None,
+    form: FormatOption = None,
+    text_column: InputTextColumnOption = None,
+    record: RecordOption = None,
     block: Annotated[int, typer.Option("--block", min=0, help="Encoder block, from 0.")] = 0,
     head: Annotated[
         int | None, typer.Option("--head", min=0, help="Head of the block, from 0.", show_default="the mean over all heads")
@@ -29,9 +48,13 @@ def attention(
     png: Annotated[Path | None, typer.Option("--png", help="Draw every head of the block into this PNG, SVG or PDF file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which words look at which, head by head."""
+    """Show which words look at which, head by head.
+
+    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
+    """
     from mha_cli.cli import look
-    from mha_cli.cli.predict import decodable, load_checkpoint
+    from mha_cli.cli.one_text import one_text
+    from mha_cli.cli.predict import load_checkpoint
 
     if png is not None:
         from mha_cli.cli.plots import refuse_unknown_format
@@ -39,12 +62,15 @@ def attention(
         refuse_unknown_format(png, "--png")
     from mha_cli.runtime.inspection import view_attention
 
-    view = view_attention(load_checkpoint(checkpoint), decodable(text))
+    review = one_text(context, text, given, form, text_column, record)
+    model = load_checkpoint(checkpoint)
+    view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:
-        look.write_attention_page(view, html)
+        look.write_attention_page(view, model, html)
     if png is not None:
         from mha_cli.cli.plots import plot_attention
 
-        plot_attention(view, block, head, png)
+        if boxed := plot_attention(view, block, head, png):
+            print(f"{printable(str(png), 200)}: {boxed}; --html shows all letters", file=sys.stderr)
     look.attention(view, block, head, as_json=as_json)

@@ -7,18 +7,35 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointOption, HtmlOption, JsonOption
+from mha_cli.cli.options import (
+    CheckpointOption,
+    FormatOption,
+    HtmlOption,
+    InputTextColumnOption,
+    JsonOption,
+    OneInputOption,
+    RecordOption,
+)
 
 EXAMPLES = """[bold]Examples[/bold]
 
 mha explain "The acting was superb, not dreadful."
 
-mha explain "The acting was superb, not dreadful." --gradients --html why.html"""
+mha explain "The acting was superb, not dreadful." --gradients --html why.html
+
+mha explain --input reviews.csv --record 3"""
 
 
 def explain(
-    text: Annotated[str, typer.Argument(help="The review to explain.", show_default=False)],
+    context: typer.Context,
+    text: Annotated[
+        str | None, typer.Argument(help="The review to explain; - or nothing reads standard input.", show_default=False)
+    ] = None,
     checkpoint: CheckpointOption = None,
+    given: OneInputOption = None,
+    form: FormatOption = None,
+    text_column: InputTextColumnOption = None,
+    record: RecordOption = None,
     gradients: Annotated[bool, typer.Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
     html: HtmlOption = None,
     as_json: JsonOption = False,
@@ -26,13 +43,17 @@ def explain(
     """Show which words decided: how far the probability falls when a word is left out.
 
     Beside it stands how much each word is looked at. Attention weights alone are not an explanation (Jain and Wallace 2019).
+
+    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
-    from mha_cli.cli.predict import decodable, load_checkpoint
+    from mha_cli.cli.one_text import one_text
+    from mha_cli.cli.predict import load_checkpoint
     from mha_cli.runtime.inspection import explain as explain_text
 
+    review = one_text(context, text, given, form, text_column, record)
     model = load_checkpoint(checkpoint)
-    explanation = explain_text(model, decodable(text))
+    explanation = explain_text(model, review)
     if gradients:
         from mha_cli.cli.progress import status
 
@@ -42,5 +63,5 @@ def explain(
             values, _ = integrated_gradients(model, explanation.prediction.text, explanation.prediction.label)
             explanation = replace(explanation, gradients=values)
     if html is not None:
-        look.write_explanation_page(explanation, html)
+        look.write_explanation_page(explanation, model, html)
     look.explanation(explanation, as_json=as_json)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from importlib.resources import files
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
@@ -21,59 +23,85 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.console import Console
 
+    from mha_cli.checkpoint import Checkpoint
+    from mha_cli.runtime.classifier import Prediction
     from mha_cli.runtime.inspection import AttentionView, Explanation
     from mha_cli.training.heads import HeadReport, PruningReport
 
 SHADES = " ░▒▓█"
 NUM_LINKS = 12
 """Links that are listed for a review too long for a heat map."""
+UNKNOWN_MARK = "*"
+"""Follows a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
+UNKNOWN_LEGEND = f"{UNKNOWN_MARK} not in the model's vocabulary: it reads all such words as one"
+MAX_CLASSES = 20
+"""Names of classes on a page."""
 
 
 def attention(view: AttentionView, block: int, head: int | None, *, as_json: bool) -> None:
-    """A heat map where it fits, else the strongest links and how much each word is looked at."""
+    """A heat map where it fits, else the strongest links and how much each word is looked at; neither of close to uniform attention."""
+    from mha_cli.runtime.inspection import mean_entropy, near_uniform
+
     if as_json:
         weights = [[[[round(float(w), 6) for w in row] for row in one_head] for one_head in one_block] for one_block in view.weights]
-        print_json({"words": view.words, "label": view.prediction.label, "probability": view.prediction.probability, "weights": weights})
+        print_json({"words": view.words, "unknown": view.unknown, **_label(view.prediction), **_entropies(view), "weights": weights})
         return
     console = stdout_console()
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
-    heading = f"{printable(view.prediction.label)} {view.prediction.probability:.4f}; block {block}, {which}"
-    width = max(cell_len(_short(word)) for word in view.words)
-    if width + 3 * len(view.words) + 4 <= console.width:
-        print_line(f"{heading}: rows look, columns are looked at")
-        _print_heat_map(console, view.words, weights_LL, width)
+    entropy = mean_entropy(weights_LL)
+    print_line(f"{_said(view.prediction)}; block {block}, {which}: {entropy_line(entropy, len(view.words))}")
+    words = marked(view.words, view.unknown, 16)
+    width = max(map(cell_len, words))
+    if near_uniform(entropy, len(words)):
+        _print_uniform(view, block, head, weights_LL)
+    elif width + 3 * len(words) + 4 <= console.width:
+        print_line(f"rows look, columns are looked at; the darkest shade is a weight of {weights_LL.max():.3f}")
+        _print_heat_map(console, words, weights_LL, width)
     else:
-        print_line(heading)
-        _print_links(console, view.words, weights_LL)
+        _print_links(console, words, weights_LL)
+    for note in _notes(view.prediction, view.unknown):
+        print_line(note)
 
 
 def explanation(result: Explanation, *, as_json: bool) -> None:
-    """The review with its words coloured by what they decide, then a table of those that decide most."""
+    """The review with its words coloured or signed by what they decide, then a table of those that decide most."""
+    from mha_cli.runtime.inspection import mean_entropy, near_uniform
+
+    entropy, num_words = mean_entropy(result.attention), len(result.words)
     if as_json:
         fields = dataclasses.asdict(result)
         del fields["prediction"]
-        print_json({"label": result.prediction.label, "probability": result.prediction.probability, **fields})
+        print_json({**_label(result.prediction), **fields, "entropy": entropy, "max_entropy": math.log(num_words)})
         return
     console = stdout_console()
-    label = printable(result.prediction.label)
-    print_line(f"{label} {result.prediction.probability:.4f}; green words speak for it, red ones against it")
-    largest = max((abs(fall) for fall in result.occlusion), default=0.0) or 1.0
-    line = Text()
-    for word, fall in zip(result.words, result.occlusion, strict=True):
-        line.append(printable(word), style=_colour(fall / largest)).append(" ")
-    console.print(line)
-    table = Table("word", title=Text(f"What decides for {label}"))
+    coloured = console.color_system is not None and not console.no_color
+    legend = (
+        "green words speak for it, red ones against it"
+        if coloured
+        else "+ before a word: it speaks for it, - against it; the more, the stronger"
+    )
+    print_line(f"{_said(result.prediction)}; {legend}")
+    largest = max(map(abs, result.occlusion)) or 1.0
+    words = marked(result.words, result.unknown, 80)
+    line = [_weighed(word, fall / largest, coloured) for word, fall in zip(words, result.occlusion, strict=True)]
+    console.print(Text(" ").join(line))
+    table = Table("word", title=Text(f"What decides for {printable(result.prediction.label)}"))
     table.add_column("probability falls\nwithout it", justify="right")
     if result.gradients is not None:
         table.add_column("integrated\ngradient", justify="right")
     table.add_column("looked at", justify="right")
-    order = sorted(range(len(result.words)), key=lambda place: -abs(result.occlusion[place]))
+    words = marked(result.words, result.unknown, 40)
+    order = sorted(range(num_words), key=lambda place: -abs(result.occlusion[place]))
     for place in order[:NUM_LINKS]:
         figures = [f"{result.occlusion[place]:+.4f}"]
         figures += [] if result.gradients is None else [f"{result.gradients[place]:+.4f}"]
-        table.add_row(Text(printable(result.words[place], 40)), *figures, f"{result.attention[place]:.1%}")
+        table.add_row(Text(words[place]), *figures, f"{result.attention[place]:.1%}")
     console.print(table)
+    for note in _notes(result.prediction, result.unknown):
+        print_line(note)
+    if near_uniform(entropy, num_words):
+        print_line(f"all words are looked at about equally: {entropy_line(entropy, num_words)}")
     print_line("how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)")
 
 
@@ -104,28 +132,104 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
     print_line(f"written: {pruning.checkpoint}")
 
 
-def write_attention_page(view: AttentionView, path: Path) -> None:
-    """A page on which a word, pointed at, shows where it looks, head by head."""
-    weights = [[[[round(float(w), 4) for w in row] for row in head] for head in block] for block in view.weights]
-    _write_page("attention.html", path, {"words": view.words, "prediction": _said(view.prediction), "weights": weights})
+def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
+    """A page that shows how much each word is looked at, and of a word that is pointed at or chosen where it looks, head by head."""
+    weights = [[[[round(float(w), 5) for w in row] for row in head] for head in block] for block in view.weights]
+    _write_page("attention.html", path, {**_page_data(view, model), **_entropies(view), "weights": weights})
 
 
-def write_explanation_page(result: Explanation, path: Path) -> None:
+def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -> None:
     """A page with the review coloured by each measure, side by side."""
-    fields = {"words": result.words, "prediction": _said(result.prediction), "occlusion": result.occlusion, "attention": result.attention}
-    _write_page("explanation.html", path, {**fields, "gradients": result.gradients})
+    from mha_cli.runtime.inspection import mean_entropy, near_uniform
+
+    entropy, num_words = mean_entropy(result.attention), len(result.words)
+    measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
+    uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
+    _write_page("explanation.html", path, {**_page_data(result, model), **measures, "entropy": uniform})
 
 
-def _said(prediction: Any) -> str:
-    return f"{prediction.label} {prediction.probability:.4f}"
+def marked(words: list[str], unknown: list[bool], limit: int) -> list[str]:
+    """Words as they can be shown anywhere, cut to a length; those that the vocabulary lacks carry ``UNKNOWN_MARK``."""
+    return [printable(word, limit) + UNKNOWN_MARK * lacking for word, lacking in zip(words, unknown, strict=True)]
+
+
+def entropy_line(entropy: float, num_words: int) -> str:
+    """An entropy beside the largest that so many words can have."""
+    return f"entropy {entropy:.3f} of at most {math.log(num_words):.3f} nats"
+
+
+def _said(prediction: Prediction) -> str:
+    return f"{printable(prediction.label)} {prediction.probability:.4f}"
+
+
+def _label(prediction: Prediction) -> dict[str, Any]:
+    return {"label": prediction.label, "probability": prediction.probability}
+
+
+def _entropies(view: AttentionView) -> dict[str, Any]:
+    from mha_cli.runtime.inspection import mean_entropy, near_uniform
+
+    entropy = [[mean_entropy(head) for head in block] for block in view.weights]
+    uniform = [[near_uniform(head, len(view.words)) for head in block] for block in entropy]
+    return {"entropy": entropy, "max_entropy": math.log(len(view.words)), "near_uniform": uniform}
+
+
+def _notes(prediction: Prediction, unknown: list[bool]) -> list[str]:
+    """What has to be known to read the words that are shown."""
+    notes = [UNKNOWN_LEGEND] if any(unknown) else []
+    if prediction.truncated:
+        notes.append(f"the model reads {prediction.num_read:,} of the {prediction.num_tokens:,} words; the others are not shown")
+    return notes
+
+
+def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str, Any]:
+    """What both pages show. All but numbers may come from a stranger; of the metrics only what can be a share of reviews is taken."""
+    names = [printable(name, 40) for name in model.class_names[:MAX_CLASSES]]
+    more = len(model.class_names) - len(names)
+    accuracy = model.metrics.get("validation_accuracy", -1)
+    settings = model.config.model
+    figures = {
+        "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
+        "classes": ", ".join(names) + (f" and {more:,} more" if more else ""),
+        "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
+        "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
+        "positions": settings.positions,
+        "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
+        "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
+        "weights": f"{model.config.num_parameters(len(model.vocabulary), len(model.class_names)):,}",
+    }
+    return {
+        "words": seen.words,
+        "unknown": seen.unknown,
+        "prediction": f"{seen.prediction.label} {seen.prediction.probability:.4f}",
+        "model": figures,
+        "notes": _notes(seen.prediction, seen.unknown),
+    }
 
 
 def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
-    """Put data into a page as JSON; nothing in it can end the script that it stands in."""
-    page = files("mha_cli.cli").joinpath("pages", template).read_text(encoding="utf-8")
+    """Put data into a page as JSON, nothing in which can end the script that it stands in, and what both pages share."""
+    pages = files("mha_cli.cli").joinpath("pages")
+    page, style, script = (pages.joinpath(name).read_text(encoding="utf-8") for name in (template, "shared.css", "shared.js"))
     safe = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    page = page.replace("/*STYLE*/", style).replace("/*SHARED*/", script).replace("/*DATA*/null", safe)
     with atomic_write(path) as file:
-        file.write(page.replace("/*DATA*/null", safe).encode())
+        file.write(page.encode())
+
+
+def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: npt.NDArray[Any]) -> None:
+    """What there is to say in place of equal shades, and which heads are worth a look."""
+    from mha_cli.runtime.inspection import mean_entropy, near_uniform
+
+    num_words = len(view.words)
+    print_line(
+        f"attention is close to uniform: every word looks at all {num_words} about equally, with weights "
+        f"from {weights_LL.min():.3f} to {weights_LL.max():.3f} (equal shares: {1 / num_words:.3f})"
+    )
+    entropies = [mean_entropy(weights) for weights in view.weights[block]] if head is None else []
+    if uneven := [f"--head {number} ({entropy:.3f})" for number, entropy in enumerate(entropies) if not near_uniform(entropy, num_words)]:
+        print_line(f"not uniform by themselves: {', '.join(uneven)}")
+    print_line("`mha explain` shows which words decide; --json, --html and --png have all weights")
 
 
 def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[Any], width: int) -> None:
@@ -133,7 +237,7 @@ def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[
     console.print(Text(" " * (width + 4) + "".join(f"{column:>3}" for column in range(len(words)))))
     largest = max(float(weights_LL.max()), 1e-9)
     for row, (word, weights_L) in enumerate(zip(words, weights_LL, strict=True)):
-        line = Text(f"{row:>3} {set_cell_size(_short(word), width)}")
+        line = Text(f"{row:>3} {set_cell_size(word, width)}")
         for weight in weights_L:
             shade = SHADES[min(int(float(weight) / largest * len(SHADES)), len(SHADES) - 1)]
             line.append(" " + shade * 2)
@@ -146,23 +250,20 @@ def _print_links(console: Console, words: list[str], weights_LL: npt.NDArray[Any
     table = Table("word", "looks at", title="Strongest links")
     table.add_column("weight", justify="right")
     for row, column, weight in strongest_links(weights_LL, NUM_LINKS):
-        table.add_row(Text(f"{_short(words[row])} ({row})"), Text(f"{_short(words[column])} ({column})"), f"{weight:.3f}")
+        table.add_row(Text(f"{words[row]} ({row})"), Text(f"{words[column]} ({column})"), f"{weight:.3f}")
     console.print(table)
     looked_at = weights_LL.mean(axis=0)
     summary = Table("word", title="Most looked at, by all words")
     summary.add_column("share of attention", justify="right")
     for place in looked_at.argsort()[::-1][:NUM_LINKS]:
-        summary.add_row(Text(f"{_short(words[place])} ({place})"), f"{looked_at[place]:.1%}")
+        summary.add_row(Text(f"{words[place]} ({place})"), f"{looked_at[place]:.1%}")
     console.print(summary)
 
 
-def _short(word: str) -> str:
-    return printable(word, 16)
-
-
-def _colour(share: float) -> str:
-    """Green for what speaks for the class, red for what speaks against it, in three strengths; nothing below a tenth."""
-    if abs(share) < 0.1:
-        return ""
-    colour = "green" if share > 0 else "red"
-    return f"bold reverse {colour}" if abs(share) > 0.66 else f"bold {colour}" if abs(share) > 0.33 else colour
+def _weighed(word: str, share: float, coloured: bool) -> Text:
+    """A word in green where it speaks for the class, in red where against it, or so many signs before it; neither below a tenth."""
+    strength = sum(abs(share) > limit for limit in (0.1, 0.33, 0.66))
+    if not coloured:
+        return Text(("+" if share > 0 else "-") * strength + word)
+    style = ("", "", "bold ", "bold reverse ")[strength] + ("green" if share > 0 else "red")
+    return Text(word, style if strength else "")

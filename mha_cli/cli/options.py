@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -43,3 +43,23 @@ SplitOption = Annotated[
 ]
 TextColumnOption = Annotated[str | None, typer.Option("--text-column", help="Column of the text in --data.", show_default="text")]
 LabelColumnOption = Annotated[str | None, typer.Option("--label-column", help="Column of the class in --data.", show_default="label")]
+FormatOption = Annotated[
+    Literal["lines", "jsonl", "csv", "tsv"] | None,
+    typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
+]
+InputTextColumnOption = Annotated[
+    str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
+]
+OneInputOption = Annotated[
+    Path | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.", show_default=False)
+]
+RecordOption = Annotated[
+    int | None,
+    typer.Option(
+        "--record",
+        min=1,
+        metavar="N",
+        help="Which text of the input, by the id that `mha predict --json` gives it.",
+        show_default="plain lines: all of them as one text",
+    ),
+]

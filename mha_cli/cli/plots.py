@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from mha_cli.cli.look import UNKNOWN_LEGEND, entropy_line, marked
 from mha_cli.cli.output import refuse_output
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 
@@ -22,6 +25,7 @@ MAX_WIDTH = 24.0
 """Inches: a picture of a long review, or of many heads, still opens."""
 MAX_HEIGHT = 120.0
 """Inches."""
+_NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 
 
 def refuse_unknown_format(path: Path, option: str = "--plot") -> None:
@@ -63,27 +67,39 @@ def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     _save(figure, path)
 
 
-def plot_attention(view: AttentionView, block: int, head: int | None, path: Path) -> None:
-    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at; one scale for all."""
+def plot_attention(view: AttentionView, block: int, head: int | None, path: Path) -> str:
+    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at; one scale for all.
+
+    Returns:
+        What is wrong with the words in the picture, in words; empty where nothing is.
+    """
+    from mha_cli.runtime.inspection import mean_entropy, near_uniform
+
     heads = range(len(view.weights[block])) if head is None else [head]
     columns = min(len(heads), MAX_COLUMNS)
     rows = -(-len(heads) // columns)
     side = min(max(3.0, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
-    figure, grid = _new_figure(side * columns + 1.2, side * rows + 0.4, rows, columns)
+    figure, grid = _new_figure(side * columns + 1.2, (side + 0.3) * rows + 0.4, rows, columns)
     places = range(0, len(view.words), _every(len(view.words), side / 0.16))
-    words = [plain(view.words[place]) for place in places]
+    words = [plain(word) for word in marked(view.words, view.unknown, 29)[:: places.step]]
     largest = max(float(view.weights[block][number].max()) for number in heads)
     for axes, number in zip(grid, heads, strict=False):
-        image = axes.imshow(view.weights[block][number], cmap="Blues", vmin=0, vmax=largest)
-        axes.set_title(f"block {block}, head {number}", fontsize=10)
+        weights_LL = view.weights[block][number]
+        image = axes.imshow(weights_LL, cmap="Blues", vmin=0, vmax=largest)
+        entropy = mean_entropy(weights_LL)
+        uniform = "close to uniform: " * near_uniform(entropy, len(view.words))
+        axes.set_title(f"block {block}, head {number}\n{uniform}{entropy_line(entropy, len(view.words))}", fontsize=8)
         axes.set_xticks(places, words, rotation=90, fontsize=7)
         axes.set_yticks(places, words, fontsize=7)
     for axes in grid[len(heads) :]:
         axes.set_axis_off()
     figure.supylabel("word that looks", fontsize=9)
-    figure.supxlabel("word that is looked at", fontsize=9)
+    legend = f"\n{UNKNOWN_LEGEND}" if any(view.unknown) else ""
+    figure.supxlabel(f"word that is looked at{legend}", fontsize=9)
     figure.colorbar(image, ax=grid, label="attention weight", fraction=0.03, aspect=30)
-    _save(figure, path)
+    missing = _save(figure, path)
+    boxed = sum(not missing.isdisjoint(word) for word in words)
+    return f"{boxed} of the {len(words)} words have letters that Matplotlib's font lacks, drawn as boxes" if boxed else ""
 
 
 def plot_heads(report: HeadReport, path: Path) -> None:
@@ -115,6 +131,7 @@ def _every(count: int, room: float) -> int:
 
 
 def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches and fonts on stderr
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -125,12 +142,14 @@ def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) ->
     return figure, grid
 
 
-def _save(figure: Any, path: Path) -> None:
+def _save(figure: Any, path: Path) -> set[str]:
+    """Write a picture; the characters that are boxes in it, because the font has no glyph for them."""
     from mha_cli.files import atomic_write
 
     try:
-        with atomic_write(path) as file, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # an emoji becomes a box
+        with atomic_write(path) as file, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=150)
     except ValueError as error:
         raise MhaError(f"{printable(str(path), 200)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None
+    return {chr(int(found[1])) for warning in caught if (found := _NO_GLYPH.match(str(warning.message)))}

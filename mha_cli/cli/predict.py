@@ -6,11 +6,11 @@ import os
 import sys
 from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointOption, JsonOption
+from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
 
 if TYPE_CHECKING:
@@ -52,13 +52,8 @@ def predict(
         list[Path] | None,
         typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.", show_default=False),
     ] = None,
-    form: Annotated[
-        Literal["lines", "jsonl", "csv", "tsv"] | None,
-        typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
-    ] = None,
-    text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
-    ] = None,
+    form: FormatOption = None,
+    text_column: InputTextColumnOption = None,
     fields: Annotated[
         list[str] | None,
         typer.Option("--field", metavar="NAME", help="Column or key to pass through; can be repeated.", show_default=False),
@@ -111,10 +106,8 @@ def predict(
 
     With --only the lines or records of a class are printed as they came in; the exit code is 1 if there are none.
     """
-    if not texts and not inputs and _nothing_piped():
-        with redirect_stdout(sys.stderr):  # stdout may be a file that labels were meant for
-            print(context.get_help())
-        raise typer.Exit(EXIT_USAGE)
+    if not texts and not inputs:
+        help_if_nothing_is_piped(context)
     if texts and inputs:
         raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
     if quiet and not only:
@@ -210,9 +203,13 @@ def decodable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _nothing_piped() -> bool:
-    """Whether standard input is a terminal or closed, so that nothing will come from it unless somebody types."""
+def help_if_nothing_is_piped(context: typer.Context) -> None:
+    """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
     try:
-        return os.isatty(0) or sys.stdin is None
+        nothing = os.isatty(0) or sys.stdin is None
     except OSError:
-        return True
+        nothing = True
+    if nothing:
+        with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
+            print(context.get_help())
+        raise typer.Exit(EXIT_USAGE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
-from mha_cli.errors import MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError
 
 if TYPE_CHECKING:
     from mha_cli.progress import StepProgress
@@ -71,4 +71,7 @@ def train(
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
             raise MhaError(f"interrupted; {run_directory} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
+        except MemoryError:
+            hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
+            raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     render.training(summary, as_json=as_json)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
+
+from mha_cli.working_memory import ForwardPass
 
 Rows = npt.NDArray[np.int64]
 
@@ -38,15 +40,19 @@ def training_batches(
         pool = order[start : start + batch_size * POOL_BATCHES]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
         if batch_tokens:
-            batches += _filled(pool, lengths, batch_tokens)
+            batches += _filled(pool, lengths, lambda reviews, length: reviews * length <= batch_tokens)
         else:
             batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def scoring_batches(lengths: npt.NDArray[np.int64]) -> Iterator[Rows]:
-    """Every review once, the shortest first, about ``SCORING_TOKENS`` tokens a batch."""
-    return _filled(np.argsort(lengths, kind="stable"), lengths, SCORING_TOKENS)
+def scoring_batches(lengths: npt.NDArray[np.int64], forward_pass: ForwardPass) -> Iterator[Rows]:
+    """Every review once, the shortest first, about ``SCORING_TOKENS`` tokens a batch, or fewer where more would not fit into memory."""
+
+    def fit(reviews: int, length: int) -> bool:
+        return reviews * length <= SCORING_TOKENS and forward_pass.fits(reviews, length)
+
+    return _filled(np.argsort(lengths, kind="stable"), lengths, fit)
 
 
 def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDArray[np.int32]:
@@ -63,12 +69,12 @@ def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDAr
     return np.pad(token_ids, [(0, 0), (0, min(-length % step, longest - length))])
 
 
-def _filled(order: Rows, lengths: npt.NDArray[np.int64], tokens: int) -> Iterator[Rows]:
-    """Rows in the given order, from short to long, cut where a batch would have more tokens; a batch has one review at least."""
+def _filled(order: Rows, lengths: npt.NDArray[np.int64], fit: Callable[[int, int], bool]) -> Iterator[Rows]:
+    """Rows in the given order, from short to long, cut where more reviews of their length do not fit; a batch has one at least."""
     start = 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * max(1, int(lengths[order[stop]])) <= tokens:
+        while stop < len(order) and fit(stop + 1 - start, max(1, int(lengths[order[stop]]))):
             stop += 1
         yield order[start:stop]
         start = stop

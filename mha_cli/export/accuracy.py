@@ -62,7 +62,7 @@ def compare(
     reviews = labelled.reviews
     answers = np.zeros((2, len(reviews)), dtype=np.int64)
     scored = 0
-    for rows in scoring_batches(reviews.lengths):
+    for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
         token_ids = reviews.padded(rows)
         answers[0, rows] = class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model).argmax(axis=1)
         answers[1, rows] = np.asarray(run(token_ids)).argmax(axis=1)

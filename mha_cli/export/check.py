@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator
 from itertools import islice
@@ -14,6 +15,7 @@ from mha_cli.config import SampleData
 from mha_cli.data.sample import SampleReviews
 from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
+from mha_cli.working_memory import ForwardPass
 
 SAMPLE_TEXTS = 16
 LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
@@ -38,7 +40,11 @@ ODD_TEXTS = (
 
 
 def check_reviews(checkpoint: Checkpoint) -> list[list[int]]:
-    """Token ids of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
+    """Token ids of a few dozen texts: short and long ones, known and unknown words, up to the model's length.
+
+    Raises:
+        MhaError: an export of the checkpoint would take more memory for one of them than there is to be taken.
+    """
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
     texts = [review.text for review in islice(SampleReviews(SampleData()).read("test"), SAMPLE_TEXTS)]
@@ -46,18 +52,28 @@ def check_reviews(checkpoint: Checkpoint) -> list[list[int]]:
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
-    return [encoder.encode(text).token_ids for text in texts]
+    reviews = [encoder.encode(text).token_ids for text in texts]
+    _forward_pass(checkpoint).refuse_too_long(max(map(len, reviews)))
+    return reviews
 
 
-def batches_of(reviews: list[list[int]], sequence_length: int) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
+def _forward_pass(checkpoint: Checkpoint) -> ForwardPass:
+    """An export computes attention at once, whatever form the settings name."""
+    model = checkpoint.config.model.model_copy(update={"attention_form": "fused"})
+    return dataclasses.replace(checkpoint.forward_pass, model=model)
+
+
+def batches_of(reviews: list[list[int]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
     """Row numbers and token ids, (B, L): every review alone, then batches of different lengths with padding after the longest."""
+    most = checkpoint.config.text.sequence_length
     for row in range(len(reviews)):
         yield [row], _padded(reviews, [row], max(1, len(reviews[row])))
     order = sorted(range(len(reviews)), key=lambda row: len(reviews[row]))
-    for start in range(0, len(order), BATCH):
-        rows = order[start : start + BATCH]
+    batch = _forward_pass(checkpoint).most_texts(min(max(map(len, reviews)) + SPARE_PLACES, most), BATCH)
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
         longest = max(len(reviews[row]) for row in rows)
-        yield rows, _padded(reviews, rows, min(max(1, longest + SPARE_PLACES), sequence_length))
+        yield rows, _padded(reviews, rows, min(max(1, longest + SPARE_PLACES), most))
 
 
 def _padded(reviews: list[list[int]], rows: list[int], length: int) -> npt.NDArray[np.int32]:

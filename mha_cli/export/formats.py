@@ -108,7 +108,8 @@ def export_checkpoint(
         labelled: reviews on which to score both.
 
     Raises:
-        MhaError: no such format, packages are missing, something is at ``output``, or the export answers differently.
+        MhaError: no such format, packages are missing, something is at ``output``, the model takes more memory than there is to be taken,
+            or the export answers differently.
     """
     chosen = known_format(name)
     reviews = check_reviews(checkpoint)
@@ -138,7 +139,7 @@ def differences(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews:
     """
     expected = probabilities_of(reviews, checkpoint)
     largest, changed = [0.0], set()
-    for rows, token_ids in batches_of(reviews, checkpoint.config.text.sequence_length):
+    for rows, token_ids in batches_of(reviews, checkpoint):
         answer = np.asarray(run(token_ids))
         if answer.shape != expected[rows].shape:
             return float("inf"), len(reviews)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoder import TextEncoder
+from mha_cli.working_memory import ForwardPass
 
 BATCH_TOKENS = 4_096
 """Tokens of a batch, padding included: enough to keep the cores busy, few enough for their caches."""
@@ -109,9 +110,16 @@ class Classifier:
 
 
 def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -> npt.NDArray[np.float32]:
-    """Probabilities of all classes, (N, C), for reviews given as token ids. Reviews of similar length are computed together."""
+    """Probabilities of all classes, (N, C), for reviews given as token ids. Reviews of similar length are computed together.
+
+    Raises:
+        MhaError: a review takes more memory than there is to be taken, or the weights are too large.
+    """
+    forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
+    lengths = [len(review) for review in reviews]
+    forward_pass.refuse_too_long(max(lengths, default=0))
     probabilities = np.zeros((len(reviews), len(checkpoint.class_names)), dtype=np.float32)
-    for rows in _batches([len(review) for review in reviews]):
+    for rows in _batches(lengths, forward_pass):
         padded = np.zeros((len(rows), max(1, *(len(reviews[row]) for row in rows))), dtype=np.int32)
         for target, row in zip(padded, rows, strict=True):
             target[: len(reviews[row])] = reviews[row]
@@ -131,11 +139,12 @@ def named(checkpoint: Checkpoint) -> Iterator[None]:
         raise MhaError(f"{checkpoint.name}: {error.message}", error.hint, error.exit_code) from None
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+def _batches(lengths: Sequence[int], forward_pass: ForwardPass) -> Iterator[list[int]]:
     """Rows in batches of similar length."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * max(1, lengths[row]) > BATCH_TOKENS:
+        texts, length = len(batch) + 1, max(1, lengths[row])
+        if batch and not (texts * length <= BATCH_TOKENS and forward_pass.fits(texts, length)):
             yield batch
             batch = []
         batch.append(row)

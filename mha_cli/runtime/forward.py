@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mha_cli.config import ModelConfig
 from mha_cli.errors import MhaError
+from mha_cli.working_memory import SCORE_BLOCK, blocks, head_bytes, hidden_bytes
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -27,10 +28,6 @@ SMALLEST_NORM = np.float32(1e-6)
 
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
-
-SCORE_BLOCK = 1 << 18
-"""Attention scores that are held at a time, if one row of them is not more: a megabyte stays in a core's cache."""
-
 
 quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 """Weights may be so large that what is computed from them is infinite; the result tells whether that mattered."""
@@ -115,7 +112,9 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_
     sorted_BN, places_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
     counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
     weights_BN = counts_BN * np.take_along_axis(weights_BL, places_BN, axis=1)
-    sums_BU = np.einsum("bn,bnu->bu", weights_BN, table_RU[np.minimum(sorted_BN, buckets - 1)])
+    rows_BN, sums_BU = np.minimum(sorted_BN, buckets - 1), np.zeros((len(token_ids_BL), table_RU.shape[1]), np.float32)
+    for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
+        sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU[rows_BN[:, some]])
     scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), SMALLEST_NORM)
     return scores_BU
 
@@ -189,10 +188,15 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, k
         return output
 
     def feed_forward(x: Array) -> Array:
-        hidden = x @ weights["feed_forward_in/kernel"]
-        hidden += weights["feed_forward_in/bias"]
-        activated = np.maximum(hidden, 0.0, out=hidden) if model.activation == "relu" else gelu(hidden)
-        return activated @ weights["feed_forward_out/kernel"] + weights["feed_forward_out/bias"]
+        tokens_TD = x.reshape(-1, x.shape[-1])
+        output_TD = np.empty_like(tokens_TD)
+        for tokens in blocks(len(tokens_TD), hidden_bytes(model)):
+            hidden = tokens_TD[tokens] @ weights["feed_forward_in/kernel"]
+            hidden += weights["feed_forward_in/bias"]
+            activated = np.maximum(hidden, 0.0, out=hidden) if model.activation == "relu" else gelu(hidden)
+            np.matmul(activated, weights["feed_forward_out/kernel"], out=output_TD[tokens])
+        output_TD += weights["feed_forward_out/bias"]
+        return output_TD.reshape(x.shape)
 
     def attention_norm(x: Array) -> Array:
         return layer_norm(x, weights["attention_norm/gamma"], weights["attention_norm/beta"])
@@ -212,9 +216,26 @@ def multi_head_attention(
 ) -> tuple[Array, Array]:
     """Self-attention of every head, concatenated and projected, and the attention weights (B, H, L, M), empty unless kept.
 
-    It is computed a block of reviews at a time, and long reviews a block of queries at a time: memory grows linearly with length.
+    As many heads as the budget of memory allows are computed at once: Concat(head_1, …, head_H) W^O is the sum over the heads of each one
+    times its own rows of W^O.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2.
+    """
+    kernel_HVD = weights["output_kernel"]
+    output_BLD, kept = np.zeros_like(x_BLD), []
+    for heads in blocks(len(kernel_HVD), x_BLD.shape[0] * x_BLD.shape[1] * head_bytes(model)):
+        mixed_BLHV, attention_BHLM = attend(x_BLD, mask_BM, of_heads(weights, heads), model, keep_attention)
+        output_BLD += mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD[heads].reshape(-1, x_BLD.shape[-1])
+        kept.append(attention_BHLM)
+    if "output_bias" in weights:
+        output_BLD += weights["output_bias"]
+    return output_BLD, np.concatenate(kept, axis=1)
+
+
+def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, keep_attention: bool) -> tuple[Array, Array]:
+    """softmax(Q Kᵀ / √K) V of some heads, (B, L, H, V), and their attention weights (B, H, L, M), empty unless kept.
+
+    It is computed a block of reviews at a time, and long reviews a block of queries at a time: memory grows linearly with length.
     """
     q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
     k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
@@ -224,10 +245,10 @@ def multi_head_attention(
     # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
     v_and_one = np.concatenate([v_BHMV, np.ones_like(v_BHMV[..., :1])], axis=-1) * real_B1M1
     moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.scoring == "dot_product"
-    batch, heads, length, _ = q_BHLK.shape
+    batch, heads, length, width = q_BHLK.shape
     sums = np.empty((batch, heads, length, v_and_one.shape[-1]), np.float32)
-    attention_BHLM = np.zeros((batch, heads, length, length) if keep_attention else (0, 0, 0, 0), np.float32)
-    for rows, queries in _score_blocks(batch, heads, length):
+    attention_BHLM = np.zeros((batch, heads, length, length) if keep_attention else (0, heads, 0, 0), np.float32)
+    for rows, queries in _score_blocks(batch, length, heads if model.scoring == "dot_product" else max(heads, width)):
         scores = attention_scores(q_BHLK[rows, :, queries], k_BHMK[rows], weights, model)
         if not moderate:
             scores -= scores.max(axis=-1, keepdims=True)
@@ -238,17 +259,21 @@ def multi_head_attention(
     totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a review without words, which looks nowhere
     if keep_attention:
         attention_BHLM /= totals_BHL1
-    mixed_BLHV = (sums[..., :-1] / totals_BHL1).swapaxes(1, 2)
-    kernel_HVD = weights["output_kernel"]
-    output_BLD = mixed_BLHV.reshape(batch, length, -1) @ kernel_HVD.reshape(-1, kernel_HVD.shape[-1])
-    bias_D = weights.get("output_bias")
-    return (output_BLD if bias_D is None else output_BLD + bias_D), attention_BHLM
+    return (sums[..., :-1] / totals_BHL1).swapaxes(1, 2), attention_BHLM
 
 
-def _score_blocks(batch: int, heads: int, length: int) -> Iterator[tuple[slice, slice]]:
-    """Reviews and queries whose attention scores are computed together."""
-    rows = max(1, SCORE_BLOCK // max(1, heads * length * length))
-    queries = max(1, min(length, SCORE_BLOCK // max(1, heads * length)))
+def of_heads(weights: Weights, heads: slice) -> Weights:
+    """What some of the heads project with, and score with."""
+    kernels = ("query_kernel", "key_kernel", "value_kernel")
+    return {
+        path: weight[:, heads] if path in kernels else weight[heads] for path, weight in weights.items() if not path.startswith("output_")
+    }
+
+
+def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Reviews and queries whose attention scores are computed together; each pair of query and key takes ``width`` numbers."""
+    rows = max(1, SCORE_BLOCK // max(1, width * length * length))
+    queries = max(1, min(length, SCORE_BLOCK // max(1, width * length)))
     for row in range(0, batch, rows):
         for query in range(0, length, queries):
             yield slice(row, row + rows), slice(query, query + queries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,22 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier, Prediction, named, probabilities_of
 from mha_cli.runtime.forward import attention_weights
+from mha_cli.text.vocabulary import UNKNOWN_ID
+from mha_cli.working_memory import refuse_bytes
 
 Array = npt.NDArray[np.float32]
+
+NEAR_UNIFORM = 0.95
+"""exp(entropy) is the number of words that, looked at equally, would give the entropy. From this share of all words on, attention is
+close to uniform. The entropy is then less than 0.052 nats below its maximum, so by Pinsker's inequality less than a sixth of the attention
+lies elsewhere than equal shares would put it, whatever the number of words."""
+
+
+WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
+"""Of an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
+
+OCCLUSIONS = 256
+"""Reviews without a word of theirs that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +37,13 @@ class AttentionView:
 
     Args:
         words: those that the model reads, as their writer wrote them, L of them.
+        unknown: for every word, whether the vocabulary lacks it.
         prediction: what the model says about the review.
         weights: how much each word looks at each other, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
     """
 
     words: list[str]
+    unknown: list[bool]
     prediction: Prediction
     weights: list[Array]
 
@@ -58,6 +75,7 @@ class Explanation:
 
     Args:
         words: those that the model reads, as their writer wrote them.
+        unknown: for every word, whether the vocabulary lacks it.
         prediction: what the model says about the whole review.
         occlusion: for every word, how far the probability of the predicted class falls when that word is removed; negative where it rises.
         attention: for every word, how much it is looked at: the mean over all words, heads and blocks. Not an explanation by itself.
@@ -65,6 +83,7 @@ class Explanation:
     """
 
     words: list[str]
+    unknown: list[bool]
     prediction: Prediction
     occlusion: list[float]
     attention: list[float]
@@ -75,13 +94,9 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     """The attention weights of every block and head for one review.
 
     Raises:
-        MhaError: the text has no words.
+        MhaError: the text has no words, or more than its attention weights can be shown for.
     """
-    classifier = Classifier(checkpoint)
-    words, token_ids = read(classifier, text)
-    with named(checkpoint):
-        weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, checkpoint.config.model)
-    return AttentionView(words, classifier.predict([text])[0], [weights_BHLL[0] for weights_BHLL in weights])
+    return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
@@ -93,13 +108,29 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     tell: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    view = view_attention(checkpoint, text)
+    view = _view(checkpoint, text, WEIGHT_BYTES)
     _, token_ids = read(Classifier(checkpoint), text)
     label = checkpoint.class_names.index(view.prediction.label)
-    without = [token_ids[:place] + token_ids[place + 1 :] for place in range(len(token_ids))]
-    falls = view.prediction.probability - probabilities_of(without, checkpoint)[:, label]
+    left = []
+    for start in range(0, len(token_ids), OCCLUSIONS):
+        without = [token_ids[:place] + token_ids[place + 1 :] for place in range(start, min(start + OCCLUSIONS, len(token_ids)))]
+        left += probabilities_of(without, checkpoint)[:, label].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
-    return Explanation(view.words, view.prediction, [float(fall) for fall in falls], [float(share) for share in looked_at])
+    falls = [view.prediction.probability - probability for probability in left]
+    return Explanation(view.words, view.unknown, view.prediction, falls, [float(share) for share in looked_at])
+
+
+def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> AttentionView:
+    classifier, model = Classifier(checkpoint), checkpoint.config.model
+    words, token_ids = read(classifier, text)
+    weights_of_all = sum(model.heads) * len(token_ids) ** 2
+    name = checkpoint.forward_pass.name
+    refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(token_ids):,} tokens", "give a shorter text")
+    prediction = classifier.predict([text])[0]
+    with named(checkpoint):
+        weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, model)
+    unknown = [token_id == UNKNOWN_ID for token_id in token_ids]
+    return AttentionView(words, unknown, prediction, [weights_BHLL[0] for weights_BHLL in weights])
 
 
 def read(classifier: Classifier, text: str) -> tuple[list[str], list[int]]:
@@ -112,6 +143,18 @@ def read(classifier: Classifier, text: str) -> tuple[list[str], list[int]]:
     if not token_ids:
         raise MhaError("the text has no words", "give a text with at least one word")
     return classifier.encoder.read_words(text), token_ids
+
+
+def mean_entropy(shares: npt.ArrayLike) -> float:
+    """The entropy of attention in nats, at most log L: the mean over the rows of (L, L), or that of L shares, each adding up to 1."""
+    shares = np.asarray(shares)
+    logarithms = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+    return abs(float(-(shares * logarithms).sum(axis=-1, dtype=np.float64).mean()))  # -0.0 is none
+
+
+def near_uniform(entropy: float, num_words: int) -> bool:
+    """Whether attention of this entropy tells the words hardly apart; that of one word has nothing to tell apart."""
+    return num_words > 1 and math.exp(entropy) >= NEAR_UNIFORM * num_words
 
 
 def strongest_links(weights_LL: npt.NDArray[Any], count: int) -> list[tuple[int, int, float]]:

@@ -115,7 +115,7 @@ def read_records(
 def _read_one_by_one(paths: Sequence[str], forms: Sequence[Format], text_column: str, fields: Sequence[str]) -> Iterator[Record | Pause]:
     for path, form in zip(paths, forms, strict=True):
         with _opened(path) as descriptor:
-            name = _shown(path)
+            name = shown_name(path)
             yield from read_records(read_lines(descriptor, name), name, form, text_column, fields)
 
 
@@ -142,10 +142,11 @@ def _refuse_missing(path: str) -> None:
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> MhaError:
-    return MhaError(f"{_shown(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts")
+    return MhaError(f"{shown_name(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts")
 
 
-def _shown(path: str) -> str:
+def shown_name(path: str) -> str:
+    """What an input is called in messages."""
     return "standard input" if path == STANDARD_INPUT else printable(path, 200)
 
 

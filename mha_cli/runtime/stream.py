@@ -15,6 +15,8 @@ from mha_cli.runtime.records import Record
 FIRST_BATCH_RECORDS = 64
 MAX_BATCH_RECORDS = 1024
 """Enough for texts of similar length to be found among them."""
+MAX_BATCH_PROBABILITIES = 3_000_000
+"""A batch has fewer records where there are many classes: every probability of an answer is a Python object, of some 150 bytes in all."""
 MAX_BATCH_CHARACTERS = 1 << 22
 """A batch of long texts has fewer of them."""
 MOST_USUAL_WORKERS = 4
@@ -23,16 +25,17 @@ MOST_USUAL_WORKERS = 4
 Answer: TypeAlias = tuple[Record, Prediction]
 
 
-def batches_of(records: Iterator[Record | Pause]) -> Iterator[list[Record] | Pause]:
+def batches_of(records: Iterator[Record | Pause], most_records: int = MAX_BATCH_RECORDS) -> Iterator[list[Record] | Pause]:
     """Records in batches. None is held back while the next one has to be waited for.
 
-    The first batch is small, so that its answers come soon; while the stream is fast, each has twice as many as the one before.
+    The first batch is small, so that its answers come soon; while the stream is fast, each has twice as many as the one before, up to
+    ``most_records``.
 
     Raises:
         MhaError: what ``records`` raises; every record before that has come.
     """
     batch: list[Record] = []
-    characters, max_records = 0, FIRST_BATCH_RECORDS
+    characters, max_records = 0, min(FIRST_BATCH_RECORDS, most_records)
     try:
         for record in records:
             if isinstance(record, Pause):
@@ -45,7 +48,7 @@ def batches_of(records: Iterator[Record | Pause]) -> Iterator[list[Record] | Pau
             characters += len(record.text)
             if len(batch) == max_records or characters >= MAX_BATCH_CHARACTERS:
                 yield batch
-                batch, characters, max_records = [], 0, min(2 * max_records, MAX_BATCH_RECORDS)
+                batch, characters, max_records = [], 0, min(2 * max_records, most_records)
     except MhaError:
         if batch:
             yield batch
@@ -70,19 +73,20 @@ def answer(classifier: Classifier, records: Iterator[Record | Pause], workers: i
     Raises:
         MhaError: what ``records`` raises, after the answers to every record before that; or a worker process has ended.
     """
-    batches = batches_of(records)
+    most_records = max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // len(classifier.checkpoint.class_names)))
+    batches = batches_of(records, most_records)
     for batch in batches:
         if isinstance(batch, Pause):
             continue
-        if workers > 1 and _is_full(batch):
+        if workers > 1 and _is_full(batch, most_records):
             yield from _answer_with_workers(classifier, chain([batch], batches), workers)
             return
         yield list(zip(batch, classifier.predict([record.text for record in batch]), strict=True))
 
 
-def _is_full(batch: list[Record]) -> bool:
+def _is_full(batch: list[Record], most_records: int) -> bool:
     """Whether a batch ended neither at a pause nor with its stream, so that there is enough to share."""
-    return len(batch) >= FIRST_BATCH_RECORDS or sum(len(record.text) for record in batch) >= MAX_BATCH_CHARACTERS
+    return len(batch) >= min(FIRST_BATCH_RECORDS, most_records) or sum(len(record.text) for record in batch) >= MAX_BATCH_CHARACTERS
 
 
 def _answer_with_workers(classifier: Classifier, batches: Iterator[list[Record] | Pause], number: int) -> Iterator[list[Answer]]:

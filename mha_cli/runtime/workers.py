@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -126,6 +128,7 @@ def serve(classifier: Classifier, connection: Connection) -> None:
     """
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     _close_all_but(connection.fileno())
+    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
             texts = connection.recv()
@@ -135,6 +138,14 @@ def serve(classifier: Classifier, connection: Connection) -> None:
             except MhaError as error:
                 answer = error
             connection.send(answer)
+
+
+def _end_with(connection: Connection) -> None:
+    """End this process when the parent has ended, in the middle of a product too: nobody will take the answer."""
+    parent = select.poll()
+    parent.register(connection.fileno(), 0)  # no event is asked for; that the other side is gone is told all the same
+    parent.poll()
+    os._exit(EXIT_FAILURE)
 
 
 def _close_all_but(kept: int) -> None:

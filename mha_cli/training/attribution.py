@@ -5,6 +5,8 @@ Axes: S steps along the path, L length, D model width.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
 import keras
@@ -43,6 +45,8 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     """
     token_ids = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(text).token_ids
     class_id = checkpoint.class_names.index(label)
+    forward_pass = dataclasses.replace(checkpoint.forward_pass, gradient=True)
+    forward_pass.refuse_too_long(len(token_ids))
     model = to_model(checkpoint)
     ids_1L = tf.constant([token_ids], dtype=tf.int32)
     review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
@@ -51,7 +55,8 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     scores_1U = scores_of(model, ids_1L)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
-    for some_S11 in np.array_split(shares_S11, min(steps, max(1, steps * len(token_ids) // BATCH_TOKENS))):
+    together = forward_pass.most_texts(len(token_ids), min(steps, BATCH_TOKENS // len(token_ids)))
+    for some_S11 in np.array_split(shares_S11, math.ceil(steps / together)):
         path_SLD = start_1LD + some_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)

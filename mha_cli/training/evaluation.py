@@ -19,11 +19,15 @@ from mha_cli.model import build_classifier
 from mha_cli.progress import SILENT, Watcher
 from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.working_memory import refuse_bytes
 
 CALIBRATION_BINS = 15
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Up to which the ranges of an answer's probability go."""
+
+CONFUSION_BYTES = 24
+"""Of one entry of the confusion matrix, while it is counted and made a list."""
 
 DataSection = SampleData | TfdsData | FilesData
 
@@ -108,12 +112,12 @@ def evaluate(
         split: of the source; its test split by default. ``validation`` is the part held out in training.
         watcher: told how it goes.
     """
+    num_classes = len(checkpoint.class_names)
+    refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")
     name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
     forward = compile_forward(to_model(checkpoint))
     started = time.perf_counter()
-    probabilities = predict_probabilities(
-        forward, reviews, len(checkpoint.class_names), lambda done: watcher.on_reviews(done, len(reviews))
-    )
+    probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass, lambda done: watcher.on_reviews(done, len(reviews)))
     seconds = time.perf_counter() - started
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
@@ -138,17 +142,24 @@ def evaluate(
 def labelled_reviews(
     checkpoint: Checkpoint, data: DataSection, split: str | None, watcher: Watcher = SILENT
 ) -> tuple[str, str, EncodedReviews]:
-    """A split of a data source as the checkpoint's model reads it, with the names of source and split."""
+    """A split of a data source as the checkpoint's model reads it, with the names of source and split.
+
+    Raises:
+        MhaError: the data cannot be read, or a review takes more memory than there is to be taken.
+    """
     source = open_source(data, watcher.tell)
     config = checkpoint.config
     if split == "validation" and split not in source.splits:
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
-        return source.name, split, corpus.encode(rows, checkpoint.vocabulary)
-    split = split or default_split(data)
-    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
-    encoder = TextEncoder(config.text, checkpoint.vocabulary)
-    return source.name, split, encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+        encoded = corpus.encode(rows, checkpoint.vocabulary)
+    else:
+        split = split or default_split(data)
+        reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
+        encoder = TextEncoder(config.text, checkpoint.vocabulary)
+        encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+    checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    return source.name, split, encoded
 
 
 def default_split(data: DataSection) -> str:
@@ -158,7 +169,10 @@ def default_split(data: DataSection) -> str:
 
 def to_model(checkpoint: Checkpoint) -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
-    model = build_classifier(checkpoint.config, len(checkpoint.vocabulary), len(checkpoint.class_names))
+    config = checkpoint.config
+    if config.model.attention_form == "per_head":  # the form to read: its graph has a part for every head, and there may be 25,600
+        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_form": "auto"})})
+    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])
     return model

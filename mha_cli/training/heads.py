@@ -29,6 +29,7 @@ from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
 from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
 from mha_cli.training.preparation import prepare
+from mha_cli.working_memory import ForwardPass
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,12 @@ def score_heads(
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
     forward = _compile_masked_forward(model, masks)
-    num_classes = len(checkpoint.class_names)
 
     def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, num_classes), reviews.labels)[1]
+        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, checkpoint.forward_pass), reviews.labels)[1]
 
     with_all = accuracy()
-    importance = gradient_importance(model, masks, reviews)
+    importance = gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True))
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
@@ -135,7 +135,9 @@ def score_heads(
     return HeadReport(name, split, len(reviews), with_all, heads), reviews
 
 
-def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedReviews) -> list[npt.NDArray[np.float64]]:
+def gradient_importance(
+    model: keras.Model, masks: list[Any], reviews: EncodedReviews, forward_pass: ForwardPass
+) -> list[npt.NDArray[np.float64]]:
     """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
 
     Source: Michel et al. 2019, eq. 2.
@@ -152,7 +154,7 @@ def gradient_importance(model: keras.Model, masks: list[Any], reviews: EncodedRe
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
-    for rows in scoring_batches(reviews.lengths):
+    for rows in scoring_batches(reviews.lengths, forward_pass):
         for total, part in zip(totals, sums(reviews.padded(rows), reviews.labels[rows]), strict=True):
             total += part.numpy()
     return [total / len(reviews) for total in totals]
@@ -264,7 +266,7 @@ def prune(
     for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
         for index, forward in enumerate(forwards):
             started = time.perf_counter()
-            probabilities = predict_probabilities(forward, reviews, num_classes)
+            probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass)
             seconds[index] = min(seconds[index], time.perf_counter() - started)
             accuracies[index] = mean_loss_and_accuracy(probabilities, reviews.labels)[1]
     write_checkpoint(output, smaller)

@@ -28,6 +28,7 @@ from mha_cli.training.scores import fit_scores
 from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.training.tensorflow_setup import set_seed
 from mha_cli.training.winners import training_output, winners_suffice
+from mha_cli.working_memory import ForwardPass
 
 EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
 """Weights of which a step touches few rows."""
@@ -83,6 +84,7 @@ class Trainer:
         self.config = config
         self.data = data
         self.precision = choose_precision(config)
+        self._forward_pass = ForwardPass(config.model, len(data.class_names))
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
         self.validation_scores = self._fit_scores(tell)
         self._stack: Stack | None = None
@@ -176,7 +178,7 @@ class Trainer:
         layer.table.assign(fitted.table)
         if config.model.score_windows:
             layer.salience.assign(fitted.salience)
-        return predict_outputs(compile_forward(layer), data.validation, num_outputs(len(data.class_names)))
+        return predict_outputs(compile_forward(layer), data.validation, self._forward_pass)
 
     @property
     def variables(self) -> list[Any]:
@@ -200,7 +202,7 @@ class Trainer:
         """Loss and accuracy of ``weights()`` on the validation part, after finding how much encoder and n-gram scores each count there."""
         reviews = self.data.validation
         with self._averaged_weights():
-            probabilities = predict_probabilities(self.forward, reviews, len(self.data.class_names))
+            probabilities = predict_probabilities(self.forward, reviews, self._forward_pass)
         if self.config.model.score_ngrams:
             encoder_logits = logits_of(probabilities)
             self._stack = fit_stack(encoder_logits, self.validation_scores, reviews.labels)
@@ -315,27 +317,27 @@ def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
 
 
 def predict_probabilities(
-    forward: Callable[[Any], Any], reviews: EncodedReviews, num_classes: int, on_reviews: Callable[[int], None] = lambda _: None
+    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
 ) -> npt.NDArray[np.float32]:
     """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
     Args:
         forward: from ``compile_forward``.
         reviews: what to classify.
-        num_classes: C.
+        forward_pass: how much memory it takes.
         on_reviews: called with the number of reviews done so far.
     """
-    outputs = predict_outputs(forward, reviews, num_outputs(num_classes), on_reviews)
+    outputs = predict_outputs(forward, reviews, forward_pass, on_reviews)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
 def predict_outputs(
-    forward: Callable[[Any], Any], reviews: EncodedReviews, units: int, on_reviews: Callable[[int], None] = lambda _: None
+    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
 ) -> npt.NDArray[np.float32]:
     """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
-    outputs = np.zeros((len(reviews), units), dtype=np.float32)
+    outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)
     done = 0
-    for rows in scoring_batches(reviews.lengths):
+    for rows in scoring_batches(reviews.lengths, forward_pass):
         outputs[rows] = forward(reviews.padded(rows)).numpy()
         done += len(rows)
         on_reviews(done)

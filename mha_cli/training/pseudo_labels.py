@@ -25,6 +25,7 @@ from mha_cli.runs import CHECKPOINT, STATE
 from mha_cli.training.loop import Trainer, compile_forward, predict_probabilities
 from mha_cli.training.preparation import PreparedData
 from mha_cli.training.state import UNREADABLE, fit_resumably, to_checkpoint
+from mha_cli.working_memory import ForwardPass
 
 Floats = npt.NDArray[np.float32]
 
@@ -112,4 +113,4 @@ def _predict(config: Config, data: PreparedData, weights: Mapping[str, Any], rev
         if watcher.stop():
             raise KeyboardInterrupt
 
-    return predict_probabilities(compile_forward(model), reviews, len(data.class_names), on_reviews)
+    return predict_probabilities(compile_forward(model), reviews, ForwardPass(config.model, len(data.class_names)), on_reviews)

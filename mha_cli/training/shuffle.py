@@ -138,13 +138,13 @@ def shuffle_test(
     watcher: Watcher = SILENT,
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    forward, num_classes = compile_forward(to_model(checkpoint)), len(checkpoint.class_names)
-    in_order = predict_probabilities(forward, reviews, num_classes)
+    forward, forward_pass = compile_forward(to_model(checkpoint)), checkpoint.forward_pass
+    in_order = predict_probabilities(forward, reviews, forward_pass)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
         watcher.tell(f"{name}: shuffle {number} of {num_shuffles}")
-        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), num_classes)
+        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), forward_pass)
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
         largest = max(largest, float(np.abs(shuffled - in_order).max()))

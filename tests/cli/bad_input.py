@@ -142,6 +142,18 @@ SECTIONS: dict[str, list[Case]] = {
             f"{PREDICT} -i x 'the film'",
             "predict takes either texts or --input, not both; leave one of them out",
         ),
+        Case(
+            "a text and `--input` at once, where one text is looked into",
+            "explain -c good.keras -i x 'the film'",
+            "… takes either a text or --input, not both; leave one of them out",
+            also=("attention -c good.keras -i x -",),
+        ),
+        Case(
+            "`--record` with a text on the command line",
+            "explain -c good.keras 'the film' --record 2",
+            "--format, --text-column and --record go with --input and standard input; leave them out",
+            also=("attention -c good.keras 'the film' --format csv",),
+        ),
         Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
     ],
     "Config": [
@@ -385,6 +397,35 @@ SECTIONS: dict[str, list[Case]] = {
             f"{PREDICT} -i x.csv",
             "x.csv:2: 2 fields where the header has 1; put a text that holds a comma in double quotes",
             files={"x.csv": "text\na,b\n"},
+        ),
+    ],
+    "A text to look into": [
+        Case(
+            "more than one text in a table",
+            "explain -c good.keras -i x.csv",
+            "x.csv: holds more than one text; choose one with --record N, its id in `mha predict --json`",
+            files={"x.csv": "text\nthe film\nsuperb\n"},
+            also=("attention -c good.keras -i x.csv",),
+        ),
+        Case("none in it", "explain -c good.keras -i x.csv", "x.csv: holds no text; give one that does", files={"x.csv": "text\n"}),
+        Case(
+            "a `--record` that there is not",
+            "explain -c good.keras -i x.txt --record 3",
+            "--record 3: x.txt has 2 texts; count them from 1",
+            files={"x.txt": "the film\nsuperb\n"},
+            also=("attention -c good.keras -i x.txt --record 3 --format lines",),
+        ),
+        Case(
+            "nothing on standard input, where one text is looked into",
+            "explain -c good.keras",
+            "the text has no words; give a text with at least one word",
+            shell='"$@"',
+        ),
+        Case(
+            "lines without end",
+            "explain -c good.keras -",
+            "standard input: more than 4,000,000 characters in one text; choose one line with --record N",
+            shell=f'yes {"superb" * 1000} | "$@"',
         ),
     ],
     "Output": [

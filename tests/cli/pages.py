@@ -24,9 +24,11 @@ class _Page(HTMLParser):
         self.links: list[str] = []
         self.scripts: list[str] = []
         self.policies: list[str] = []
+        self.ids: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.ids |= {value for name, value in attrs if name == "id" and value}
         self.links += [f"{tag} {name}" for name, _ in attrs if name in LEADS_OUT]
         if dict(attrs).get("http-equiv") == "Content-Security-Policy":
             self.policies.append(dict(attrs)["content"] or "")
@@ -48,6 +50,10 @@ def data_of(path: Path) -> dict[str, Any]:
     assert source.count("</script") == 1
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     (script,) = page.scripts
+    assert page.ids == set(re.findall(r'getElementById\("(\w+)"\)', script))
+    for wanted in ("prefers-color-scheme: dark", ":focus-visible", 'aria-live="polite"', 'name="viewport"'):
+        assert wanted in source
+    assert not re.search(r"/\*[A-Z]+\*/", source)  # all that belongs into the template is in it
     assert "innerHTML" not in script and "document.write" not in script and "eval(" not in script
     found = re.search(r"^const data = (.*);$", script, re.MULTILINE)
     assert found is not None

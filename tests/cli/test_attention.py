@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
+import math
+import re
 import xml.etree.ElementTree
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
@@ -44,10 +47,25 @@ def attention(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two blocks with three heads and one, that reads up to 200 words."""
     checkpoint = small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5, positions="sinusoidal")
+    checkpoint.weights["encoder_1/attention/query_kernel"][:] *= 4
     text = checkpoint.config.text.model_copy(update={"sequence_length": 200})
     path = tmp_path_factory.mktemp("blocks") / "blocks.keras"
     write_checkpoint(path, dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text})))
     return path
+
+
+def entropy_of(weights: np.ndarray) -> float:
+    """In nats, the mean over the rows."""
+    return -sum(float(weight) * math.log(weight) for row in weights for weight in row if weight > 0) / len(weights)
+
+
+def even_heads(*heads: int, num_heads: int = 2) -> Checkpoint:
+    """A model of which these heads look at all words equally."""
+    checkpoint = small_checkpoint(num_heads=num_heads)
+    for head in heads:
+        for name in ("query_kernel", "query_bias"):
+            checkpoint.weights[f"encoder_0/attention/{name}"][..., head, :] = 0
+    return checkpoint
 
 
 # In the terminal
@@ -57,8 +75,9 @@ def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None
     result = attention(TEXT, "--head", "1")
     assert (result.code, result.stderr) == (0, "")
     weights = view_attention(read_checkpoint(small), TEXT).of(0, 1)
-    heading, numbers, *rows = result.lines
-    assert heading.endswith("; block 0, head 1: rows look, columns are looked at")
+    heading, legend, numbers, *rows = result.lines
+    assert heading.endswith(f"; block 0, head 1: entropy {entropy_of(weights):.3f} of at most {math.log(8):.3f} nats")
+    assert legend == f"rows look, columns are looked at; the darkest shade is a weight of {weights.max():.3f}"
     assert numbers.split() == [str(column) for column in range(len(WORDS))]
     assert len(rows) == len(WORDS)
     for row, (line, word) in enumerate(zip(rows, WORDS, strict=True)):
@@ -68,7 +87,45 @@ def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None
 
 
 def test_the_mean_of_the_heads_by_default(attention: Attention) -> None:
-    assert "; block 0, mean over the heads: rows look" in attention(TEXT).lines[0]
+    assert "; block 0, mean over the heads: entropy 1.7" in attention(TEXT).lines[0]
+
+
+def test_unknown_words_are_marked_and_the_mark_explained(attention: Attention) -> None:
+    legend = "* not in the model's vocabulary: it reads all such words as one"
+    result = attention("The Zyzzyva was * superb")
+    assert [row.split()[1] for row in result.lines[3:8]] == ["The", "Zyzzyva*", "was", "**", "superb"]
+    assert result.lines[8:] == [legend]
+    assert legend not in attention(TEXT).stdout
+
+
+def test_a_text_that_was_cut_is_told_of(attention: Attention) -> None:
+    told = "the model reads 13 of the 20 words; the others are not shown"
+    assert attention("the film " * 10).lines[-1] == told
+    assert told not in attention(TEXT).stdout
+
+
+@pytest.mark.parametrize("choice", [[], ["--head", "0"]], ids=["mean", "one"])
+def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(
+    choice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path / "even.keras", even_heads(0, 1))
+    result = run_here("attention", TEXT, *choice, "-c", "even.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert (result.code, result.stderr) == (0, "")
+    heading, said, way_out = result.lines
+    assert heading.endswith(f": entropy {math.log(8):.3f} of at most {math.log(8):.3f} nats")
+    assert said == (
+        "attention is close to uniform: every word looks at all 8 about equally, with weights from 0.125 to 0.125 (equal shares: 0.125)"
+    )
+    assert way_out == "`mha explain` shows which words decide; --json, --html and --png have all weights"
+
+
+def test_a_head_that_is_not_uniform_by_itself_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = even_heads(*range(6), num_heads=7)
+    write_checkpoint(tmp_path / "even.keras", checkpoint)
+    weights = view_attention(checkpoint, TEXT).weights[0]
+    assert math.exp(entropy_of(weights[6])) < 0.95 * 8 <= math.exp(entropy_of(weights.mean(axis=0)))
+    result = run_here("attention", TEXT, "-c", "even.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert result.lines[2] == f"not uniform by themselves: --head 6 ({entropy_of(weights[6]):.3f})"
 
 
 def test_links_and_a_summary_of_a_long_review(blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,37 +135,39 @@ def test_links_and_a_summary_of_a_long_review(blocks: Path, tmp_path: Path, monk
     weights = view.of(1, 0).copy()
     looked_at = weights.mean(axis=0)
     np.fill_diagonal(weights, 0)
-    assert result.lines[0].endswith("; block 1, head 0")
+    assert result.lines[0].endswith(f"; block 1, head 0: entropy {entropy_of(view.of(1, 0)):.3f} of at most {math.log(60):.3f} nats")
     links, summary = result.stdout.split("Most looked at, by all words")
     assert "Strongest links" in links
     for place in np.argsort(weights, axis=None)[::-1][:12]:
         row, column = np.unravel_index(place, weights.shape)
-        cells = [f"{view.words[row]} ({row})", f"{view.words[column]} ({column})", f"{weights[row, column]:.3f}"]
+        cells = [f"{view.words[row]}* ({row})", f"{view.words[column]}* ({column})", f"{weights[row, column]:.3f}"]
         assert any(all(cell in line for cell in cells) for line in links.splitlines()), cells
     for place in np.argsort(looked_at)[::-1][:12]:
-        cells = [f"{view.words[place]} ({place})", f"{looked_at[place]:.1%}"]
+        cells = [f"{view.words[place]}* ({place})", f"{looked_at[place]:.1%}"]
         assert any(all(cell in line for cell in cells) for line in summary.splitlines()), cells
 
 
 @pytest.mark.parametrize("text", ODD_TEXTS, ids=range(len(ODD_TEXTS)))
 def test_odd_texts_are_shown_harmlessly(text: str, attention: Attention, tmp_path: Path) -> None:
     result = attention(text, "--png", "odd.png", "--html", "odd.html")
-    assert (result.code, result.stderr) == (0, "")
+    assert result.code == 0
+    told = r"odd\.png: 8 of the 10 words have letters that .*\n" if text.startswith("映画") else ""
+    assert re.fullmatch(told, result.stderr), result.stderr
     assert not has_control_characters(result.stdout)
     assert (tmp_path / "odd.png").read_bytes().startswith(BEGINNINGS[".png"])
     data_of(tmp_path / "odd.html")
 
 
 def test_wide_letters_keep_their_columns(attention: Attention) -> None:
-    rows = attention("素晴らしい the 🙂").lines[2:]
-    assert rows[0].startswith("  0 素晴らしい ")
-    assert rows[1].startswith("  1 the        ")
-    assert rows[2].startswith("  2 🙂         ")
+    rows = attention("素晴らしい the 🙂").lines[3:]
+    assert rows[0].startswith("  0 素晴らしい* ")
+    assert rows[1].startswith("  1 the         ")
+    assert rows[2].startswith("  2 🙂*         ")
 
 
 def test_markup_in_a_word_is_no_markup(attention: Attention) -> None:
-    rows = attention("[red]the[/red]").lines[2:]
-    assert [row.split()[1] for row in rows] == ["[", "red", "]", "the", "[", "/", "red", "]"]
+    rows = attention("[red]the[/red]").lines[3:-1]
+    assert [row.split()[1] for row in rows] == ["[*", "red*", "]*", "the", "[*", "/*", "red*", "]*"]
 
 
 # For programs
@@ -120,8 +179,12 @@ def test_json_has_the_weights_of_every_block_and_head(blocks: Path, tmp_path: Pa
     assert (result.code, result.stderr) == (0, f"using {blocks} ($MHA_CHECKPOINT)\n")
     said = json.loads(result.stdout)
     view = view_attention(read_checkpoint(blocks), "The film\ufffd was")
-    assert said.keys() == {"words", "label", "probability", "weights"}
+    assert said.keys() == {"words", "unknown", "label", "probability", "entropy", "max_entropy", "near_uniform", "weights"}
     assert said["words"] == ["The", "film", "\ufffd", "was"]
+    assert said["unknown"] == [False, False, True, False]
+    assert said["entropy"] == [pytest.approx([entropy_of(head) for head in block]) for block in view.weights]
+    assert said["max_entropy"] == pytest.approx(math.log(4))
+    assert said["near_uniform"] == [[math.exp(entropy) >= 0.95 * 4 for entropy in block] for block in said["entropy"]]
     assert (said["label"], said["probability"]) == (view.prediction.label, pytest.approx(view.prediction.probability))
     assert [len(heads) for heads in said["weights"]] == [3, 1]
     for found, expected in zip(said["weights"], view.weights, strict=True):
@@ -135,11 +198,32 @@ def test_the_page_is_complete_in_itself(blocks: Path, tmp_path: Path, monkeypatc
     result = run_here("attention", TEXT, "-c", blocks, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
     assert (result.code, result.stderr) == (0, "")
     data, view = data_of(tmp_path / "page.html"), view_attention(read_checkpoint(blocks), TEXT)
-    assert data.keys() == {"words", "prediction", "weights"}
     assert data["words"] == WORDS
+    assert data["unknown"] == [False] * 8
+    assert data["entropy"] == [pytest.approx([entropy_of(head) for head in block]) for block in view.weights]
+    assert data["max_entropy"] == pytest.approx(math.log(8))
+    assert data["near_uniform"] == [[False] * 3, [False]]
+    assert data["notes"] == []
     assert data["prediction"] == f"{view.prediction.label} {view.prediction.probability:.4f}"
     for found, expected in zip(data["weights"], view.weights, strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+def test_the_page_tells_of_the_model_what_its_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever that is: a stranger's names and figures are cut, escaped, or not believed."""
+    names = ("bad", "\x1b[31m" + "x" * 100, *map(str, range(30)))
+    checkpoint = small_checkpoint(names)
+    (tmp_path / "some" / "runs").mkdir(parents=True)
+    path = tmp_path / "some" / "runs" / "a.keras"
+    for accuracy, shown in ((0.75, "75.00%, as its file says"), (1e300, "not in its file"), (None, "not in its file")):
+        metrics = {} if accuracy is None else {"validation_accuracy": accuracy}
+        write_checkpoint(path, dataclasses.replace(checkpoint, metrics=metrics))
+        run_here("attention", "the film", "-c", path, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
+        model = data_of(tmp_path / "page.html")["model"]
+        assert model["model"] == "runs/a.keras"
+        assert model["validation accuracy"] == shown
+        assert model["classes"] == f"bad, \\x1b[31m{'x' * 34}…, {', '.join(map(str, range(18)))} and 12 more"
+        assert model["weights"] == f"{sum(weight.size for weight in checkpoint.weights.values()):,}"
 
 
 def test_a_hostile_review_is_only_data(attention: Attention, tmp_path: Path) -> None:
@@ -172,6 +256,28 @@ def test_the_picture_names_the_words_of_every_head(blocks: Path, tmp_path: Path,
     assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
     for label in ("block 0, head 0", "block 0, head 2", "DREADFUL", "it’s", "word that looks", "attention weight"):
         assert f"<!-- {label} -->" in drawn
+
+
+def test_the_picture_marks_unknown_words_and_tells_the_entropy(attention: Attention, small: Path, tmp_path: Path) -> None:
+    attention("The Zyzzyva was superb", "--png", "heads.svg")
+    drawn = (tmp_path / "heads.svg").read_text()
+    entropies = [entropy_of(head) for head in view_attention(read_checkpoint(small), "The Zyzzyva was superb").weights[0]]
+    for label in (
+        "Zyzzyva*",
+        "* not in the model&#x27;s vocabulary: it reads all such words as one",
+        *(f"entropy {entropy:.3f} of at most {math.log(4):.3f} nats" for entropy in entropies),
+    ):
+        assert f"<!-- {html.unescape(label)} -->" in drawn, label
+
+
+@pytest.mark.parametrize("text", ["映画 was ภาพยนตร์ the film 🙂", "עברית the ﷽ ༄ film"])
+def test_letters_without_a_glyph_are_told_of_in_one_line(text: str, small: Path, tmp_path: Path) -> None:
+    """In a process of its own, where Matplotlib finds no folder for its caches either; it has something to say about all that."""
+    result = run_mha("attention", text, "-c", small, "--png", "a.png", cwd=tmp_path, env={"MPLCONFIGDIR": "/proc/nowhere"})
+    assert result.code == 0
+    told = re.fullmatch(r"a\.png: (\d) of the \d words have letters .* lacks, drawn as boxes; --html shows all letters\n", result.stderr)
+    assert told, result.stderr
+    assert int(told[1]) >= 1
 
 
 def test_the_picture_of_a_long_review_has_a_size_that_opens(blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +316,7 @@ def test_refused_with_nothing_written(arguments: list[str], message: str, attent
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"), [([TEXT, "--head", "-1"], "'--head'"), ([TEXT, "--block", "x"], "'--block'"), ([], "Missing argument")]
+    ("arguments", "named"), [([TEXT, "--head", "-1"], "'--head'"), ([TEXT, "--block", "x"], "'--block'"), (["--record", "0"], "'--record'")]
 )
 def test_refused_by_the_parser(arguments: list[str], named: str, attention: Attention) -> None:
     assert named in refusal(attention(*arguments))

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
-from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, run_on_terminal, tree
 from tests.cli.pages import HOSTILE, data_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,15 @@ def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> N
     expected = explain_text(read_checkpoint(small), TEXT)
     heading, review, *table = result.lines
     label = expected.prediction.label
-    assert heading == f"{label} {expected.prediction.probability:.4f}; green words speak for it, red ones against it"
-    assert review.split() == WORDS
+    legend = "+ before a word: it speaks for it, - against it; the more, the stronger"
+    assert heading == f"{label} {expected.prediction.probability:.4f}; {legend}"
+    largest = max(map(abs, expected.occlusion))
+    signed = []
+    for word, fall in zip(WORDS, expected.occlusion, strict=True):
+        strength = sum(abs(fall) / largest > limit for limit in (0.1, 0.33, 0.66))
+        signed.append("+-"[fall < 0] * strength + word)
+    assert review.split() == signed
+    assert {word[0] for word in signed} >= {"+", "-"}
     assert f"What decides for {label}" in result.stdout
     assert "integrated" not in result.stdout
     rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in table if line.startswith("│")]
@@ -53,7 +61,7 @@ def test_words_are_coloured_by_what_they_decide(small: Path, tmp_path: Path) -> 
     largest = max(map(abs, expected.occlusion))
     review = result.stdout[result.stdout.index("\n") : result.stdout.index("What decides")]
     for word, fall in zip(WORDS, expected.occlusion, strict=True):
-        found = re.search(rf"(\x1b\[([\d;]*)m)?{re.escape(word)}(?=\x1b| )", review)
+        found = re.search(rf"(\x1b\[([\d;]*)m)?{re.escape(word)}(?=\x1b|\s)", review)
         assert found is not None
         codes = set((found[2] or "").split(";"))
         assert ("32" in codes) == (fall / largest >= 0.1), (word, found[0])
@@ -61,12 +69,53 @@ def test_words_are_coloured_by_what_they_decide(small: Path, tmp_path: Path) -> 
         assert ("7" in codes) == (abs(fall) / largest > 0.66)
 
 
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
+def test_no_colours_are_named_on_a_terminal_without_them(env: dict[str, str], small: Path, tmp_path: Path) -> None:
+    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path, env=env)
+    heading, review = result.lines[:2]
+    assert heading.endswith("; + before a word: it speaks for it, - against it; the more, the stronger")
+    assert "green" not in result.stdout
+    assert "++" in review or "--" in review
+    assert "\x1b" not in review
+
+
+def test_colours_are_named_on_a_terminal_with_them(small: Path, tmp_path: Path) -> None:
+    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path)
+    assert "; green words speak for it, red ones against it" in result.lines[0]
+    assert "+" not in result.lines[1]
+
+
+def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_path: Path) -> None:
+    legend = "* not in the model's vocabulary: it reads all such words as one"
+    result = explain("the Zyzzyva was superb", "--html", "why.html")
+    assert legend in result.lines
+    assert [word.strip("+-") for word in result.lines[1].split()] == ["the", "Zyzzyva*", "was", "superb"]
+    assert "│ Zyzzyva* │" in result.stdout
+    assert json.loads(explain("the Zyzzyva was superb", "--json").stdout)["unknown"] == [False, True, False, False]
+    data = data_of(tmp_path / "why.html")
+    assert (data["unknown"], data["notes"]) == ([False, True, False, False], [legend])
+    assert legend not in explain(TEXT).stdout
+
+
+def test_attention_close_to_uniform_is_said(explain: Explain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = small_checkpoint()
+    for name in ("query_kernel", "query_bias"):
+        checkpoint.weights[f"encoder_0/attention/{name}"][:] = 0
+    write_checkpoint(tmp_path / "uniform.keras", checkpoint)
+    result = run_here("explain", TEXT, "-c", "uniform.keras", "--html", "why.html", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert result.lines[-2] == "all words are looked at about equally: entropy 2.079 of at most 2.079 nats"
+    assert data_of(tmp_path / "why.html")["entropy"] == "Close to uniform: entropy 2.079 of at most 2.079 nats"
+    assert "about equally" not in explain("the was superb").stdout
+
+
 def test_json(explain: Explain, small: Path) -> None:
     result = explain(TEXT, "--json")
     assert (result.code, result.stderr) == (0, "")
     said, expected = json.loads(result.stdout), explain_text(read_checkpoint(small), TEXT)
-    assert said.keys() == {"label", "probability", "words", "occlusion", "attention", "gradients"}
+    assert said.keys() == {"label", "probability", "words", "unknown", "occlusion", "attention", "gradients", "entropy", "max_entropy"}
     assert said["words"] == WORDS
+    assert said["entropy"] == pytest.approx(-sum(share * math.log(share) for share in expected.attention))
+    assert said["max_entropy"] == pytest.approx(math.log(8))
     assert (said["label"], said["probability"]) == (expected.prediction.label, pytest.approx(expected.prediction.probability))
     assert said["occlusion"] == pytest.approx(expected.occlusion)
     assert said["attention"] == pytest.approx(expected.attention)
@@ -92,8 +141,12 @@ def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> N
 def test_the_page_is_complete_in_itself_and_honest(explain: Explain, small: Path, tmp_path: Path) -> None:
     assert explain(TEXT, "--html", "why.html").code == 0
     data, expected = data_of(tmp_path / "why.html"), explain_text(read_checkpoint(small), TEXT)
+    assert data.pop("model")["model"].endswith("/small.keras")
+    assert data.pop("entropy").endswith(" of at most 2.079 nats")
     assert data == {
         "words": WORDS,
+        "unknown": [False] * 8,
+        "notes": [],
         "prediction": f"{expected.prediction.label} {expected.prediction.probability:.4f}",
         "occlusion": pytest.approx(expected.occlusion),
         "attention": pytest.approx(expected.attention),
@@ -117,7 +170,8 @@ def test_odd_texts_are_shown_harmlessly(text: str, explain: Explain) -> None:
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     if text.startswith("["):
-        assert result.lines[1].split() == ["[", "bold", "]", "the", "[", "/", "bold", "]", "film", "[", "/", "red", "]"]
+        words = [word.lstrip("+-").rstrip("*") for word in result.lines[1].split()]
+        assert words == ["[", "bold", "]", "the", "[", "/", "bold", "]", "film", "[", "/", "red", "]"]
 
 
 def test_hostile_class_names_are_shown_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

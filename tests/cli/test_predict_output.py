@@ -12,18 +12,18 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
-from tests.checkpoints import small_checkpoint_file
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, run_on_terminal, start
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.command import Predict
 
 TEXTS = ("not a film", "dreadful, dreadful", "a superb film, not a dreadful one .", "", "dreadful film was not")
@@ -243,6 +243,28 @@ def test_workers_end_when_their_parent_is_killed(small: Path, tmp_path: Path) ->
         for worker in workers:
             assert select.select([worker], [], [], TIMEOUT)[0]
             os.close(worker)
+
+
+def test_workers_end_in_the_middle_of_a_product(tmp_path: Path) -> None:
+    heads = {"num_blocks": 100, "num_heads": 256, "key_dim": 1, "embed_dim": 1, "feed_forward_dim": 1, "positions": "none"}
+    model = small_checkpoint(**heads)
+    text = model.config.text.model_copy(update={"sequence_length": 1000})
+    write_checkpoint(tmp_path / "long.keras", replace(model, config=model.config.model_copy(update={"text": text})))
+    (tmp_path / "long.txt").write_text(("film " * 1000 + "\n") * 64)  # a batch that takes an hour
+    with start(["-c", "long.keras", "-i", "long.txt", "--workers", "2"], tmp_path) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (workers := children.read_text().split()) or processor_ticks(workers[0]) < 20:
+            time.sleep(0.1)
+        ended = [os.pidfd_open(int(worker)) for worker in workers]
+        process.kill()
+        for worker in ended:
+            assert select.select([worker], [], [], 60)[0]
+            os.close(worker)
+
+
+def processor_ticks(process: str) -> int:
+    """Time that a process has computed, in hundredths of a second."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11])
 
 
 # A terminal

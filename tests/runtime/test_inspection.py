@@ -11,7 +11,7 @@ from mha_cli.checkpoint import Checkpoint
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.runtime import classifier
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.inspection import Explanation, explain, strongest_links, view_attention
+from mha_cli.runtime.inspection import Explanation, explain, mean_entropy, near_uniform, strongest_links, view_attention
 from tests.checkpoints import small_checkpoint
 
 if TYPE_CHECKING:
@@ -106,7 +106,39 @@ def test_strongest_links_leave_a_words_look_at_itself_out() -> None:
     assert len(strongest_links(weights, 5)) == 5
 
 
+def test_entropy_is_the_mean_over_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.full(7, 0.3), size=7).astype(np.float32)
+    weights[2] = [0, 0, 1, 0, 0, 0, 0]
+    expected = [-sum(p * math.log(p) for p in map(float, row) if p > 0) for row in weights]
+    assert mean_entropy(weights) == pytest.approx(sum(expected) / 7, rel=1e-5)
+    assert mean_entropy([0.25, 0.75]) == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75))
+    assert mean_entropy(np.full((5, 5), 0.2)) == pytest.approx(math.log(5))
+    assert str(mean_entropy([[1.0]])) == "0.0"
+
+
+def test_close_to_uniform_means_that_less_than_a_sixth_lies_elsewhere() -> None:
+    """Whatever the number of words, and however the rest is spread."""
+    rng, found = np.random.default_rng(0), {True: 0, False: 0}
+    for _ in range(2_000):
+        number = int(rng.integers(2, 300))
+        shares = rng.dirichlet(np.full(number, rng.uniform(1, 40)))
+        near = near_uniform(mean_entropy(shares), number)
+        found[near] += 1
+        assert not near or np.maximum(shares - 1 / number, 0).sum() < 1 / 6
+    assert min(found.values()) > 200
+    assert near_uniform(math.log(0.96 * 800), 800)
+    assert not near_uniform(math.log(0.94 * 800), 800)
+    assert not near_uniform(0.0, 1)
+
+
 # Words
+
+
+def test_words_that_the_vocabulary_lacks_are_told() -> None:
+    text = "The Zyzzyva was * superb"
+    assert view_attention(small_checkpoint(), text).unknown == [False, True, False, True, False]
+    assert explain(small_checkpoint(), text).unknown == [False, True, False, True, False]
 
 
 def test_words_are_the_writers_own() -> None:

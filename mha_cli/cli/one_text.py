@@ -1,0 +1,89 @@
+"""The one text that a command looks into: given as an argument, in a file, or on standard input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mha_cli.cli.predict import STANDARD_INPUT, decodable, help_if_nothing_is_piped
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import typer
+
+    from mha_cli.runtime.lines import Pause
+    from mha_cli.runtime.records import Format, Record
+
+MAX_CHARACTERS = 4_000_000
+"""Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""
+
+
+def one_text(
+    context: typer.Context, text: str | None, path: Path | None, form: Format | None, text_column: str | None, number: int | None
+) -> str:
+    """The text to look into. Plain lines are one text, all of them, since a review has paragraphs; a record of another format is one.
+
+    Args:
+        context: of the command, for its name and its help.
+        text: from the command line; ``-`` is standard input, as is None without a path.
+        path: of the file to read; ``-`` is standard input.
+        form: of the input; None takes it from the extension.
+        text_column: that holds the text; None is ``text``.
+        number: which record of the input, from 1; then a plain line is a record too.
+
+    Raises:
+        MhaError: the options do not go together, the input cannot be read, or it does not hold that text, or not one alone.
+    """
+    if text is None and path is None:
+        help_if_nothing_is_piped(context)
+    if text is not None and path is not None:
+        raise MhaError(f"{context.info_name} takes either a text or --input, not both", "leave one of them out")
+    if text is not None and text != STANDARD_INPUT:
+        if form is not None or text_column is not None or number is not None:
+            raise MhaError("--format, --text-column and --record go with --input and standard input", "leave them out")
+        return decodable(text)
+    from mha_cli.runtime.records import format_of, read_inputs, shown_name
+
+    source = str(path or STANDARD_INPUT)
+    records = read_inputs([source], form, text_column)
+    if number is not None:
+        return _numbered(records, number, shown_name(source))
+    if (form or format_of(source)) == "lines":
+        return _joined(records, shown_name(source))
+    return _only(records, shown_name(source))
+
+
+def _texts(records: Iterator[Record | Pause]) -> Iterator[str]:
+    from mha_cli.runtime.lines import Pause
+
+    return (record.text for record in records if not isinstance(record, Pause))
+
+
+def _numbered(records: Iterator[Record | Pause], number: int, name: str) -> str:
+    count = 0
+    for count, text in enumerate(_texts(records), 1):
+        if count == number:
+            return text
+    raise MhaError(f"--record {number}: {name} has {count:,} texts", "count them from 1")
+
+
+def _joined(records: Iterator[Record | Pause], name: str) -> str:
+    texts, size = list[str](), 0
+    for text in _texts(records):
+        texts.append(text)
+        size += len(text) + 1
+        if size > MAX_CHARACTERS:
+            raise MhaError(f"{name}: more than {MAX_CHARACTERS:,} characters in one text", "choose one line with --record N")
+    return "\n".join(texts)
+
+
+def _only(records: Iterator[Record | Pause], name: str) -> str:
+    texts = _texts(records)
+    text = next(texts, None)
+    if text is None:
+        raise MhaError(f"{name}: holds no text", "give one that does")
+    if next(texts, None) is not None:
+        raise MhaError(f"{name}: holds more than one text", "choose one with --record N, its id in `mha predict --json`")
+    return text

@@ -1,0 +1,94 @@
+const BLUE = "0, 114, 178", ORANGE = "213, 94, 0", GREY = "120, 120, 120";
+const DEEPEST = 0.75; // of a shade: text stays readable on it, in light and in dark
+const count = data.words.length;
+let held = null;
+
+function element(tag, className = "", text = "") {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+function shade(target, hue, depth) {
+  target.style.setProperty("--hue", hue);
+  target.style.setProperty("--shade", (DEEPEST * depth).toFixed(3));
+}
+
+// The depth of the shade of a weight, from an equal share to all of it, by its logarithm: so a shade means the same in every head and text of a
+// length. The root lets small differences be seen.
+const depth = (weight) => count * weight > 1 ? Math.sqrt(Math.log(count * weight) / Math.log(count)) : Number(count === 1);
+
+function swatch(hue, deep, text) {
+  const made = element("span", "swatch", text);
+  shade(made, hue, deep);
+  return made;
+}
+
+function weightLegend(hue) {
+  const legend = element("p", "legend"), weight = (deep) => (count ** (deep ** 2 - 1)).toFixed(4);
+  legend.append("Weight:", ...(count === 1 ? [1] : [0, 0.25, 0.5, 0.75, 1]).map((deep) => swatch(hue, deep, deep === 0 ? `up to ${weight(0)}` : weight(deep))),
+    `an equal share is 1/${count}`);
+  return legend;
+}
+
+// All words as a list in which the arrow keys move; what they are called and how they are shaded is the page's.
+function wordList(label) {
+  const list = element("p", "words");
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-orientation", "horizontal");
+  list.setAttribute("aria-label", `${label}: the arrow keys choose a word, Escape lets go of it`);
+  data.words.forEach((text, place) => {
+    const word = element("span", data.unknown[place] ? "word unknown" : "word", text);
+    word.setAttribute("role", "option");
+    word.dataset.place = place;
+    list.append(word, " ");
+  });
+  return list;
+}
+
+function describe(word, text) {
+  const said = data.unknown[word.dataset.place] ? `${text} (not in the vocabulary)` : text;
+  word.title = said;
+  word.setAttribute("aria-label", said);
+}
+
+function markCurrent(place) {
+  for (const word of document.querySelectorAll(".word")) {
+    const own = Number(word.dataset.place);
+    word.classList.toggle("current", own === place);
+    word.setAttribute("aria-selected", own === held);
+    word.tabIndex = own === (held ?? 0) ? 0 : -1;
+  }
+}
+
+// Calls show with the number of the word that is pointed at or held, or null.
+function chooseWords(show) {
+  const place = (event) => { const word = event.target.closest(".word"); return word && Number(word.dataset.place); };
+  const hold = (chosen) => { held = shown = chosen; show(held); };
+  let shown = null;
+  document.addEventListener("pointerover", (event) => {
+    if (held === null && event.pointerType === "mouse" && place(event) !== shown) show(shown = place(event));
+  });
+  document.addEventListener("click", (event) => { if (place(event) !== null) hold(place(event) === held ? null : place(event)); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") return hold(null);
+    const from = place(event), last = count - 1;
+    if (from === null || event.ctrlKey || event.altKey || event.metaKey) return;
+    const to = { ArrowRight: from + 1, ArrowDown: from + 1, ArrowLeft: from - 1, ArrowUp: from - 1, Home: 0, End: last, Enter: from, " ": from }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    hold(to === from && to === held ? null : Math.min(Math.max(to, 0), last));
+    event.target.closest(".words").querySelector(`[data-place="${held ?? from}"]`).focus();
+  });
+  show(null);
+}
+
+document.getElementById("prediction").textContent = data.prediction;
+document.title += `: ${data.prediction}`;
+for (const [name, value] of Object.entries(data.model)) {
+  const pair = element("div");
+  pair.append(element("dt", "", name), element("dd", "", value));
+  document.getElementById("model").append(pair);
+}
+document.getElementById("notes").append(...data.notes.map((note) => element("li", "", note)));

@@ -1,0 +1,86 @@
+"""`mha attention` and `mha explain`: where their one text comes from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command import COMMAND, TIMEOUT, environment, run_here, run_mha
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARAGRAPHS = "The film was\n\nnot dreadful,\r\nit’s superb"
+WORDS = ["The", "film", "was", "not", "dreadful", ",", "it’s", "superb"]
+TABLE = 'id,review\n1,dreadful\n2,"The film\nwas superb"\n'
+RECORDS = '{"review": "dreadful"}\n\n{"review": "The film was superb"}\n'
+COMMANDS = ("attention", "explain")
+
+
+def words_of(stdout: str) -> list[str]:
+    words: list[str] = json.loads(stdout)["words"]
+    return words
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_standard_input_is_one_text(command: str, small: Path, tmp_path: Path) -> None:
+    for arguments in (["-"], [], ["--input", "-"]):
+        result = run_mha(command, *arguments, "-c", small, "--json", stdin=PARAGRAPHS, cwd=tmp_path)
+        assert (result.code, result.stderr) == (0, "")
+        assert words_of(result.stdout) == WORDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_of_paragraphs_is_one_text(command: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "review.txt").write_bytes(b"\xef\xbb\xbf" + PARAGRAPHS.encode())
+    (tmp_path / "review.txt.gz").write_bytes(gzip.compress(PARAGRAPHS.encode()))
+    for name in ("review.txt", "review.txt.gz"):
+        result = run_here(command, "-i", name, "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+        assert (result.code, result.stderr) == (0, "")
+        assert words_of(result.stdout) == WORDS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("reviews.csv", TABLE, ["--text-column", "review"]),
+        ("reviews", TABLE.replace(",", "\t"), ["--text-column", "review", "--format", "tsv"]),
+        ("reviews.jsonl", RECORDS, ["--text-column", "review"]),
+        ("reviews.txt", "dreadful\nThe film was superb\n", []),
+    ],
+)
+def test_one_record_of_many_by_the_id_that_predict_gives(
+    name: str, content: str, options: list[str], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text(content)
+    predicted = run_mha("predict", "-i", name, *options, "-c", small, "--json", cwd=tmp_path)
+    assert [json.loads(line)["id"] for line in predicted.lines] == [1, 2]
+    for command in COMMANDS:
+        result = run_here(command, "-i", name, *options, "--record", "2", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+        assert (result.code, result.stderr) == (0, "")
+        assert words_of(result.stdout) == ["The", "film", "was", "superb"]
+        assert json.loads(result.stdout)["label"] == json.loads(predicted.lines[1])["label"]
+
+
+def test_the_only_record_of_a_table_needs_no_number(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "review.csv").write_text('text\n"The film\nwas superb"\n')
+    result = run_here("explain", "-i", "review.csv", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert words_of(result.stdout) == ["The", "film", "was", "superb"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_terminal_as_stdin_gets_help(command: str, small: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    arguments = [*COMMAND, command, "-c", small]
+    done = subprocess.run(arguments, stdin=theirs, capture_output=True, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False)
+    os.close(ours)
+    os.close(theirs)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"Usage: mha {command}".encode() in done.stderr
+    assert b"Examples" in done.stderr

@@ -1,0 +1,141 @@
+"""The two pages in a browser: before they are touched, with the keyboard, on a narrow screen."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.checkpoint import read_checkpoint
+from mha_cli.runtime.inspection import explain, view_attention
+from tests.cli.command import TIMEOUT, run_here
+from tests.cli.pages import HOSTILE, data_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Shown = Callable[..., "ShownPage"]
+
+pytestmark = pytest.mark.browser
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+TEXT = "The Zyzzyva was not DREADFUL, it’s superb"
+NUM_WORDS = 8
+COMMANDS = ("attention", "explain")
+
+
+class ShownPage(HTMLParser):
+    """What a page has come to in a browser: its words in order, their attributes, and the text of every element with an id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[dict[str, str | None]] = []
+        self.texts: dict[str, str] = {}
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if given.get("role") == "option":
+            self.words.append(given)
+        if tag not in {"meta", "br"}:
+            self._open.append(given.get("id") or tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for name in set(self._open):
+            self.texts[name] = self.texts.get(name, "") + data
+
+    @property
+    def shades(self) -> list[float]:
+        """Of every word."""
+        return [float(str(word["style"]).split("--shade:")[1].split(";")[0]) for word in self.words]
+
+    @property
+    def chosen(self) -> set[int]:
+        """Places of the words that are held."""
+        return {int(str(word["data-place"])) for word in self.words if word["aria-selected"] == "true"}
+
+
+@pytest.fixture
+def shown(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """A page of a text, after a script of ours."""
+
+    def shown(command: str, text: str = TEXT, script: str = "", width: int = 1200) -> ShownPage:
+        result = run_here(command, text, "-c", small, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
+        assert result.code == 0
+        data_of(tmp_path / "page.html")
+        with (tmp_path / "page.html").open("a") as file:
+            file.write(f"<script>{script}</script>")
+        options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--window-size={width},900", "--dump-dom")
+        quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path}/profile")
+        done = subprocess.run(
+            [BROWSER, *options, *quiet, (tmp_path / "page.html").as_uri()], capture_output=True, timeout=TIMEOUT, check=True
+        )
+        page = ShownPage()
+        page.feed(done.stdout.decode())
+        return page
+
+    return shown
+
+
+def press(*keys: str, at: int) -> str:
+    """A script that presses keys, the first one at a word."""
+    return f"document.querySelectorAll('.word')[{at}].focus();" + "".join(
+        f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}));" for key in keys
+    )
+
+
+def test_attention_shows_what_is_looked_at_before_it_is_touched(shown: Shown, small: Path) -> None:
+    page = shown("attention")
+    received = [weights.mean(axis=0) for weights in view_attention(read_checkpoint(small), TEXT).weights[0]]
+    assert len(page.words) == 2 * NUM_WORDS
+    assert page.chosen == set()
+    assert [shade > 0 for shade in page.shades] == [bool(share * NUM_WORDS > 1) for head in received for share in head]
+    assert "how much each word is looked at" in page.texts["shown"]
+    for head in received:
+        assert f"{head.max():.4f}" in page.texts["heads"]
+    assert page.texts["legend"].startswith("Weight:up to 0.1250")
+    assert "entropy " in page.texts["heads"]
+    assert " of at most 2.079 nats" in page.texts["heads"]
+
+
+def test_an_explanation_names_the_strongest_word_before_it_is_touched(shown: Shown, small: Path) -> None:
+    page, expected = shown("explain"), explain(read_checkpoint(small), TEXT)
+    strongest = max(range(NUM_WORDS), key=lambda place: abs(expected.occlusion[place]))
+    assert page.texts["shown"].startswith(f"Decides most: “{expected.words[strongest]}”, word {strongest + 1} of {NUM_WORDS}: occlusion ")
+    assert "against it" in page.texts["measures"]
+    largest = abs(expected.occlusion[strongest])
+    assert page.shades[:NUM_WORDS] == pytest.approx([0.75 * abs(fall) / largest for fall in expected.occlusion], abs=1e-3)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_keyboard_chooses_a_word_and_lets_go_of_it(command: str, shown: Shown) -> None:
+    page = shown(command, script=press("ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowLeft", at=NUM_WORDS))
+    assert page.chosen == {6}
+    assert "“it’s”, word 7 of 8" in page.texts["shown"]
+    assert [int(str(word["data-place"])) for word in page.words if word["tabindex"] == "0"] == [6, 6]
+    assert shown(command, script=press("End", "Home", "Enter", at=2)).chosen == set()
+    assert shown(command, script=press("Enter", "Escape", at=2)).chosen == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_unknown_words_and_the_model_are_told_to_all(command: str, shown: Shown) -> None:
+    page = shown(command)
+    assert [place for place, word in enumerate(page.words[:NUM_WORDS]) if "unknown" in str(word["class"])] == [1]
+    assert [place for place, word in enumerate(page.words[:NUM_WORDS]) if "not in the vocabulary" in str(word["aria-label"])] == [1]
+    assert "* not in the model's vocabulary" in page.texts["notes"]
+    assert "small.keras" in page.texts["model"]
+    assert "75.00%, as its file says" in page.texts["model"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("text", ["a" * 500, HOSTILE, "superb"], ids=["long", "hostile", "one"])
+def test_nothing_is_wider_than_a_telephone(command: str, text: str, shown: Shown) -> None:
+    script = "document.getElementById('shown').textContent = `${document.documentElement.scrollWidth - innerWidth}`"
+    assert int(shown(command, text, script, width=390).texts["shown"]) <= 0
