@@ -1,263 +1,554 @@
-"""Damaged and hostile checkpoints, made from a good one; see fuzz_checkpoint.py."""
+"""Damaged and hostile checkpoints, made by kind from a good one, each with the one outcome that is right; see fuzz_checkpoint.py.
+
+What a mutant has to come to is worked out here, from how it was made and from the format's own description, never by asking the reader.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import os
 import random
+import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mha_cli.checkpoint import Checkpoint, write_checkpoint
+from mha_cli.config import config_from_dict, config_to_dict
+from mha_cli.errors import MhaError
+from mha_cli.parameters import parameter_table
+from mha_cli.text.vocabulary import Vocabulary
 
 Members = dict[str, bytes]
-NUMBERS = (0, 1, 2, 3, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
-VALUES = (
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2,
-    10**9,
-    2**70,
-    10**400,
-    1e308,
-    float("nan"),
-    float("inf"),
-    "",
-    "a",
-    "\x1b[31m",
-    "\ud800",
-    [],
-    [1],
-    [[]],
-    {},
-)
+NAME = "mutant.keras"
 
 
-def packed(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+class Mutant(NamedTuple):
+    """A file, and what reading it has to come to.
+
+    Args:
+        kind: container, checksums, description, config, vocabulary, arrays or quantization.
+        what: was changed.
+        data: of the file, or a function that puts something in its place and returns where that is.
+        right: pattern of the whole message behind the file's name and before the way out, or the checkpoint that has to be read.
+    """
+
+    kind: str
+    what: str
+    data: bytes | Callable[[Path], Path]
+    right: str | Checkpoint
+
+
+class Original(NamedTuple):
+    """What mutants are made from."""
+
+    whole: bytes
+    members: Members
+    checkpoint: Checkpoint
+
+
+def originals(folder: Path) -> list[Original]:
+    """A tiny checkpoint that has every kind of weight, in both forms."""
+    model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "scoring": "additive", "max_ngram": 2, "ngram_buckets": 7}
+    sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model | {"score_ngrams": 2, "score_buckets": 11}}
+    config = config_from_dict(sections, "tiny")
+    vocabulary = Vocabulary(("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a"))
+    rng = np.random.default_rng(0)
+    parameters = parameter_table(config, len(vocabulary), 2)
+    weights = {parameter.path: rng.normal(0, 0.5, parameter.shape).astype(np.float32) for parameter in parameters}
+    checkpoint = Checkpoint(config, ("negative", "positive"), vocabulary, {"epoch": 3}, weights, '{"of": "Keras"}')
+    found = []
+    for weights_member in ("model.weights.h5", "weights.int8"):
+        path, small = folder / "tiny.keras", weights_member == "weights.int8"
+        write_checkpoint(path, checkpoint, small)
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        written = replace(checkpoint, keras_config="", weights=from_bytes(members[weights_member], checkpoint)) if small else checkpoint
+        found.append(Original(path.read_bytes(), members, written))
+    return found
+
+
+def mutants(folder: Path, rng: random.Random) -> list[Mutant]:
+    """Every mutant once; where and by how much it differs from its original is drawn."""
+    whole, small = originals(folder)
+    for_whole, for_small = (container, checksums, places, description, config, vocabulary, arrays), (container, checksums, quantization)
+    makers = [(make, whole) for make in for_whole] + [(make, small) for make in for_small]
+    return [Mutant(make.__name__, *made) for make, original in makers for made in make(original, rng)]
+
+
+Made = Iterator[tuple[str, bytes | Callable[[Path], Path], str | Checkpoint]]
+
+
+# The container
+
+
+def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED, extra: bytes = b"") -> bytes:
     """An archive of these names and contents."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive, warnings.catch_warnings(action="ignore"):  # names that stand twice
-        for name, data in members:
-            archive.writestr(name, data)
+        for name, data in members.items() if isinstance(members, dict) else members:
+            entry = zipfile.ZipInfo(name)
+            entry.extra = extra
+            archive.writestr(entry, data, compression)
     return buffer.getvalue()
 
 
-def sealed(members: Members) -> bytes:
-    """An archive whose checksums fit."""
+def patched(data: bytes, place: int, form: str, *values: Any) -> bytes:
+    """Some bytes replaced by numbers."""
+    changed = bytearray(data)
+    struct.pack_into(f"<{form}", changed, place, *values)
+    return bytes(changed)
+
+
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    """One bit the other way round."""
+    place = rng.randrange(len(data))
+    return patched(data, place, "B", data[place] ^ 1 << rng.randrange(8))
+
+
+def entry_places(whole: bytes) -> dict[str, tuple[int, int]]:
+    """Where an archive's members begin, and their entries in the directory."""
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        entry, found = archive.start_dir, {}
+        for info in archive.infolist():
+            found[info.filename] = (info.header_offset, entry)
+            entry += 46 + len(info.filename)
+    return found
+
+
+def container(original: Original, rng: random.Random) -> Made:
+    """Bytes that are not one plain archive of the right members."""
+    whole, members, same = original
+    items, entries = list(members.items()), entry_places(whole)
+    directory, victim = struct.unpack_from("<I", whole, len(whole) - 6)[0], rng.choice(list(members))
+    start, entry = entries[victim]
+    begin = start + 30 + len(victim)
+    other = packed([(name, b"{}") for name in members])
+    strange, more = "not a checkpoint of mha: has ", "is cut off, or holds more than its members one after another"
+    unfit, damaged = f"{strange}members that do not belong there", r"damaged, or no checkpoint \(.+\)"
+    yield "nothing", whole, same
+    yield "order of members", packed(rng.sample(items, len(items))), same
+    yield "an extra field", packed(members, extra=struct.pack("<HH4s", 0x7777, 4, rng.randbytes(4))), same
+    yield "date in the directory", patched(whole, entry + 12, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
+    yield "date in front of a member", patched(whole, start + 10, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
+    yield "a bit of a member", whole[:begin] + flipped(members[victim], rng) + whole[begin + len(members[victim]) :], CRC
+    yield "a CRC", patched(whole, entry + 16, "I", rng.randrange(1 << 32)), CRC
+    yield "end cut off", whole[: -rng.randrange(1, len(whole))], damaged
+    yield "beginning cut off", whole[rng.randrange(1, directory) :], f"{damaged}|{more}"
+    yield "another archive behind", whole + other, more
+    yield "another archive in front", other + whole, more
+    yield "another archive in the comment", patched(whole, len(whole) - 2, "H", len(other)) + other, more
+    yield "a comment", patched(whole, len(whole) - 2, "H", 8) + b"a remark", more
+    yield "a zero behind", whole + b"\0", more
+    between = whole[:directory] + other + whole[directory:]
+    yield "another archive between", patched(between, len(between) - 6, "I", directory + len(other)), more
+    yield "bytes shared", patched(whole, entries["vocabulary.txt"][1] + 42, "I", entries["mha.json"][0]), more
+    evil = packed((f"{n}@evil", d) for n, d in items).replace(b"@evil", b"\0evil")
+    yield "a name that goes on behind a null byte", evil, f"{strange}no .+"
+    yield "a member under another name", packed((f"{n}x" if n == victim else n, d) for n, d in items), f"{strange}no .+"
+    yield "a member missing", packed((n, d) for n, d in items if n != victim), f"{strange}no .+"
+    yield "a member twice", packed([*items, (victim, rng.choice((members[victim], b"", b"{}")))]), unfit
+    yield "a member too many", packed([*items, (rng.choice(("../../escape", "/etc/passwd", "a" * 1000, "é", "a/")), b"")]), unfit
+    for number in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        yield f"compression {number}", packed(items, number), "holds compressed members"
+    yield "a compression that is not there", patched(whole, entry + 10, "H", rng.choice((8, 12, 14, 99))), "holds compressed members"
+    last, (_, last_entry) = list(entries.items())[-1]
+    larger = patched(patched(whole, last_entry + 20, "I", len(members[last]) + 9), len(whole) - 6, "I", directory + 9)
+    yield "bytes behind a member's end", larger[:directory] + bytes(9) + larger[directory:], "holds compressed members"
+    yield "a link", patched(whole, entry + 38, "I", 0o120777 << 16), "holds members that are no regular files"
+    yield "encrypted", patched(whole, entry + 8, "H", 1), damaged
+    yield "header of a member", patched(whole, start, "I", rng.randrange(1 << 32)), damaged
+    yield "name of a member", patched(whole, start + 30, "B", rng.choice(b"ABC\0/")), damaged
+    yield "many members", packed((f"{number}", b"") for number in range(3000)), r"damaged, or no checkpoint \(its directory is too large\)"
+    yield "no archive", rng.randbytes(3000), r"damaged, or no checkpoint \(File is not a zip file\)"
+    yield "HDF5", members.get("model.weights.h5", b"\x89HDF"), "is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha"
+
+
+CRC = r"damaged, or no checkpoint \(Bad CRC-32 for file '.+'\)"
+
+
+def places(original: Original, rng: random.Random) -> Made:
+    """What is no file to read."""
+
+    def put(make: Callable[[Path], object]) -> Callable[[Path], Path]:
+        return lambda path: (make(path), path)[1]
+
+    yield "nothing there", put(lambda path: None), "no such file"
+    yield "a URL", lambda path: Path("https://example.org/a.keras"), "is a URL, and mha opens files only"
+    yield "a null byte", lambda path: Path("a\0b"), "cannot be read: embedded null byte"
+    yield "a link to itself", put(lambda path: path.symlink_to(path.name)), "cannot be read: Too many levels of symbolic links"
+    yield "a folder", put(Path.mkdir), "is a folder"
+    yield "a pipe", put(os.mkfifo), "is not a regular file"
+    yield "an empty file", b"", "is empty"
+    yield "a huge file", put(lambda path: (path.touch(), os.truncate(path, 8_000_000_001))), "is larger than 8,000,000,000 bytes"
+
+
+# Checksums and the description
+
+
+def described(members: Members, **entries: Any) -> dict[str, bytes]:
+    """The members with other entries in ``mha.json``."""
+    return members | {"mha.json": json.dumps(json.loads(members["mha.json"]) | entries).encode()}
+
+
+def digests(members: Members) -> dict[str, str]:
+    """The SHA-256 of every member that has one."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != "mha.json"}
+
+
+def sealed(members: Members, **entries: Any) -> bytes:
+    """An archive whose checksums fit, as an attacker would make it."""
+    return packed(described(members, sha256=digests(members), **entries))
+
+
+def checksums(original: Original, rng: random.Random) -> Made:
+    """Members that differ from what their SHA-256 was taken of, with every CRC as it should be."""
+    members = original.members
+    right = digests(members)
+    yield "none", packed(described(members, sha256=rng.choice((None, [], 1)))), "has no checksums"
+    for name in right:
+        stale = f"{re.escape(name)} is damaged \\(its checksum does not fit\\)"
+        yield f"{name} changed", packed(members | {name: flipped(members[name], rng)}), stale
+        without = {other: digest for other, digest in right.items() if other != name}
+        yield f"{name} without one", packed(described(members, sha256=without)), stale
+        wrong = right[name].translate(str.maketrans("0123456789abcdef", "123456789abcdef0"))
+        yield f"{name} with another", packed(described(members, sha256=right | {name: wrong})), stale
+
+
+def description(original: Original, rng: random.Random) -> Made:
+    """Other class names, metrics and format; JSON that is none."""
+    members, same = original.members, original.checkpoint
+    for format_version in (None, 2, 4, "3", [3], 3.5):
+        yield f"format {format_version}", sealed(members, format=format_version), r"has format .+; this version of mha reads format 3"
+    for text in (b"", b"{", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
+        yield f"{text[:9]!r}", packed(members | {"mha.json": text}), r"mha\.json is not valid JSON: .+"
+    depth = rng.choice((100, 900, 990, 50_000))
+    deep = json.dumps({"format": 3, "sha256": {}, "config": 0}).encode().replace(b"0", b"[" * depth + b"]" * depth)
+    yield "a deep config", packed(members | {"mha.json": deep}), r"mha\.json.+|damaged, or no checkpoint \(.+\)"
+    for value in ([3], 3, None, "text"):
+        yield f"{value}", packed(members | {"mha.json": json.dumps(value).encode()}), r"mha\.json is not an object"
+    names = "its class names are not two or more distinct words"
+    for value in (None, {}, "no", {"a": 1, "b": 2}, [], ["one"], ["one", "one"], ["one", 2], [[], "a"]):
+        yield f"class names {value}", sealed(members, class_names=value), names
+    for value in (["a", "b"], ["\x1b[31m", "\n"], ["", "🙂"]):
+        yield f"class names {value}", sealed(members, class_names=value), replace(same, class_names=tuple(value))
+    half = r"mha\.json is not valid JSON: 'utf-8' codec can't encode .+"
+    yield "class names with half a character", sealed(members, class_names=["a", "\ud800"]), half
+    yield "a metric with half a character", sealed(members, metrics={"\udfff": 1}), half
+    yield "three classes", sealed(members, class_names=["a", "b", "c"]), r"model\.weights\.h5: layers/.+ has the shape .+, not .+"
+    for value in (None, [], 1, {"a": None}, {"a": "1"}, {"a": True}, {"a": [1]}, {"a": np.nan}, {"a": -np.inf}):
+        yield f"metrics {value}", sealed(members, metrics=value), "its metrics are not finite numbers"
+    yield "a huge metric", sealed(members, metrics={"a": 10**400}), r"damaged, or no checkpoint \(.+\)"
+    for value in ({}, {"a": 1, "\x1b": -0.5}):
+        yield f"metrics {value}", sealed(members, metrics=value), replace(same, metrics=value)
+    yield "an entry too many", sealed(members, nonsense=1), same
+    for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):
+        for size, right in ((most, same), (most + 1, rf"{re.escape(name)} has {most + 1:,} bytes; at most {most:,} belong there")):
+            large = members | {name: members[name].ljust(size)}
+            if name == "config.json" and size == most:
+                right = replace(same, keras_config=large[name].decode())
+            yield f"{name} of {size} bytes", packed(large) if name == "mha.json" else sealed(large), right
+    for keras in ('{"of": "others"}', "", "no JSON", "x" * rng.randrange(1 << 20, 3 << 20)):
+        yield "for Keras", sealed(members | {"config.json": keras.encode()}), replace(same, keras_config=keras)
+
+
+# Settings
+
+
+VALUES = json.loads(
+    r'[null, true, -1, 0, 1, 2, 1000000000, 1180591620717411303424, 1e308, NaN, Infinity, "", "a", "\u001b[31m", [], [1], {}, '
+    '"none", "pre", "gelu", "tail", "sinusoidal"]'
+)
+
+
+def config(original: Original, rng: random.Random) -> Made:
+    """Other settings; the config model says which are in order, and the table of parameters which of those fit the weights."""
+    members, same = original.members, original.checkpoint
+    settings = config_to_dict(same.config)
+    changes = [(section, name) for section, entries in settings.items() if isinstance(entries, dict) for name in entries]
+    for section, name in [*changes, ("model", "nonsense"), ("nonsense", "a")]:
+        value = rng.choice((*VALUES, rng.randrange(100)))
+        edited = settings | {section: settings.get(section, {}) | {name: value}}
+        yield f"{section}.{name}={value!r}", sealed(members, config=edited), outcome_of(edited, same)
+    for most in (len(same.vocabulary), len(same.vocabulary) - 1):
+        edited = settings | {"text": settings["text"] | {"vocabulary_size": most}}
+        yield f"room for {most} ids", sealed(members, config=edited), outcome_of(edited, same)
+    for value in (None, [], 3, "text"):
+        yield f"{value}", sealed(members, config=value), outcome_of(value, same)
+    long = settings | {"model": settings["model"] | {"num_heads": [1] * 7_000}}
+    yield "long", sealed(members, config=long), r"mha\.json: the config has more than 20,000 characters"
+
+
+def outcome_of(settings: Any, same: Checkpoint) -> str | Checkpoint:
+    """What settings come to in the place of others."""
     try:
-        description = json.loads(members["mha.json"])
-        description["sha256"] = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != "mha.json"}
-        members = members | {"mha.json": json.dumps(description).encode()}
-    except (ValueError, TypeError, RecursionError):
-        pass  # a description that is beyond repair goes in as it is
-    return packed(members.items())
+        config = config_from_dict(settings, "mha.json")
+    except MhaError as error:
+        return re.escape(error.message)
+    if config.text.vocabulary_size < len(same.vocabulary):
+        return "its vocabulary has .+ ids; its settings allow .+|vocabulary.txt has .+ bytes; at most .+ belong there"
+    if parameter_table(config, len(same.vocabulary), 2) != same.parameters:
+        return r"model\.weights\.h5: .+"
+    return replace(same, config=config)
 
 
-# Mutations of bytes
+# Words
 
 
-def flip(data: bytes, rng: random.Random) -> bytes:
-    """Some bits the other way round."""
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 10, 100))):
-        if changed:
-            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-    return bytes(changed)
+def vocabulary(original: Original, rng: random.Random) -> Made:
+    """Other words, under checksums that fit."""
+    members, same = original.members, original.checkpoint
+    words = members["vocabulary.txt"].decode().split("\n")
+
+    def given(words: list[str]) -> bytes:
+        return sealed(members | {"vocabulary.txt": "\n".join(words).encode()})
+
+    one, other = rng.sample(range(len(words)), 2)
+    for word in ("", "\x1b[31m", "x" * 1000, "🙂", " "):
+        others = [*words[:one], word, *words[one + 1 :]]
+        yield f"{word[:9]!r}", given(others), replace(same, vocabulary=Vocabulary(others))
+    shuffled = rng.sample(words, len(words))
+    yield "order", given(shuffled), replace(same, vocabulary=Vocabulary(shuffled))
+    yield "a word twice", given([*words[:one], words[other], *words[one + 1 :]]), "a token stands twice in its vocabulary"
+    for number in (0, 1, len(words) - 1, len(words) + 1):
+        message = rf"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not \({number + 2}, 6\)"
+        yield f"{number} words", given([*words, "more"][:number]), message
+    yield "too many words", given([*words, *"bcdefghi"]), "its vocabulary has 21 ids; its settings allow 20"
+    foreign = members["vocabulary.txt"].replace(b"the", b"th\xe9", 1)
+    yield "not UTF-8", sealed(members | {"vocabulary.txt": foreign}), r"damaged, or no checkpoint \('utf-8' codec.+"
+    yield "large", given(["x" * 8021]), r"vocabulary\.txt has 8,021 bytes; at most 8,020 belong there"
+    longest = [word.ljust(8020 - len("\n".join(words).encode()) + len(word)) if index == one else word for index, word in enumerate(words)]
+    yield "as large as can be", given(longest), replace(same, vocabulary=Vocabulary(longest))
 
 
-def truncate(data: bytes, rng: random.Random) -> bytes:
-    """The beginning or the end only."""
-    place = rng.randrange(len(data) + 1)
-    return rng.choice((data[:place], data[:place], data[place:]))
+# Arrays in HDF5
 
 
-def splice(data: bytes, rng: random.Random) -> bytes:
-    """A piece of it somewhere else: over what was there, or put in between, or only taken out."""
-    size = rng.choice((1, 4, 8, 40, 300))
-    start, target = rng.randrange(len(data) + 1), rng.randrange(len(data) + 1)
-    piece = data[start : start + size]
-    return rng.choice(
-        (data[:target] + piece + data[target + size :], data[:target] + piece + data[target:], data[:start] + data[start + size :])
+def hdf5_places(data: bytes) -> dict[str, list[int]]:
+    """Where in a good HDF5 file the things begin that have fields."""
+    found: dict[str, list[int]] = defaultdict(list, file=[0])
+
+    def unpacked(form: str, place: int) -> tuple[int, ...]:
+        return struct.unpack_from(f"<{form}", data, place)
+
+    def header(place: int) -> None:
+        found["header"].append(place)
+        message = place + 16
+        for _ in range(unpacked("H", place + 2)[0]):
+            kind, size = unpacked("HH", message)
+            found[f"message {kind}"].append(message)
+            if kind == 0x11:
+                tree, heap = unpacked("QQ", message + 8)
+                found["heap"].append(heap)
+                found["tree"].append(tree)
+                for index in range(unpacked("H", tree + 6)[0]):
+                    table(*unpacked("Q", tree + 32 + 16 * index), heap)
+            message += 8 + size
+
+    def table(place: int, heap: int) -> None:
+        found["table"].append(place)
+        for entry in range(place + 8, place + 8 + 40 * unpacked("H", place + 6)[0], 40):
+            found["entry"].append(entry)
+            found["entry's heap"].append(heap)
+            header(*unpacked("Q", entry + 8))
+
+    header(*unpacked("Q", 64))
+    return found
+
+
+FAR = (2**32, 2**63, 2**64 - 1)
+ANY = None
+FIELDS: tuple[tuple[str, str, int, str, tuple[int, ...] | None, str], ...] = (
+    # thing, field, offset, form, values (any other where there are none), right; nothing where the field does not matter
+    ("file", "signature", 0, "Q", ANY, "not an HDF5 file"),
+    ("file", "version", 8, "B", ANY, "another form of HDF5 than mha writes"),
+    ("file", "versions of parts", 9, "I", ANY, ""),
+    ("file", "bytes of an offset", 13, "B", ANY, "another form of HDF5 than mha writes"),
+    ("file", "bytes of a length", 14, "B", ANY, "another form of HDF5 than mha writes"),
+    ("file", "sizes of trees", 16, "Q", ANY, ""),
+    ("file", "base", 24, "Q", ANY, "another form of HDF5 than mha writes"),
+    ("file", "end", 40, "Q", ANY, ""),
+    ("file", "root", 64, "Q", FAR, "an address lies outside the file"),
+    ("header", "version", 0, "B", ANY, ".+ has another kind of header than mha writes"),
+    ("header", "few messages", 2, "H", (0,), ".+ is not (a plain group|an array)"),
+    ("header", "many messages", 2, "H", (6, 7, 65535), ".+ has more than a plain array or group has|an address lies outside the file"),
+    ("header", "links", 4, "I", ANY, ".+ is linked more than once"),
+    ("header", "a small size", 8, "I", (0, 16, 23), ".+ has more than a plain array or group has"),
+    ("header", "a large size", 8, "I", (513, 2**31, 2**32 - 1), ".+ has another kind of header than mha writes"),
+    ("message 17", "kind", 0, "H", (0, 1, 3, 5, 8), ".+ is not a plain group"),
+    ("message 17", "flags", 4, "B", (2, 3, 255), ".+ has more than a plain array or group has"),
+    ("message 17", "tree", 8, "Q", FAR, "an address lies outside the file"),
+    ("message 17", "names", 16, "Q", FAR, "an address lies outside the file"),
+    ("message 0", "contents", 8, "Q", ANY, ""),
+    ("message 0", "kind", 0, "H", (2, 4, 6, 7, 0x0B, 0x0C, 0x0D, 0x10, 0x12, 65535), ".+ has more than a plain array or group has"),
+    ("message 0", "a kind that is there", 0, "H", (1, 3, 5, 8), ".+ has more than a plain array or group has"),
+    ("message 0", "a group's kind", 0, "H", (17,), ".+ is not an array"),
+    ("message 5", "contents", 8, "Q", ANY, ""),
+    ("message 5", "kind", 0, "H", (0,), ""),
+    ("message 1", "kind", 0, "H", (0,), ".+ is not an array"),
+    ("message 3", "kind", 0, "H", (0,), ".+ is not an array"),
+    ("message 8", "kind", 0, "H", (0,), ".+ is not an array"),
+    ("message 1", "flags", 4, "B", (2, 255), ".+ has more than a plain array or group has"),
+    ("message 1", "version", 8, "B", ANY, ".+ has no plain shape"),
+    ("message 1", "rank", 9, "B", ANY, ".+ (has the shape .+, not .+|can grow)|an address lies outside the file"),
+    ("message 1", "whether it can grow", 10, "B", (2, 3, 255), ".+ has no plain shape"),
+    ("message 1", "size", 16, "Q", ANY, ".+ (has the shape .+, not .+|can grow)"),
+    ("message 3", "first half", 8, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
+    ("message 3", "second half", 20, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
+    ("message 8", "version", 8, "B", ANY, ".+ is not stored as one plain block"),
+    ("message 8", "class", 9, "B", ANY, ".+ is not stored as one plain block"),
+    ("message 8", "place", 10, "Q", FAR, ".+ does not lie in the file"),
+    ("message 8", "size", 18, "B", ANY, ".+ does not lie in the file"),
+    ("heap", "signature", 0, "I", ANY, "a group's names are damaged"),
+    ("heap", "version", 4, "B", ANY, "a group's names are damaged"),
+    ("heap", "size", 8, "Q", (0, 1, 8), "a name lies outside its group"),
+    ("heap", "names", 24, "Q", FAR, "holds .*, which does not belong there"),
+    ("tree", "signature", 0, "I", ANY, "a group's tree is damaged"),
+    ("tree", "kind", 4, "B", ANY, "a group's tree is damaged"),
+    ("tree", "level", 5, "B", (1, 4, 255), "a group's tree is damaged"),
+    ("tree", "no node", 6, "H", (0,), "a group's tree is damaged"),
+    ("tree", "neighbours", 8, "Q", ANY, ""),
+    ("tree", "key", 24, "Q", ANY, ""),
+    ("tree", "node", 32, "Q", FAR, "an address lies outside the file"),
+    ("table", "signature", 0, "I", ANY, "a group's table is damaged"),
+    ("table", "version", 4, "B", ANY, "a group's table is damaged"),
+    ("table", "no entry", 6, "H", (0,), "a group's table is damaged"),
+    ("entry", "name", 0, "Q", (2**16, *FAR), "a name lies outside its group"),
+    ("entry", "no name", 0, "Q", (0,), "holds .*, which does not belong there"),
+    ("entry", "header", 8, "Q", FAR, "an address lies outside the file"),
+    ("entry", "link", 16, "I", (2, 3, 2**32 - 1), ".+ is a link"),
+    ("entry", "cache", 24, "Q", ANY, ""),
+)
+
+
+def arrays(original: Original, rng: random.Random) -> Made:
+    """Other bytes of HDF5, under checksums that fit."""
+    members, same = original.members, original.checkpoint
+    data, found = members["model.weights.h5"], hdf5_places(members["model.weights.h5"])
+
+    def given(data: bytes) -> bytes:
+        return sealed(members | {"model.weights.h5": data})
+
+    def right(message: str) -> str:
+        return rf"model\.weights\.h5: ({message})"
+
+    def number(form: str, place: int) -> int:
+        return int(struct.unpack_from(f"<{form}", data, place)[0])
+
+    for thing, field, offset, form, values, message in FIELDS:
+        place = rng.choice(found[thing]) + offset
+        other = rng.choice(values) if values else number(form, place) ^ rng.randrange(1, 256 ** struct.calcsize(form))
+        yield f"{thing}: {field}", given(patched(data, place, form, other)), right(message) if message else same
+
+    def name(entry: int, heap: int) -> bytes:
+        return data[number("Q", heap + 24) + number("Q", entry) :].partition(b"\0")[0]
+
+    def tree(level: int, *children: int) -> bytes:
+        """A node of a B-tree that is appended to the file."""
+        return struct.pack("<4sBBH16x", b"TREE", 0, level, len(children)) + b"".join(struct.pack("<8xQ", child) for child in children)
+
+    yield "cut off", given(data[: rng.randrange(1, len(data))]), right(".+")
+    yield "another beginning", given(rng.randbytes(8) + data), right("not an HDF5 file")
+    yield "bytes behind", given(data + rng.randbytes(rng.choice((1, 1000)))), same
+    most = sum(4 * weight.size + 10_000 for weight in same.weights.values())
+    yield "as large as can be", given(data + bytes(most - len(data))), same
+    yield "large", given(data + bytes(most + 1 - len(data))), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
+    table, entry = rng.choice([place for place in found["table"] if number("H", place + 6) > 1]), rng.choice(found["entry"])
+    yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), right(".+ is missing")
+    yield "a group in itself", given(patched(data, entry + 8, "Q", number("Q", 64))), right(".+ is not an array|holds .+, which .+")
+    pairs = list(zip(found["entry"], found["entry's heap"], strict=True))
+    entry, heap, other_entry, other_heap = rng.choice(
+        [(*one, *other) for one in pairs for other in pairs if one[1] < other[1] and name(*one) == name(*other)]
     )
+    offset = number("Q", other_heap + 24) + number("Q", other_entry) - number("Q", heap + 24)
+    yield "a name of another group", given(patched(data, entry, "Q", offset)), right("a name lies outside its group")
+    group = rng.choice(found["message 17"])
+    node, end = number("Q", group + 8), len(data)
+    nodes = [number("Q", node + 32 + 16 * index) for index in range(number("H", node + 6))]
+    trees = {
+        "of two levels": (tree(1, node), ""),
+        "with a table twice": (tree(0, *nodes, nodes[0]), "holds .+, which does not belong there"),
+        "with a node twice": (tree(1, node, node), "holds .+, which does not belong there"),
+        "with an empty table": (tree(0, *nodes, end + 24 + 16 * (len(nodes) + 1)) + b"SNOD\1\0\0\0", "a group's table is damaged"),
+        "with an empty node": (tree(1, node, end + 24 + 16 * 2) + tree(0), "a group's tree is damaged"),
+        "in itself": (tree(3, end), "a group's tree is damaged"),
+    }
+    for what, (appended, message) in trees.items():
+        yield f"a tree {what}", given(patched(data, group + 8, "Q", end) + appended), right(message) if message else same
+    edge = patched(data, group + 8, "Q", len(data) - rng.randrange(1, 8))
+    yield "a tree at the end", given(edge), right("an address lies outside the file")
+    shape = rng.choice(found["message 1"]) + 8
+    dimensions = 8 * number("B", shape + 1)
+    free = patched(patched(data, shape + 2, "B", 0), shape + 8 + dimensions, f"{dimensions}s", rng.randbytes(dimensions))
+    yield "a shape without limits", given(free), same
+    one, other = sorted(rng.sample(found["message 8"], 2), key=lambda place: number("Q", place + 18))
+    yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), right("two arrays overlap")
+    blocks = [data[number("Q", place + 10) :][: number("Q", place + 18)] for place in (one, other)]
+    moved = patched(patched(data, one + 10, "Q", len(data)), other + 10, "Q", len(data) + len(blocks[0]))
+    yield "two arrays side by side", given(moved + b"".join(blocks)), same
+    past = len(data) - number("Q", one + 18) + 1
+    yield "an array at the end", given(patched(data, one + 10, "Q", past)), right(".+ does not lie in the file")
+    for path, weight in rng.sample(list(same.weights.items()), 3):
+        index = rng.randrange(weight.size)
+        place = data.index(weight.tobytes()) + 4 * index
+        for value in (np.nan, np.inf, -np.inf):
+            yield f"{value}", given(patched(data, place, "f", value)), f"the weight {path} holds NaN or infinite numbers"
+        changed = weight.copy()
+        changed.flat[index] = value = rng.choice((0.0, 3.4e38, -1e-40, rng.gauss(0, 1)))
+        yield f"{value}", given(patched(data, place, "f", value)), replace(same, weights={**same.weights, path: changed})
 
 
-def resize(data: bytes, rng: random.Random) -> bytes:
-    """More bytes at one end."""
-    more = rng.choice((bytes, rng.randbytes))(rng.choice((1, 22, 1000, 100_000)))
-    return rng.choice((data + more, more + data))
+# One byte a weight
 
 
-def renumber(data: bytes, rng: random.Random) -> bytes:
-    """Sizes, counts and addresses that promise something else."""
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        form = rng.choice("BHIQ")
-        width = struct.calcsize(form)
-        if len(data) < width:
-            break
-        # Half of them near the end, where the archive's directory is, and on the places that HDF5 prefers.
-        place = rng.randrange(len(data) - width + 1) if rng.random() < 0.5 else max(0, len(data) - width - rng.randrange(500))
-        place = place if rng.random() < 0.5 else place // 4 * 4
-        number = rng.choice(NUMBERS) if rng.random() < 0.6 else rng.randrange(2 * len(data))
-        struct.pack_into(f"<{form}", changed, place, number % 256**width)
-    return bytes(changed)
+def from_bytes(data: bytes, same: Checkpoint) -> dict[str, Any]:
+    """The weights that bytes stand for, as docs/checkpoint.md has it."""
+    weights, place = {}, 0
+    for parameter in same.parameters:
+        width, size = parameter.shape[-1], int(np.prod(parameter.shape))
+        scales = np.frombuffer(data, "<f4", width, place)
+        numbers = np.frombuffer(data, np.int8, size, place + 4 * width).reshape(parameter.shape)
+        weights[parameter.path] = numbers.astype(np.float32) * scales
+        place += 4 * width + size
+    return weights
 
 
-BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "flip": flip,
-    "truncate": truncate,
-    "splice": splice,
-    "resize": resize,
-    "renumber": renumber,
-}
+def quantization(original: Original, rng: random.Random) -> Made:
+    """Other bytes of weights, under checksums that fit and that do not."""
+    members, same = original.members, original.checkpoint
+    data = members["weights.int8"]
+    place, starts = 0, {}
+    for parameter in same.parameters:
+        starts[parameter.path] = place
+        place += 4 * parameter.shape[-1] + int(np.prod(parameter.shape))
 
+    def given(data: bytes) -> bytes:
+        return sealed(members | {"weights.int8": data})
 
-# Mutations of an archive
-
-
-def rename(members: Members, rng: random.Random) -> bytes:
-    """A member under another name."""
-    victim = rng.choice(list(members))
-    name = rng.choice(("../../escape", "/etc/passwd", "a" * 1000, "mha.json/", "MHA.JSON", "é", *members))
-    return packed((name if member == victim else member, data) for member, data in members.items())
-
-
-def duplicate(members: Members, rng: random.Random) -> bytes:
-    """A member twice, the second time with other content."""
-    victim = rng.choice(list(members))
-    return packed([*members.items(), (victim, rng.choice((members[victim], b"", b"{}", b"other")))])
-
-
-def drop(members: Members, rng: random.Random) -> bytes:
-    """A member is missing."""
-    victim = rng.choice(list(members))
-    return packed((member, data) for member, data in members.items() if member != victim)
-
-
-def exchange(members: Members, rng: random.Random) -> bytes:
-    """Two members with each other's content."""
-    one, other = rng.sample(list(members), 2)
-    return sealed(members | {one: members[other], other: members[one]})
-
-
-def compress(members: Members, rng: random.Random) -> bytes:
-    """Members that have to be unpacked, to very much perhaps."""
-    more = {rng.choice(list(members)): bytes(rng.choice((1, 50_000_000)))}
-    return packed((members | more).items(), rng.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)))
-
-
-def edit_config(members: Members, rng: random.Random) -> bytes:
-    """Other settings, sealed."""
-    description = json.loads(members["mha.json"])
-    for _ in range(rng.choice((1, 1, 2))):
-        section = rng.choice(["", *description["config"]])
-        node = description["config"][section] if section else description["config"]
-        node = node if isinstance(node, dict) else description["config"]
-        node[rng.choice([*node, "nonsense"])] = rng.choice(
-            (*VALUES, rng.randrange(100), rng.choice(("none", "pre", "gelu", "tail", "sinusoidal")))
-        )
-    return sealed(members | {"mha.json": json.dumps(description).encode()})
-
-
-def edit_description(members: Members, rng: random.Random) -> bytes:
-    """Other class names, metrics, format or checksums."""
-    description = json.loads(members["mha.json"])
-    choices = (*VALUES, ["a", "b"], ["\x1b[31m", "\n"], ["a", "b", "c"], {"epoch": float("nan")}, {"\x1b[31m": 1})
-    description[rng.choice([*description, "nonsense"])] = rng.choice(choices)
-    return (sealed if rng.random() < 0.7 else lambda members: packed(members.items()))(
-        members | {"mha.json": json.dumps(description).encode()}
-    )
-
-
-def nest(members: Members, rng: random.Random) -> bytes:
-    """JSON without end."""
-    depth = rng.choice((100, 900, 990, 5_000, 100_000))
-    deep = rng.choice((b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth))
-    return packed((members | {"mha.json": rng.choice((deep, b'{"format":3,"sha256":{},"config":' + deep + b"}"))}).items())
-
-
-def within(member: str, kinds: tuple[str, ...]) -> Callable[[Members, random.Random], bytes]:
-    """Bytes of one member changed, sealed."""
-    return lambda members, rng: sealed(members | {member: BYTES[rng.choice(kinds)](members[member], rng)})
-
-
-def hdf5_header(members: Members, rng: random.Random) -> bytes:
-    """Bytes of the HDF5 file that are not zero, and so most likely mean something; sealed."""
-    data = bytearray(members["model.weights.h5"])
-    marks = [
-        mark for mark in (b"\x89HDF", b"TREE", b"HEAP", b"SNOD", b"\x01\x00\x05\x00\x01\x00\x00\x00", b"\x11\x20\x1f\x00") if mark in data
-    ]
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        mark = rng.choice(marks)
-        starts = [place for place in range(len(data)) if data.startswith(mark, place)]
-        if not starts:
-            continue
-        place = min(rng.choice(starts) + rng.randrange(96), len(data) - 8)
-        if rng.random() < 0.5:
-            data[place] = rng.choice((rng.randrange(256), data[place] ^ 1 << rng.randrange(8)))
-        else:
-            struct.pack_into("<Q", data, min(place // 4 * 4, len(data) - 8), rng.choice((*NUMBERS, *starts)))
-    return sealed(members | {"model.weights.h5": bytes(data)})
-
-
-class Mutation(NamedTuple):
-    """A way to make mutants.
-
-    Args:
-        change: from the bytes and the members of a checkpoint to the bytes of a mutant.
-        sealed: whether checksums are made to fit.
-        small: whether the checkpoint is in the small form.
-    """
-
-    change: Callable[[bytes, Members, random.Random], bytes]
-    sealed: bool = False
-    small: bool = False
-
-
-def anywhere(whole: bytes, members: Members, rng: random.Random) -> bytes:
-    """Any of the mutations of bytes."""
-    return rng.choice(list(BYTES.values()))(whole, rng)
-
-
-def of_bytes(change: Callable[[bytes, random.Random], bytes]) -> Mutation:
-    """Bytes of the archive changed, wherever they are."""
-    return Mutation(lambda whole, members, rng: change(whole, rng))
-
-
-def of_members(change: Callable[[Members, random.Random], bytes], sealed: bool = False, small: bool = False) -> Mutation:
-    """An archive of other members."""
-    return Mutation(lambda whole, members, rng: change(members, rng), sealed, small)
-
-
-ANY = tuple(BYTES)
-MUTATIONS = {
-    **{name: of_bytes(change) for name, change in BYTES.items()},
-    "rename": of_members(rename),
-    "duplicate": of_members(duplicate),
-    "drop": of_members(drop),
-    "exchange": of_members(exchange, sealed=True),
-    "compress": of_members(compress),
-    "config": of_members(edit_config, sealed=True),
-    "description": of_members(edit_description, sealed=True),
-    "description bytes": of_members(within("mha.json", ANY), sealed=True),
-    "nest": of_members(nest),
-    "vocabulary": of_members(within("vocabulary.txt", ANY), sealed=True),
-    "weights": of_members(within("model.weights.h5", ANY), sealed=True),
-    "HDF5 header": of_members(hdf5_header, sealed=True),
-    "HDF5 numbers": of_members(within("model.weights.h5", ("renumber",)), sealed=True),
-    "for Keras": of_members(within("config.json", ANY), sealed=True),
-    "small form": Mutation(anywhere, small=True),
-    "small config": of_members(edit_config, sealed=True, small=True),
-    "small weights": of_members(within("weights.int8", ANY), sealed=True, small=True),
-}
-
-
-def kind_of(seed: int, number: int) -> tuple[str, random.Random]:
-    """Which mutation makes a mutant, and what draws the rest; both depend on seed and number alone."""
-    rng = random.Random(f"{seed}/{number}")
-    return rng.choice(list(MUTATIONS)), rng
+    for number in (np.nan, np.inf, -np.inf, 3e38, -3e38):
+        path = rng.choice(list(starts))
+        scale = starts[path] + 4 * rng.randrange(same.weights[path].shape[-1])
+        message = rf"weights\.int8: the weight {path} holds NaN or infinite numbers"
+        yield f"a scale of {number}", given(patched(data, scale, "f", number)), message
+        damaged = members | {"weights.int8": patched(data, scale, "f", number)}
+        yield f"a scale of {number} by damage", packed(damaged), r"weights\.int8 is damaged \(its checksum does not fit\)"
+    for number in (0.0, -0.5, 2.6e36, 1e-44):
+        other = patched(data, scale, "f", number)
+        yield f"a scale of {number}", given(other), replace(same, weights=from_bytes(other, same))
+    for number in (-128, 0, 127, rng.randrange(-128, 128)):
+        path = rng.choice(list(starts))
+        weight = same.weights[path]
+        other = patched(data, starts[path] + 4 * weight.shape[-1] + rng.randrange(weight.size), "b", number)
+        yield f"a weight of {number}", given(other), replace(same, weights=from_bytes(other, same))
+    for other in (b"", data[:-1], data[: rng.randrange(len(data))], data + b"\0", data + rng.randbytes(99)):
+        message = rf"weights\.int8 has {len(other):,} bytes; the settings imply {len(data):,}"
+        yield f"{len(other) - len(data):+} bytes", given(other), message

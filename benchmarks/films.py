@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.config import load_config
-from mha_cli.training.preparation import prepare
+from mha_cli.data.preparation import prepare
 
 HELD_OUT = 0.16
 """Of the training reviews: about 4,000 of IMDB's."""

@@ -1,171 +1,245 @@
-"""Tries to break the reader of checkpoints: thousands of damaged and hostile files, each read and used as `mha predict` would.
+"""Tries to break the reader of checkpoints: damaged and hostile files by kind, each read and held to the one outcome that is right.
 
-    python benchmarks/fuzz_checkpoint.py                        # 10,000 mutants of a tiny checkpoint: table of what they came to
-    python benchmarks/fuzz_checkpoint.py --mutants 500 --seed 7
-    python benchmarks/fuzz_checkpoint.py --first 4711 --mutants 1 --keep mutant.keras   # one of them again, to look at
+    python benchmarks/fuzz_checkpoint.py                        # 20 rounds of all mutants: how many of each kind, and what came out wrong
+    python benchmarks/fuzz_checkpoint.py --rounds 3 --seed 7
+    python benchmarks/fuzz_checkpoint.py --keep wrong           # what came out wrong is written to a folder, to look at
+    python benchmarks/fuzz_checkpoint.py --plant                # is the fuzzer any good? a bug in every check of the reader, one by one
 
-A mutant has to be refused with one printable line that names the file, or predict exactly what the checkpoint predicts that it was made
-from. Some mutants are sealed: their checksums are made to fit again, as an attacker would, so that what lies behind them is reached. A
-sealed mutant may also be another checkpoint that is in order, since weights, words and settings are its maker's to choose.
+A mutant has to be refused with one printable line that names the file and says what is wrong, or be read as exactly the checkpoint that
+its bytes stand for. Most are sealed: their checksums are made to fit again, as an attacker would, so that what lies behind is reached.
 
-Mutants are read in processes of their own, some hundred in each, with a limit on memory and on seconds for each mutant. A signal, a
-hang, a traceback or too much memory ends the run with exit code 1.
+Mutants are read in child processes, with a limit on memory and on seconds for each. A signal, a hang, a traceback or too much memory
+is wrong, too. Exit code 1: a mutant came out wrong, or a planted bug was not noticed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import importlib
 import json
 import os
+import random
+import re
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
-import zipfile
+import types
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the address space of its threads would count as memory
 
-import numpy as np
-from checkpoint_mutants import MUTATIONS, kind_of
+from checkpoint_mutants import NAME, Mutant, mutants
 
-from mha_cli.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from mha_cli.config import config_from_dict
-from mha_cli.errors import MhaError
-from mha_cli.parameters import parameter_table
-from mha_cli.runtime.classifier import Classifier
-from mha_cli.text.vocabulary import Vocabulary
+from mha_cli.checkpoint import Checkpoint
+from mha_cli.errors import MhaError, printable
 
 MORE_MEMORY = 200_000_000
-"""Bytes of address space that reading and predicting may take on top of what the libraries have."""
+"""Bytes of address space that reading may take on top of what the libraries have."""
 
-SECONDS = 10
+SECONDS = 5
 """Of processor time for one mutant; on an idle processor it takes a few thousandths."""
 
-BATCH = 500
-FORMS = ("tiny.keras", "small.keras")
-TEXTS = ("the film was superb , not dreadful .", "it's a film", "unknown words only", "")
+READER = ("archive", "hdf5", "quantization", "checkpoint")
+"""The modules that bugs are planted in, none before those that it imports."""
+
+EXEMPT = {
+    "weight.shape != parameter.shape": "of the writer",
+}
+"""Checks that no mutant can reach, by their condition, and why they are there."""
 
 
-def tiny_checkpoints(folder: Path) -> None:
-    """Write the checkpoint that the mutants are made from, in both forms; it has every kind of weight."""
-    model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "scoring": "additive", "max_ngram": 2, "ngram_buckets": 7}
-    sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model | {"score_ngrams": 2, "score_buckets": 11}}
-    config = config_from_dict(sections, "tiny")
-    vocabulary = Vocabulary(("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a"))
-    rng = np.random.default_rng(0)
-    parameters = parameter_table(config, len(vocabulary), 2)
-    weights = {parameter.path: rng.normal(0, 0.5, parameter.shape).astype(np.float32) for parameter in parameters}
-    checkpoint = Checkpoint(config, ("negative", "positive"), vocabulary, {"epoch": 3}, weights, '{"of": "Keras"}')
-    for form in FORMS:
-        write_checkpoint(folder / form, checkpoint, small=form == "small.keras")
+# Bugs
 
 
-# Trying them
+def bugs(tree: ast.Module) -> Iterator[str]:
+    """Disables one check of a module after another, each while the generator rests; says which."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        conditional = isinstance(node, ast.If) and any(map(_refuses, node.body))
+        if conditional and ast.unparse(node.test) not in EXEMPT:
+            yield from _weaker(node, "test")
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.BoolOp) and isinstance(node.value.op, ast.And):
+            yield from _weaker(node, "value")
+        for block in (getattr(node, field, []) for field in ("body", "orelse", "finalbody")):
+            for index, statement in enumerate(block if isinstance(block, list) else []):
+                if (_refuses(statement) and not conditional) or (isinstance(statement, ast.Expr) and _calls(statement.value, own)):
+                    block[index] = ast.copy_location(ast.Pass(), statement)
+                    yield f"{statement.lineno}: without {ast.unparse(statement)[:90]}"
+                    block[index] = statement
 
 
-def predictions(path: Path) -> list[dict[str, float]]:
-    """What a checkpoint says about some texts."""
-    with np.errstate(all="ignore"):  # weights may be anything that is finite
-        return [prediction.probabilities for prediction in Classifier(read_checkpoint(path)).predict(TEXTS)]
+def _refuses(statement: ast.stmt) -> bool:
+    """Whether it raises, or notes what will be raised."""
+    if isinstance(statement, ast.Assign):
+        return ast.unparse(statement.targets[0]) == "problem" and ast.unparse(statement.value) != "''"
+    return isinstance(statement, ast.Raise)
 
 
-def outcome(path: Path, expected: list[dict[str, float]], may_differ: bool) -> str:
-    """What a mutant came to: refused, same, other, or what is wrong."""
+def _calls(value: ast.expr, own: set[str]) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in own
+
+
+def _weaker(node: ast.If | ast.Return, field: str) -> Iterator[str]:
+    """Each part of a condition left out in turn, or all of it where it has no parts."""
+    parts: list[tuple[Any, int | str, Any]] = []
+    for inner in ast.walk(getattr(node, field)):
+        if isinstance(inner, ast.BoolOp):
+            neutral = ast.Constant(isinstance(inner.op, ast.And))
+            parts += [(inner.values, index, neutral) for index in range(len(inner.values))]
+        elif isinstance(inner, ast.Compare) and isinstance(inner.left, ast.Tuple) and isinstance(inner.comparators[0], ast.Tuple):
+            pairs = range(len(inner.left.elts))
+            parts += [(inner.left.elts, index, inner.comparators[0].elts[index]) for index in pairs]
+    for place, index, other in parts or [(vars(node), field, ast.Constant(False))]:
+        part = place[index]
+        place[index] = ast.copy_location(other, part)
+        yield f"{node.lineno}: without {ast.unparse(part)}"
+        place[index] = part
+
+
+def planted() -> Iterator[tuple[str, str, types.CodeType]]:
+    """Every bug: what it is, the module that has it, and that module's code with it."""
+    for name in READER:
+        spec = find_spec(f"mha_cli.{name}")
+        path = Path(spec.origin)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for bug in bugs(tree):
+            yield f"{name}.py:{bug}", spec.name, compile(tree, path, "exec")
+
+
+def plant(name: str, code: types.CodeType) -> None:
+    """Load the reader anew with a bug in one of its modules."""
+    for other in READER:
+        del sys.modules[f"mha_cli.{other}"]
+    for other in (f"mha_cli.{other}" for other in READER):
+        if other == name:
+            sys.modules[name] = module = types.ModuleType(name)
+            exec(code, module.__dict__)
+        else:
+            importlib.import_module(other)
+
+
+# Mutants
+
+
+def problem_of(path: Path, mutant: Mutant) -> str:
+    """What is wrong with how a mutant is read; empty if nothing is."""
+    from mha_cli.checkpoint import read_checkpoint  # the one that has the bug
+
+    refusal = isinstance(mutant.right, str)
     try:
-        found = predictions(path)
+        found = read_checkpoint(path)
     except MhaError as error:
-        line = str(error)
-        right = line.isprintable() and line.startswith(path.name) and error.exit_code == 2 and len(line) < 1000
-        return "refused" if right else f"refused in a wrong way: {line!r}"
+        line, (file, _, said) = str(error), error.message.partition(": ")
+        if not (line.isprintable() and printable(path.name) in file and error.exit_code == 2 and len(line) < 1000):
+            return f"refused in a wrong way: {line!r}"
+        return "" if refusal and re.fullmatch(mutant.right, said) else f"refused: {said}; {mutant.right if refusal else 'it is in order'}"
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
-    if found == expected:
-        return "same"
-    return "other" if may_differ else f"predicts something else: {found}"
+    if refusal:
+        return f"read; {mutant.right}"
+    return "" if same(found, mutant.right) else "read as something else"
 
 
-def worker(folder: Path, seed: int, first: int, last: int) -> None:
-    """Try some mutants; a line of JSON for each before and after."""
-    os.chdir(folder)
-    originals = []
-    for form in map(Path, FORMS):
-        with zipfile.ZipFile(form) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        originals.append((form.read_bytes(), members, predictions(form)))
-    path = Path("mutant.keras")
+def same(found: Checkpoint, right: Checkpoint) -> bool:
+    """Whether two checkpoints are equal in everything."""
+    fields = [(each.config, each.class_names, each.vocabulary.tokens, each.metrics, each.keras_config) for each in (found, right)]
+    weights = [{path: (weight.dtype, weight.shape, weight.tobytes()) for path, weight in each.weights.items()} for each in (found, right)]
+    return fields[0] == fields[1] and weights[0] == weights[1]
+
+
+def problems(made: list[Mutant], bug: tuple[str, types.CodeType] | None = None) -> list[str]:
+    """What is wrong with each mutant, read in child processes; a child that dies is replaced by another one.
+
+    With a bug planted, the first that is wrong is the last.
+    """
+    found: list[str] = []
+    while len(found) < len(made) and not (bug and any(found)):
+        report_from, report_to = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(report_from)
+            with open(report_to, "w", encoding="utf-8") as report:
+                try:
+                    if bug:
+                        plant(*bug)
+                    for mutant in made[len(found) :]:
+                        problem = read_under_limits(mutant)
+                        print(json.dumps(problem), file=report, flush=True)
+                        if bug and problem:
+                            break
+                except BaseException as error:
+                    print(json.dumps(f"{type(error).__name__}: {error}"), file=report, flush=True)
+            os._exit(0)
+        os.close(report_to)
+        with open(report_from, encoding="utf-8") as report:
+            found += [json.loads(line) for line in report]
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code:
+            found.append("hangs" if -code in {signal.SIGVTALRM, signal.SIGALRM} else f"ends with {code}")
+    return found
+
+
+def read_under_limits(mutant: Mutant) -> str:
+    """What is wrong with how a mutant is read, under limits."""
+    path = Path(NAME)
+    if isinstance(mutant.data, bytes):
+        path.write_bytes(mutant.data)
+    else:
+        path = mutant.data(path)
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    for number in range(first, last):
-        kind, rng = kind_of(seed, number)
-        mutation = MUTATIONS[kind]
-        whole, members, expected = originals[mutation.small]
-        path.write_bytes(mutation.change(whole, members, rng))
-        print(json.dumps([number, kind, None]), flush=True)
-        resource.setrlimit(resource.RLIMIT_AS, (used + MORE_MEMORY, most))
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-        signal.alarm(60 * SECONDS)  # for what waits without computing; a machine may be busy
-        result = outcome(path, expected, mutation.sealed)
-        signal.alarm(0)
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        print(json.dumps([number, kind, result]), flush=True)
-
-
-def results(folder: Path, seed: int, first: int, last: int) -> Iterator[tuple[int, str, str]]:
-    """Number, kind and outcome of mutants; a process that dies is replaced by another one."""
-    while first < last:
-        arguments = [__file__, "--worker", folder, "--seed", seed, "--first", first, "--mutants", min(BATCH, last - first)]
-        done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False)
-        begun = None
-        for line in done.stdout.splitlines():
-            number, kind, result = json.loads(line)
-            begun = (number, kind) if result is None else None
-            first = number + 1
-            if result is not None:
-                yield number, kind, result
-        if begun is not None:
-            yield (
-                *begun,
-                "hang" if -done.returncode in {signal.SIGVTALRM, signal.SIGALRM} else f"ended with {done.returncode}: {done.stderr[-300:]}",
-            )
-        elif done.returncode or done.stderr:
-            sys.exit(f"a worker failed: {done.stderr}")
+    resource.setrlimit(resource.RLIMIT_AS, (used + MORE_MEMORY, most))
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    signal.alarm(60 * SECONDS)  # for what waits without computing; a machine may be busy
+    found = problem_of(path, mutant)
+    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    elif path.name == NAME:
+        path.unlink(missing_ok=True)
+    return found
 
 
 def main() -> int:
     """Run the mutants, print what they came to; returns the exit code."""
     parser = argparse.ArgumentParser(description="Tries to break the reader of checkpoints.")
-    parser.add_argument("--mutants", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="write the first mutant to this file")
-    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--keep", type=Path, help="write mutants that come out wrong to this folder")
+    parser.add_argument("--plant", action="store_true", help="plant bugs, and want each one noticed in these rounds")
     given = parser.parse_args()
-    last = given.first + given.mutants
-    if given.worker:
-        worker(given.worker, given.seed, given.first, last)
-        return 0
-    counts: Counter[tuple[str, str]] = Counter()
-    wrong = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        tiny_checkpoints(folder)
-        for number, kind, result in results(folder, given.seed, given.first, last):
-            counts[kind, result if result in {"refused", "same", "other"} else "wrong"] += 1
-            if result not in {"refused", "same", "other"}:
-                wrong.append(f"mutant {number} of seed {given.seed} ({kind}): {result}")
-            if number == given.first and given.keep:
-                given.keep.write_bytes((folder / "mutant.keras").read_bytes())
-    print(f"{'mutation':<20}{'refused':>9}{'same':>9}{'other':>9}{'wrong':>9}")
-    for kind in MUTATIONS:
-        print(f"{kind:<20}" + "".join(f"{counts[kind, result]:>9,}" for result in ("refused", "same", "other", "wrong")))
-    print(f"{sum(counts.values()):,} mutants, seed {given.seed}: {len(wrong)} wrong")
-    print(*wrong, sep="\n", end="\n" if wrong else "")
+    keep, count, wrong = given.keep and given.keep.absolute(), Counter[str](), []
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        rounds = (mutants(Path(folder), random.Random(f"{given.seed}/{number}")) for number in range(given.rounds))
+        if given.plant:
+            made = [mutant for each in rounds for mutant in each]
+            for bug, name, code in planted():
+                noticed = problems(made, (name, code))
+                by = made[len(noticed) - 1]
+                count["bugs"] += 1
+                print(f"{bug}: {f'{by.kind}, {by.what}: {noticed[-1]}' if noticed[-1] else 'NOT NOTICED'}", flush=True)
+                wrong += [] if noticed[-1] else [bug]
+        else:
+            for mutant, problem in (tried for made in rounds for tried in zip(made, problems(made), strict=True)):
+                count[mutant.kind] += 1
+                if problem:
+                    wrong.append(f"{mutant.kind}, {mutant.what}: {problem}")
+                    if keep and isinstance(mutant.data, bytes):
+                        keep.mkdir(exist_ok=True)
+                        (keep / f"{len(wrong)}.keras").write_bytes(mutant.data)
+            print(*(f"{kind:<14}{number:>8,}" for kind, number in count.items()), *wrong, sep="\n")
+    things, what = ("bugs", "not noticed") if given.plant else ("mutants", "wrong")
+    print(f"{count.total():,} {things}, seed {given.seed}: {len(wrong)} {what}")
     return 1 if wrong else 0
 
 

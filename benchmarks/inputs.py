@@ -25,8 +25,8 @@ WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_
 
 def measure(recipe: str, num_reviews: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of an epoch of so many reviews, and of its batches, round by round."""
+    from mha_cli.data.preparation import prepare
     from mha_cli.training.loop import Trainer
-    from mha_cli.training.preparation import prepare
 
     config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
     data = prepare(config)

@@ -50,7 +50,7 @@ def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[f
 
 def measure(config: Config, rounds: int) -> dict[str, Any]:
     """Both trainings in turn, so many times."""
-    from mha_cli.training.preparation import prepare
+    from mha_cli.data.preparation import prepare
 
     data = prepare(config)
     figures: dict[str, Any] = {"seconds": {"without": [], "with": []}, "saving_seconds": [], "saves": []}

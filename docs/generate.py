@@ -1,6 +1,7 @@
-"""Write the pages that follow from the code.
+"""Write what follows from the code: whole pages, and below the examples of the others what they print.
 
-``commands.md`` comes from the commands' help, ``config.md`` from the config models, ``errors.md`` from the table of bad input.
+``commands.md`` comes from the commands' help, ``config.md`` from the config models, ``errors.md`` from the table of bad input. In all other
+pages every line of a ``console`` block that begins with ``$`` is run, and its output takes the place of what stands below it.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing, names every page that is out of date, and then exits with 1.
 """
@@ -10,12 +11,15 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import pty
+import re
 import runpy
 import subprocess
 import sys
 import types
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
@@ -29,8 +33,12 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-DOCS = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 COLUMNS = 100
+"""Of the help; examples have 80, the width of a terminal that does not tell its own."""
+PROGRAM = "from mha_cli.cli.app import main; main()"
+CONSOLE = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 COMMANDS_INTRO = """# Commands
 
@@ -58,28 +66,79 @@ KINDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "
 
 
 def pages() -> dict[str, str]:
-    """The text of every generated page, by file name."""
-    return {"commands.md": commands_page(), "config.md": config_page(), "errors.md": errors_page()}
+    """The text of every page of which something is generated, by its path in the repository."""
+    whole = {"docs/commands.md": commands_page(), "docs/config.md": config_page(), "docs/errors.md": errors_page()}
+    return whole | {name: with_output(text) for name, text in hand_written().items() if CONSOLE.search(text)}
 
 
-def write_pages(folder: Path = DOCS) -> None:
+def hand_written() -> dict[str, str]:
+    """The README and the pages beside this script, by path; the first line of the others says that they are generated."""
+    paths = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return {name: text for name, text in texts.items() if not text.startswith("<!-- Written by docs/generate.py")}
+
+
+def write_pages(root: Path = ROOT) -> None:
     """Write every generated page."""
     for name, text in pages().items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (root / name).write_text(text, encoding="utf-8")
 
 
-def outdated(folder: Path = DOCS) -> list[str]:
-    """Names of the pages that ``write_pages`` would change.
+def outdated(root: Path = ROOT) -> list[str]:
+    """Paths of the pages that ``write_pages`` would change.
 
     A page that other versions of Typer or Rich have drawn is left out: they word and frame the same help differently.
     """
     changed = []
     for name, text in pages().items():
-        path = folder / name
+        path = root / name
         found = path.read_text(encoding="utf-8") if path.exists() else ""
         if found != text and not _drawn_by_others(found):
             changed.append(name)
     return changed
+
+
+# Examples
+
+
+def with_output(page: str) -> str:
+    """A page with what the commands of its console blocks print now."""
+
+    def run(block: re.Match[str]) -> str:
+        commands = [line for line in block[0].splitlines() if line.startswith("$ ")]
+        return "".join(f"{line}\n{output(line[2:])}" for line in commands)
+
+    return CONSOLE.sub(run, page)
+
+
+def output(line: str) -> str:
+    """What a line of shell prints on a terminal, beside the recipes and where nothing is trained: the model that comes with mha answers.
+
+    Left out is the line that tells where that model lies, and white space at the ends of lines.
+    """
+    ours, theirs = pty.openpty()
+    with TemporaryDirectory() as folder:
+        Path(folder, "configs").symlink_to(ROOT / "configs")
+        script = f'mha() {{ "{sys.executable}" -c "{PROGRAM}" "$@"; }}; {line}'
+        environment = _environment(columns=80) | {"PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(["sh", "-c", script], env=environment, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        with open(ours, "rb", buffering=0) as terminal:
+            shown = b"".join(iter(lambda: _read(terminal), b"")).decode()
+        process.wait()
+    return "".join(f"{row.rstrip()}\n" for row in shown.splitlines() if not row.startswith("using "))
+
+
+def _read(terminal: Any) -> bytes:
+    try:
+        return terminal.read(65536)
+    except OSError:  # how Linux says that nobody holds the other end
+        return b""
+
+
+def _environment(columns: int) -> dict[str, str]:
+    """None of the caller's own settings for colours, width and language."""
+    return {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1", "PATH": os.environ.get("PATH", "")}
 
 
 # Commands
@@ -102,11 +161,9 @@ def command_names() -> list[str]:
 
 def help_text(*command: str) -> str:
     """The help of a command as a plain terminal shows it."""
-    program = "from mha_cli.cli.app import app; app(prog_name='mha')"
-    # None of the caller's own settings for colours, width and language.
-    environment = {"COLUMNS": str(COLUMNS), "NO_COLOR": "1", "TERM": "dumb", "PYTHONUTF8": "1", "PATH": os.environ.get("PATH", "")}
-    arguments = [sys.executable, "-c", program, *command, "--help"]
-    shown = subprocess.run(arguments, env=environment, cwd=DOCS.parent, capture_output=True, check=True, encoding="utf-8").stdout
+    arguments = [sys.executable, "-c", PROGRAM, *command, "--help"]
+    environment = _environment(COLUMNS)
+    shown = subprocess.run(arguments, env=environment, cwd=ROOT, capture_output=True, check=True, encoding="utf-8").stdout
     return "\n".join(line.rstrip() for line in shown.strip("\n").splitlines()).strip("\n")
 
 
@@ -198,7 +255,7 @@ def _default(field: FieldInfo) -> str:
 
 def errors_page() -> str:
     """A table for every section of the table of bad input."""
-    sections = runpy.run_path(str(DOCS.parent / "tests" / "cli" / "bad_input.py"))["SECTIONS"]
+    sections = runpy.run_path(str(ROOT / "tests" / "cli" / "bad_input.py"))["SECTIONS"]
     parts = ["<!-- Written by docs/generate.py; do not edit. -->\n", ERRORS_INTRO]
     for title, cases in sections.items():
         lines = [f"## {title}\n", "| what is given | exit code | what mha says |", "|---|---|---|"]
@@ -230,7 +287,7 @@ def main(arguments: list[str]) -> int:
         return 0
     names = outdated()
     for name in names:
-        print(f"docs/{name} is out of date; run python docs/generate.py", file=sys.stderr)
+        print(f"{name} is out of date; run python docs/generate.py", file=sys.stderr)
     return 1 if names else 0
 
 

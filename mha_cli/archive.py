@@ -36,6 +36,9 @@ PIECE_BYTES = MAX_READ_BYTES // 2
 HASHED_BYTES = 1 << 20
 """Bytes that are hashed at once, beside the reading of the next ones."""
 
+HEADER_BYTES, END_BYTES = 30, 22
+"""Of a member's header without its name, and of the record that closes an archive without its comment."""
+
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
 
@@ -49,22 +52,19 @@ class Archive:
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._archive = archive
+        self._entries = {entry.orig_filename: entry for entry in archive.infolist()}  # the other name is only what zipfile makes of it
         self.name = name
 
     def __contains__(self, member: str) -> bool:
         """Whether it has a member of this name."""
-        return member in self._archive.namelist()
+        return member in self._entries
 
     @contextmanager
-    def open(self, member: str, limit: int) -> Iterator[Member]:
-        """A member, to be read from its beginning to its end.
-
-        Raises:
-            MhaError: it has more than ``limit`` bytes.
-        """
-        size = self._size(member, limit)
-        with self._archive.open(member) as stream:
-            yield Member(stream, size)
+    def open(self, member: str) -> Iterator[Member]:
+        """A member, to be read from its beginning to its end."""
+        entry = self._entries[member]
+        with self._archive.open(entry) as stream:
+            yield Member(stream, entry.file_size)
 
     def read(self, member: str, limit: int) -> tuple[memoryview, str]:
         """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal.
@@ -72,10 +72,13 @@ class Archive:
         Raises:
             MhaError: it has more than ``limit`` bytes.
         """
-        size = self._size(member, limit)
+        entry = self._entries[member]
+        size = entry.file_size
+        if size > limit:
+            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
         data = np.empty(size, np.uint8).data  # NumPy asks for large pages, which are there sooner than many small ones
         hashed, end = 0, 0
-        with self._archive.open(member) as stream, _Hash() as digest:
+        with self._archive.open(entry) as stream, _Hash() as digest:
             while chunk := stream.read(PIECE_BYTES):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
@@ -83,15 +86,7 @@ class Archive:
                     digest.update(data[hashed:end])
                     hashed = end
             digest.update(data[hashed:end])
-        if end != size:
-            raise MhaError(f"{self.name}: {member} is cut off", WAY_OUT)
         return data, digest.hexadecimal()
-
-    def _size(self, member: str, limit: int) -> int:
-        size = self._archive.getinfo(member).file_size
-        if size > limit:
-            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
-        return size
 
 
 class Member:
@@ -165,7 +160,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
             if file.read(4) == b"\x89HDF":
                 raise MhaError(f"{name}: is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha", WAY_OUT)
             with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
-                _refuse_other_members(archive, forms, name, os.fstat(file.fileno()).st_size)
+                _refuse_other_members(archive, forms, name, file.fileno())
                 yield Archive(archive, name)
         except (zipfile.BadZipFile, struct.error, EOFError, OSError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
             # What zipfile, and who reads on inside the block, raise for bytes that are not what they say.
@@ -216,16 +211,27 @@ class _InSmallPieces(io.FileIO):
         return super().read(size) or b""
 
 
-def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, file_bytes: int) -> None:
-    found = archive.namelist()
+def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, descriptor: int) -> None:
+    entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
+    found = [entry.orig_filename for entry in entries]
     if sorted(found) not in map(sorted, forms):
-        missing = [member for member in forms[0] if member not in found]
+        whole = any(set(form) <= set(found) for form in forms)
+        missing = [] if whole else [member for member in forms[0] if member not in found]
         problem = f"has no {missing[0]}" if missing else "has members that do not belong there"
         raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
-    entries = archive.infolist()
     if any(entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size for entry in entries):
         raise MhaError(f"{name}: holds compressed members", WAY_OUT)
     if any(stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG} for entry in entries):
         raise MhaError(f"{name}: holds members that are no regular files", WAY_OUT)
-    if sum(entry.file_size for entry in entries) > file_bytes:
-        raise MhaError(f"{name}: is cut off, or its members overlap", WAY_OUT)
+    # Else another archive could lie between the members, in front of them or in a comment, and other programs would read that one.
+    starts, ends = [entry.header_offset for entry in entries], [_end(entry, descriptor) for entry in entries]
+    last = os.fstat(descriptor).st_size - END_BYTES
+    if [*starts, archive.start_dir] != [0, *ends] or os.pread(descriptor, 4, last) != b"PK\5\6":
+        raise MhaError(f"{name}: is cut off, or holds more than its members one after another", WAY_OUT)
+
+
+def _end(entry: zipfile.ZipInfo, descriptor: int) -> int:
+    """Where a member's bytes end; only its own header says how long that header is."""
+    name_bytes, extra_bytes = struct.unpack("<26xHH", os.pread(descriptor, HEADER_BYTES, entry.header_offset))
+    end: int = entry.header_offset + HEADER_BYTES + name_bytes + extra_bytes + entry.compress_size
+    return end

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mha_cli.archive import WAY_OUT, Archive, open_archive
-from mha_cli.config import Config, config_from_dict, config_to_dict
+from mha_cli.config import Config, FilesData, config_from_dict, config_to_dict
 from mha_cli.errors import MhaError, printable
 from mha_cli.files import atomic_write
 from mha_cli.hdf5 import read_arrays
@@ -84,9 +84,27 @@ class Checkpoint:
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
+    def text_column(self) -> str:
+        """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
+        return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
+
+    @property
     def forward_pass(self) -> ForwardPass:
         """What decides how much memory the model takes where TensorFlow computes it."""
         return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
+
+    def __repr__(self) -> str:
+        """What kind of classifier it is, in one line; the weights and words would fill a screen."""
+        model, names = self.config.model, ", ".join(self.class_names)
+        parts = [
+            f"{sum(math.prod(parameter.shape) for parameter in self.parameters):,} weights",
+            f"{model.embed_dim} wide, heads {' + '.join(map(str, model.heads))}",
+            f"{len(self.vocabulary):,} ids",
+            f"classes {printable(names, 200)}",
+        ]
+        if "validation_accuracy" in self.metrics:
+            parts.append(f"validation accuracy {self.metrics['validation_accuracy']:.2%}")
+        return f"<Checkpoint {self.name or 'in memory'}: {'; '.join(parts)}>"
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
@@ -170,6 +188,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
 def _read_description(archive: Archive) -> dict[str, Any]:
     try:
         description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
+        json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
     if not isinstance(description, dict):
@@ -238,7 +257,7 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
 
 def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
     size = quantized_size(parameters)
-    with archive.open(SMALL_WEIGHTS, size) as stream:
+    with archive.open(SMALL_WEIGHTS) as stream:
         if stream.size != size:
             raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
         problem, weights = "", dict[str, Any]()

@@ -42,7 +42,7 @@ class DataSettings(Settings):
 
     validation: Literal["random", "names"] = Field(
         "random",
-        description="How it is drawn: each class in proportion, or so that reviews with rare names in common (of one film) stay together.",
+        description="How it is drawn: each class in proportion, or so that texts with rare names in common (of one film) stay together.",
     )
 
 
@@ -50,8 +50,8 @@ class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
 
     source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
-    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Reviews in the training split; the test split has a quarter of that.")
-    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same reviews.")
+    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter of that.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same texts.")
 
 
 class TfdsData(DataSettings):
@@ -72,7 +72,7 @@ class TfdsData(DataSettings):
 
 
 class FilesData(DataSettings):
-    """Labelled reviews in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
+    """Labelled texts in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
 
     source: Literal["files"] = Field(description="Files or folders of one's own.")
     train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
@@ -83,7 +83,7 @@ class FilesData(DataSettings):
 
 
 class TextConfig(Settings):
-    """How a review becomes token ids."""
+    """How a text becomes token ids."""
 
     vocabulary_size: int = Field(
         20_000,
@@ -94,9 +94,9 @@ class TextConfig(Settings):
     min_count: int = Field(
         1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own."
     )
-    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a review that the model reads; the rest is cut.")
-    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer review is kept.")
-    lowercase: bool = Field(True, description="Fold case before splitting.")
+    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; the rest is cut.")
+    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer text is kept.")
+    lowercase: bool = Field(True, description="Turn every word into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
 
 
@@ -115,14 +115,14 @@ class ModelConfig(Settings):
         0,
         ge=0,
         le=5,
-        description="Longest n-gram that counts in a review's naive-Bayes score, a feature beside the encoder's; 0 for none.",
+        description="Longest n-gram that counts in a text's naive-Bayes score, a feature beside the encoder's; 0 for none.",
     )
     score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of naive-Bayes scores.")
     score_ending: int = Field(
         0,
         ge=0,
         le=100_000,
-        description="Tokens over which a review's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
+        description="Tokens over which a text's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
     )
     score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         [],
@@ -227,12 +227,12 @@ class TrainingConfig(Settings):
     """How the weights are found."""
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
-    batch_size: int = Field(32, ge=1, le=65_536, description="Reviews in a step.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step.")
     batch_tokens: int | None = Field(
         None,
         ge=1,
         le=100_000_000,
-        description="Tokens in a step, padding included: many short reviews or few long ones; null takes batch_size reviews.",
+        description="Tokens in a step, padding included: many short texts or few long ones; null takes batch_size texts.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
@@ -259,7 +259,7 @@ class TrainingConfig(Settings):
         description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
     )
     labelled_epochs: int = Field(
-        0, ge=0, description="The last epochs, so many of them, learn from labelled reviews alone and leave out the pseudo-labels."
+        0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out the pseudo-labels."
     )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     average_decay: float | None = Field(
@@ -336,16 +336,16 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
         MhaError: the file cannot be read, is not plain YAML, or a setting does not fit; the message names file, line and setting.
     """
     document = read_yaml(Path(path))
-    override_keys: set[tuple[str, ...]] = set()
+    override_keys: list[tuple[str, ...]] = []
     for override in overrides:
-        override_keys.add(_apply_override(document, override, override_keys))
+        override_keys.append(_apply_override(document, override, override_keys))
     return _validated(document.value, document, override_keys)
 
 
 def parse_config(text: str, name: str) -> Config:
     """A config from YAML text, for what travels inside a checkpoint; ``name`` stands in the error messages."""
     document = parse_yaml(text, name)
-    return _validated(document.value, document, set())
+    return _validated(document.value, document)
 
 
 def config_to_dict(config: Config) -> dict[str, Any]:
@@ -375,10 +375,10 @@ _Representer.add_representer(str, _Representer.represent_str)
 
 def config_from_dict(value: object, name: str) -> Config:
     """A config from plain values, for what travels inside a checkpoint; ``name`` stands in the error messages."""
-    return _validated(value, YamlDocument(value, name, {}), set())
+    return _validated(value, YamlDocument(value, name, {}))
 
 
-def _apply_override(document: YamlDocument, override: str, earlier: set[tuple[str, ...]]) -> tuple[str, ...]:
+def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     dotted, equals, text = override.partition("=")
     keys = tuple(dotted.strip().split("."))
     if not equals or not all(keys):
@@ -389,7 +389,7 @@ def _apply_override(document: YamlDocument, override: str, earlier: set[tuple[st
         node = node.setdefault(key, {})
         if not isinstance(node, dict):
             raise MhaError(
-                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "see `mha train --help` for the settings"
+                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "write for example --set model.num_heads=4"
             )
     if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
         # The file's settings of another source would all be unknown to the new one; those of earlier overrides are meant for it.
@@ -399,27 +399,27 @@ def _apply_override(document: YamlDocument, override: str, earlier: set[tuple[st
     return keys
 
 
-def _validated(value: object, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> Config:
+def _validated(value: object, document: YamlDocument, override_keys: Sequence[tuple[str, ...]] = ()) -> Config:
     try:
         return Config.model_validate(value)
     except ValidationError as error:
         raise _config_error(error, document, override_keys) from None
 
 
-def _config_error(error: ValidationError, document: YamlDocument, override_keys: set[tuple[str, ...]]) -> MhaError:
+def _config_error(error: ValidationError, document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> MhaError:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
     # Then the deepest: of the forms that a setting may take, it is that of the form which was meant.
     first = min(error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
     keys = _without_union_tags(first["loc"])
     dotted = printable(".".join(map(str, keys)), 200)
-    place = "--set" if keys in override_keys else f"{document.place(keys)}:"
+    place = _place(keys, document, override_keys)
     setting = f"{place} {dotted or 'the config'}"
     found = printable(repr(first["input"]), 60)
     kind = first["type"]
     if kind == "extra_forbidden":
-        return MhaError(f"{setting} is not a setting", did_you_mean(str(keys[-1]), _known_keys(keys[:-1], document.value)))
+        return MhaError(f"{setting} is not a setting", _other_source(keys) or _nearest(keys, document.value))
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
-        place = "--set" if ("data", "source") in override_keys else f"{document.place(('data', 'source'))}:"
+        place = _place(("data", "source"), document, override_keys)
         found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
         return MhaError(f"{place} data.source is {found}", "choose from sample, tfds, files")
     if kind == "missing":
@@ -432,20 +432,47 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
     return MhaError(f"{setting} is {found}", message)
 
 
+def _place(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
+    """Where a setting comes from: an override of it, of its section, or of what is below it and not in the file; else the file."""
+    if keys in override_keys:
+        return "--set"
+    for override in override_keys:
+        below = bool(keys) and override[: len(keys)] == keys and keys not in document.lines
+        if below or keys[: len(override)] == override:
+            return f"--set {printable('.'.join(override))}:"
+    return f"{document.place(keys)}:"
+
+
+def _nearest(keys: tuple[str, ...], value: object) -> str:
+    """A hint at what an unknown setting may have meant: the same word elsewhere, else one of its section."""
+    elsewhere = {name: f"{section}.{name}" for section in Config.model_fields for name in _known_keys((section,), value)}
+    word, same = keys[-1], elsewhere | {name: name for name in Config.model_fields}
+    return f"did you mean {same[word]}?" if word in same else did_you_mean(word, _known_keys(keys[:-1], value))
+
+
 def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
     parts = [str(part) for part in location]
-    if len(parts) > 1 and parts[0] == "data" and parts[1] in {"sample", "tfds", "files"}:
+    if len(parts) > 1 and parts[0] == "data" and parts[1] in _SOURCES:
         del parts[1]
     return tuple(parts[:2])  # what follows names the form of a setting that may take several
 
 
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+
+
+def _other_source(keys: tuple[str, ...]) -> str:
+    """A hint at the data source that has a setting; empty if none has it."""
+    sources = [source for source, section in _SOURCES.items() if keys[:-1] == ("data",) and keys[-1] in section.model_fields]
+    return f"it goes with data.source={sources[0]}" if sources else ""
+
+
 def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
-    """The settings of a section, by its dotted place."""
+    """The settings of a section, by its dotted place; none of what is no section."""
     if not section:
         return list(Config.model_fields)
     if section == ("data",):
-        source = value["data"].get("source", "sample") if isinstance(value, dict) else "sample"
-        sources: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
-        return list(sources[source].model_fields)
+        data = value.get("data") if isinstance(value, dict) else None
+        source = data.get("source") if isinstance(data, dict) else None
+        return list((_SOURCES.get(source, SampleData) if isinstance(source, str) else SampleData).model_fields)
     sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
-    return list(sections[section[0]].model_fields) if section[0] in sections else list(Config.model_fields)
+    return list(sections[section[0]].model_fields) if section[0] in sections else []

@@ -19,7 +19,7 @@ from mha_cli.checkpoint import FORMAT_VERSION, read_checkpoint
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
 from mha_cli.memory import memory_info
 from mha_cli.processor import available_cores, bfloat16_features
-from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS
+from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +129,7 @@ def check_checkpoint(path: Path) -> CheckpointReport:
     Raises:
         MhaError: it is refused.
     """
+    path = checkpoint_in(path)
     checkpoint = read_checkpoint(path)
     with open_regular(path, MAX_FILE_BYTES) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -174,7 +175,7 @@ def _places(environment: Mapping[str, str]) -> tuple[Place, ...]:
     checkpoint = environment.get(CHECKPOINT_VARIABLE) or None
     return (
         Place("TensorFlow Datasets", data, "TFDS_DATA_DIR" if data_dir else "default", os.path.isdir(data)),
-        Place("checkpoint", checkpoint, CHECKPOINT_VARIABLE, checkpoint is not None and os.path.isfile(checkpoint)),
+        Place("checkpoint", checkpoint, CHECKPOINT_VARIABLE, checkpoint is not None and os.path.isfile(checkpoint_in(Path(checkpoint)))),
         Place("trained runs", _absolute(RUNS), "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
         Place("model that comes with mha", str(PACKAGED), "default", PACKAGED.is_file()),
     )

@@ -15,8 +15,8 @@ class StepProgress:
         step: steps done in this epoch, of ``steps``.
         loss: mean over the reviews of this epoch so far.
         accuracy: likewise, in [0, 1], with dropout active.
-        reviews_per_second: in this epoch so far.
-        seconds_left: to the end of the last epoch at this epoch's rate; scoring and early stopping left aside.
+        reviews_per_second: since training began, or went on; None at the first step, which takes longer than all others.
+        seconds_left: to the end of the last epoch at this rate; scoring and early stopping left aside.
     """
 
     epoch: int
@@ -25,8 +25,8 @@ class StepProgress:
     steps: int
     loss: float
     accuracy: float
-    reviews_per_second: float
-    seconds_left: float
+    reviews_per_second: float | None
+    seconds_left: float | None
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Watcher:
     """Functions that a long run calls as it goes on; the defaults do nothing.
 
     Args:
-        tell: a line of text.
+        tell: a line of text about what goes on; the next one may take its place.
+        note: a line of text to be kept in view.
         on_step: after every training step.
         on_epoch: after every epoch.
         on_reviews: reviews scored so far, and of all.
@@ -65,6 +66,7 @@ class Watcher:
     """
 
     tell: Callable[[str], None] = lambda _: None
+    note: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None
     on_reviews: Callable[[int, int], None] = lambda _done, _total: None

@@ -57,11 +57,11 @@ def dequantize(stream: Readable, parameters: Sequence[Parameter]) -> dict[str, n
     """The weights in float32, by path; of the bytes that they come from, little is held at once.
 
     Args:
-        stream: gives the bytes, and is read to its end in any case.
+        stream: gives ``quantized_size`` bytes; it is read to its end in any case.
         parameters: name and shape of every weight.
 
     Raises:
-        ValueError: there are too many or too few bytes, or a scale is no number or too large.
+        ValueError: a scale is no number or too large.
     """
     weights, problem = {}, ""
     for parameter in parameters:
@@ -76,17 +76,10 @@ def dequantize(stream: Readable, parameters: Sequence[Parameter]) -> dict[str, n
             piece = weight[start : start + rows]
             np.multiply(_numbers(stream, np.dtype(np.int8), piece.size).reshape(piece.shape), scales, out=piece)
         weights[parameter.path] = weight.reshape(parameter.shape)
-    if stream.read(1):
-        problem = f"there are more than the {quantized_size(parameters):,} bytes that the settings imply"
-        while stream.read(PIECE_BYTES):
-            pass
     if problem:
         raise ValueError(problem)
     return weights
 
 
 def _numbers(stream: Readable, kind: np.dtype[Any], count: int) -> npt.NDArray[Any]:
-    data = stream.read(count * kind.itemsize)
-    if len(data) < count * kind.itemsize:
-        raise ValueError("there are fewer bytes than the settings imply")
-    return np.frombuffer(data, kind, count)
+    return np.frombuffer(stream.read(count * kind.itemsize), kind, count)

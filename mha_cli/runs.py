@@ -34,12 +34,27 @@ def new_run_directory(name: str) -> Path:
     return next(path for number in count(1) if not (path := RUNS / (name if number == 1 else f"{name}-{number}")).exists())
 
 
+def checkpoint_in(path: Path) -> Path:
+    """The checkpoint in a run directory; any other path as it is."""
+    inside = path / CHECKPOINT
+    return inside if os.path.isfile(inside) else path
+
+
+def is_own(checkpoint: Path, config: Config) -> bool:
+    """Whether a checkpoint lies beside the config of a run on the data that it names; any other may name any file and any download."""
+    beside = checkpoint.parent / CONFIG
+    try:
+        return os.path.isfile(beside) and load_config(beside).data == config.data
+    except MhaError:
+        return False
+
+
 def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
     """The checkpoint to use, and why that one: the given one, ``$MHA_CHECKPOINT``, the last trained run's, or the one that mha brings."""
     if given is not None:
-        return given, ""
+        return checkpoint_in(given), ""
     if environment.get(CHECKPOINT_VARIABLE):
-        return Path(environment[CHECKPOINT_VARIABLE]), f"${CHECKPOINT_VARIABLE}"
+        return checkpoint_in(Path(environment[CHECKPOINT_VARIABLE])), f"${CHECKPOINT_VARIABLE}"
     found = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
     if found:
         return found[-1], "the last trained run"

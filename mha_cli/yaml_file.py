@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = "1.2"
-MAX_BYTES = 1_000_000
+MAX_BYTES = 100_000
 MAX_DEPTH = 20
+MAX_NODES = 2_000
+"""Keys and values; a config has less than a hundred settings."""
 MAX_INTEGER_BITS = 256
 
 
@@ -46,18 +50,20 @@ def read_yaml(path: Path) -> YamlDocument:
     """Read a YAML mapping from a file.
 
     Raises:
-        MhaError: no such file, not UTF-8, too large, or not plain YAML.
+        MhaError: no such file, a pipe that nobody writes to, not UTF-8, too large, or not plain YAML.
     """
     name = printable(str(path), 200)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             raw = file.read(MAX_BYTES + 1)
+            if not raw and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise MhaError(f"{name}: a pipe that nothing comes out of", "give a file, or write to the pipe first")
     except FileNotFoundError:
-        raise MhaError(f"{name}: no such file", "give the path of a YAML config, for example configs/sample.yaml") from None
+        raise MhaError(f"{name}: no such file", "give the path of a YAML config, or the name of a recipe such as sample") from None
     except OSError as error:
         raise MhaError(f"{name}: {error.strerror}", "give the path of a YAML config that can be read") from None
     except ValueError:
-        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, for example configs/sample.yaml") from None
+        raise MhaError(f"{name}: not a file name", "give the path of a YAML config, or the name of a recipe such as sample") from None
     if len(raw) > MAX_BYTES:
         raise MhaError(f"{name}: larger than {MAX_BYTES:,} bytes", "a config is a short YAML file")
     try:
@@ -70,6 +76,13 @@ def read_yaml(path: Path) -> YamlDocument:
     if not isinstance(document.value, dict):
         raise MhaError(f"{name}: not a mapping of settings", "write `section:` lines with `key: value` lines below them")
     return document
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a named pipe without waiting for somebody to write to it; one that is written to is then read to its end."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def parse_yaml(text: str, name: str) -> YamlDocument:
@@ -91,13 +104,13 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
 
 
 def _refuse_early(text: str, name: str) -> None:
-    """Other versions of YAML are refused from the text; aliases, tags and depth from the event stream, before any tree is built."""
+    """Other versions of YAML are refused from the text; aliases, tags, depth and size from the event stream, before any tree is built."""
     for number, row in enumerate(text.split("\n"), start=1):
         if row.startswith("%YAML") and row.split()[1:2] != [VERSION]:  # YAML 1.1 would make a truth value of the word `yes`
             raise MhaError(f"{name}:{number}: {printable(row.strip(), 40)} is not read, only YAML {VERSION}", "leave the line out")
         if row.strip() and row[0] not in "%#":
             break  # directives stand at the beginning
-    depth = 0
+    depth = nodes = 0
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             line = event.start_mark.line + 1 if event.start_mark else 1
@@ -108,6 +121,9 @@ def _refuse_early(text: str, name: str) -> None:
                 raise MhaError(f"{name}:{line}: the tag {printable(str(event.tag))} is not allowed", "write a plain value")
             depth += kind in {"MappingStartEvent", "SequenceStartEvent"}
             depth -= kind in {"MappingEndEvent", "SequenceEndEvent"}
+            nodes += kind in {"MappingStartEvent", "SequenceStartEvent", "ScalarEvent"}
+            if nodes > MAX_NODES:
+                raise MhaError(f"{name}:{line}: more than {MAX_NODES:,} keys and values", "a config has less than a hundred settings")
             if depth > MAX_DEPTH:
                 raise MhaError(f"{name}:{line}: nested more than {MAX_DEPTH} deep", "a config has two levels")
     except YAMLError:
@@ -120,7 +136,7 @@ def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]
         if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:  # Python refuses to print the longest ones
             line = node.start_mark.line + 1
             raise MhaError(f"{document.name}:{line}: the number {printable(node.value, 40)} is too large", "write a smaller one")
-        return value
+        return _whole(value) if isinstance(value, str) else value
     if isinstance(node, SequenceNode):
         return [_plain(item, yaml, document, keys) for item in node.value]
     assert isinstance(node, MappingNode)
@@ -129,7 +145,7 @@ def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, ScalarNode):
             raise MhaError(f"{document.name}:{line}: a key is not a word", "write `key: value`")
-        key = str(key_node.value)
+        key = _whole(str(key_node.value))
         if key in mapping:
             dotted = ".".join((*keys, key))
             raise MhaError(
@@ -139,3 +155,8 @@ def _plain(node: Node, yaml: YAML, document: YamlDocument, keys: tuple[str, ...]
         document.lines[(*keys, key)] = line
         mapping[key] = _plain(value_node, yaml, document, (*keys, key))
     return mapping
+
+
+def _whole(text: str) -> str:
+    """Text in which two halves of a character that stand side by side are that character: JSON escapes an emoji as two."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

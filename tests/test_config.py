@@ -65,6 +65,11 @@ def test_every_recipe_loads(path: Path) -> None:
 # Settings
 
 
+def test_json_is_yaml() -> None:
+    data = {"source": "files", "train": "😀 é.csv", "text_column": 'a"\\\t'}
+    assert config_to_dict(load(json.dumps({"data": data, "model": {"key_dim": None}}, indent="\t")))["data"].items() >= data.items()
+
+
 def test_an_empty_file_means_the_defaults() -> None:
     assert load("") == Config()
     assert load("# nothing\n") == Config()
@@ -232,6 +237,10 @@ def test_overrides_of_every_kind() -> None:
     assert config.model.dropout == 0.25
 
 
+def test_an_override_that_does_not_fit_the_file_names_the_line_of_the_file() -> None:
+    assert error_of("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
+
+
 def test_the_last_override_wins() -> None:
     assert load("seed: 1", "seed=2", "seed=3").seed == 3
 
@@ -266,12 +275,21 @@ def test_a_whole_section_as_an_override() -> None:
     ("override", "message"),
     [
         ("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
-        ("modle.num_heads=4", "x.yaml: modle is not a setting; did you mean model?"),
+        ("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
+        ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from data, model, seed, text, training"),
+        ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
+        ("model={num_head: 4}", "--set model: model.num_head is not a setting; did you mean num_heads?"),
+        ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
+        ("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
+        ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
         ("sead=4", "--set sead is not a setting; did you mean seed?"),
         ("model.embed_dim=[2, 4]", "--set model.embed_dim is [2, 4]; it should be a valid integer"),
         ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
-        ("model.num_heads=[2, 4]", "x.yaml: model: num_heads names 2 blocks, num_blocks=1; name as many"),
-        ("model.num_heads=[2]", "x.yaml: model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim"),
+        ("model.num_heads=[2, 4]", "--set model.num_heads: model: num_heads names 2 blocks, num_blocks=1; name as many"),
+        (
+            "model.num_heads=[2]",
+            "--set model.num_heads: model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim",
+        ),
         ("model.num_heads={a: 1}", "--set model.num_heads is {'a': 1}; it should be a valid integer"),
         ("model.num_heads=four", "--set model.num_heads is 'four'; it should be a valid integer"),
         ("model.num_heads=", "--set model.num_heads is None; it should be a valid integer"),
@@ -285,7 +303,7 @@ def test_a_whole_section_as_an_override() -> None:
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
         ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
         ("data.source=files", "x.yaml: data.train is missing; add it"),
-        ("seed.x=1", "--set seed.x: seed is not a section; see `mha train --help` for the settings"),
+        ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
         ("seed", "--set seed: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("model.=3", "--set model.=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
@@ -317,6 +335,9 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Keys
         ("model:\n  num_head: 4\n", "x.yaml:2: model.num_head is not a setting; did you mean num_heads?"),
         ("modle: {}\n", "x.yaml:1: modle is not a setting; did you mean model?"),
+        ("trainig:\n  epochs: 4\n", "x.yaml:1: trainig is not a setting; did you mean training?"),
+        ("seed: 1\nepochs: 4\n", "x.yaml:2: epochs is not a setting; did you mean training.epochs?"),
+        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from data, model, seed, text, training"),
         ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
         ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),

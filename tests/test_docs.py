@@ -1,46 +1,39 @@
-"""The documentation says what the code does: generated pages, links, example commands, recipes."""
+"""The documentation says what the code does: generated pages, links, recipes."""
 
 from __future__ import annotations
 
 import importlib.util
+import platform
 import re
-import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
-import typer
-from typer.main import get_command
 
-from mha_cli.cli.app import app
-from mha_cli.config import load_config
+from mha_cli.recipes import recipe_names
+from tests.documentation import DOCS, GROUP, PAGES, ROOT, relative
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
     from types import ModuleType
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
-GROUP: Any = get_command(app)
-
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECIPE = re.compile(r"\bconfigs/[\w-]+\.yaml\b")
 
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
     """docs/generate.py as a module."""
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    return module_of(DOCS / "generate.py")
+
+
+def module_of(path: Path) -> ModuleType:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 # Generated pages
@@ -64,10 +57,31 @@ def test_outdated_pages_are_named(generate: ModuleType, tmp_path: Path, monkeypa
     assert generate.outdated(tmp_path) == ["config.md"]
 
 
+def test_output_takes_the_place_of_what_stands_below_a_command(generate: ModuleType) -> None:
+    page = "Before.\n\n```console\n$ printf 'a  \\nb\\n'\nold\n$ printf ''\nold\n```\n\n```sh\nexit 1\n```\n\n```text\n$ exit 1\nold\n```\n"
+    written = page.replace("\nold\n$ printf ''\nold\n", "\na\nb\n$ printf ''\n")
+    assert generate.with_output(page) == written
+    assert generate.with_output(written) == written
+
+
+def test_examples_run_on_a_terminal_where_nothing_is_trained(generate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MHA_CHECKPOINT", "mine.keras")
+    assert generate.output("test -t 1 && pwd -P && ls -A && echo $COLUMNS$MHA_CHECKPOINT").splitlines()[1:] == ["configs", "80"]
+    assert generate.output("mha doctor nowhere.keras") == "error: nowhere.keras: no such file; give a checkpoint that `mha train` wrote\n"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="Prescott is one of these processors")
+def test_examples_say_the_same_with_other_matrix_kernels(generate: ModuleType) -> None:
+    shown = [block for page in generate.hand_written().values() for block in generate.CONSOLE.findall(page)]
+    lines = [line[2:] for block in shown for line in block.splitlines() if line.startswith("$ ")]
+    assert lines
+    assert "".join(f"$ {line}\n" + generate.output(f"export OPENBLAS_CORETYPE=Prescott; {line}") for line in lines) == "".join(shown)
+
+
 def test_check_names_the_outdated_page(
     generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(generate, "outdated", lambda: ["config.md"])
+    monkeypatch.setattr(generate, "outdated", lambda: ["docs/config.md"])
     assert generate.main(["--check"]) == 1
     assert capsys.readouterr().err == "docs/config.md is out of date; run python docs/generate.py\n"
     monkeypatch.setattr(generate, "outdated", list)
@@ -92,7 +106,18 @@ def test_every_command_and_option_is_documented(command: str) -> None:
 # Hand-written pages
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_figures_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = module_of(DOCS / "figures.py")
+    monkeypatch.setattr(figures, "FIGURES", tmp_path)
+    rng = np.random.default_rng(0)
+    numbers = re.findall(r"\d\.\d{3}|\d{4}", figures.draw_projections(rng) + figures.draw_scale(rng))
+    assert len(numbers) == 7
+    page = (DOCS / "attention.md").read_text("utf-8")
+    assert [number for number in numbers if number not in page] == []
+    assert {path.name for path in tmp_path.iterdir()} == {"projections.png", "scale.png"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=relative)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text("utf-8")):
         if re.match(r"[a-z]+:", target):
@@ -111,58 +136,13 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", (DOCS / "recipes.md").read_text("utf-8"), re.MULTILINE)) == recipe_names()
     mentioned = {name for page in PAGES for name in RECIPE.findall(page.read_text("utf-8"))}
-    assert mentioned == {f"configs/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
+    assert mentioned <= {f"configs/{name}.yaml" for name in recipe_names()}
 
 
-# Example commands
-
-
-def examples() -> Iterator[Any]:
-    """Every line with an ``mha`` command: in the epilogs of the commands' help, and in the code blocks of the pages."""
-    for name, command in {"mha": GROUP, **GROUP.commands}.items():
-        for line in (command.epilog or "").splitlines():
-            if "mha " in line:
-                yield pytest.param(line, id=f"{name}: {line}")
-    for page in PAGES:
-        if page.name == "commands.md":  # its examples are the epilogs
-            continue
-        for block in FENCE.findall(page.read_text("utf-8")):
-            for line in block.splitlines():
-                if re.search(r"\bmha [a-z-]", line):
-                    yield pytest.param(line, id=f"{relative(page)}: {line}")
-
-
-def mha_commands(line: str) -> Iterator[list[str]]:
-    """The arguments of every ``mha`` command in a line of shell."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    words: list[str] = []
-    for word in [*lexer, ";"]:
-        if not re.fullmatch(r"[();<>|&]+", word):
-            words.append(word)
-            continue
-        names = [Path(word).name for word in words]
-        if "mha" in names:
-            yield words[names.index("mha") + 1 :]
-        words = []
-
-
-def test_mha_commands_are_found_in_a_line_of_shell() -> None:
-    line = "$ zcat 'a b.gz' | .venv/bin/mha predict --json - > out && mha train -c x.yaml  # mha nothing"
-    assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "-c", "x.yaml"]]
-
-
-@pytest.mark.parametrize("line", list(examples()))
-def test_examples_fit_the_commands(line: str) -> None:
-    for name, *arguments in mha_commands(line):
-        if name.startswith("-"):
-            assert name in {option for parameter in GROUP.params for option in parameter.opts} | {"-h", "--help"}
-            continue
-        assert name in GROUP.commands, f"mha has no command {name}"
-        try:
-            given = GROUP.commands[name].make_context(name, list(arguments)).params
-        except typer.Exit:  # --help
-            continue
-        if given.get("config") is not None and (ROOT / given["config"]).is_file():
-            load_config(ROOT / given["config"], given["overrides"] or [])
+def test_python_of_the_attention_page_runs() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "attention.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/attention.md", "exec"), {})

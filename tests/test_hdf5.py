@@ -97,7 +97,7 @@ def test_a_group_that_holds_itself() -> None:
     (root,) = struct.unpack_from("<Q", data, 64)
     entry = data.index(b"SNOD") + 8 + 8
     struct.pack_into("<Q", data, entry, root)
-    assert refusal(data) == "a place is reached twice"
+    assert refusal(data) == "holds a/a, which does not belong there"
 
 
 def test_a_tree_that_holds_itself() -> None:
@@ -105,7 +105,21 @@ def test_a_tree_that_holds_itself() -> None:
     tree = data.index(b"TREE")
     data[tree + 5] = 3
     struct.pack_into("<Q", data, tree + 32, tree)
-    assert refusal(data) == "a place is reached twice"
+    assert refusal(data) == "a group's tree is damaged"
+
+
+@pytest.mark.parametrize(("used", "message"), [(0, "a group's tree is damaged"), (1, "holds a, which does not belong there")])
+def test_a_knot_of_nodes_is_no_work_without_end(used: int, message: str) -> None:
+    data = bytearray(FILE)
+    below = data.index(b"TREE")
+    root = data.index(struct.pack("<Q", below), 96)  # the superblock has it, too, and it is not read there
+    struct.pack_into("<H", data, below + 6, used)
+    for level in (1, 2, 3):  # each has the one below 65,535 times
+        node = struct.pack("<4sBBH16x", b"TREE", 0, level, 65_535) + struct.pack("<8xQ", below) * 65_535
+        below = len(data)
+        data += node
+    struct.pack_into("<Q", data, root, below)
+    assert refusal(data) == message
 
 
 def test_two_arrays_in_one_place() -> None:

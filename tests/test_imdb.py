@@ -58,7 +58,7 @@ def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
 
 
 def test_the_packaged_model_is_as_good_as_its_card_says(tmp_path: Path) -> None:
-    scored = run_mha("evaluate", PACKAGED, "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": DATA})
+    scored = run_mha("evaluate", PACKAGED, "--data", "tfds:imdb_reviews", "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": DATA})
     assert scored.code == 0, scored.stderr
     card = (CONFIGS.parent / "docs" / "model-card.md").read_text()
     accuracy = json.loads(scored.stdout)["accuracy"]

@@ -96,7 +96,8 @@ def test_an_onnx_file_needs_no_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     checkpoint = small_checkpoint_file(tmp_path / "a.keras")
-    code, modules = imported_by(tmp_path, "export", checkpoint, "--format", "onnx", "--output", "a.onnx")
+    (tmp_path / "reviews.csv").write_text("text,label\nfine,positive\n")
+    code, modules = imported_by(tmp_path, "export", checkpoint, "--format", "onnx", "--output", "a.onnx", "--data", "reviews.csv")
     assert code == 0
     assert not modules & LEARNING
 
@@ -120,7 +121,10 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["shuffle-test", "-c", SAMPLE, "--plot", "order.gif"],
         ["shuffle-test", "-c", SAMPLE, "--output", "used"],
         ["evaluate", "bad.yaml"],
+        ["train", "-c", SAMPLE, "--set", "data.source=files", "--set", "data.train=reviews.csv"],
         ["evaluate", "nowhere.keras"],
+        ["evaluate", "good.keras", "--data", "reviews.csv"],
+        ["heads", "good.keras", "--data", "reviews.csv"],
         ["predict", "-c", "bad.yaml", "the film"],
         ["attention", "-c", "good.keras", ""],
         ["attention", "-c", "good.keras", "the film", "--block", "1"],
@@ -140,6 +144,7 @@ SAMPLE = str(CONFIGS / "sample.yaml")
 )
 def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("seed: -1\n")
+    (tmp_path / "reviews.csv").write_text("text,label\nfine,good\n")
     small_checkpoint_file(tmp_path / "good.keras")
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "mine.txt").touch()

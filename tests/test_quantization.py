@@ -44,13 +44,6 @@ def test_quantizing_again_changes_nothing(weights: dict[str, np.ndarray]) -> Non
     assert quantize(dequantize(io.BytesIO(once), PARAMETERS), PARAMETERS) == once
 
 
-@pytest.mark.parametrize("change", [-1, 1, 400])
-def test_another_number_of_bytes(weights: dict[str, np.ndarray], change: int) -> None:
-    data = quantize(weights, PARAMETERS)
-    with pytest.raises(ValueError, match="the settings imply"):
-        dequantize(io.BytesIO(data[:change] if change < 0 else data + bytes(change)), PARAMETERS)
-
-
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 3e38, -3e38])
 def test_a_scale_that_is_no_number(weights: dict[str, np.ndarray], number: float) -> None:
     data = np.float32(number).tobytes() + quantize(weights, PARAMETERS)[4:]
@@ -103,11 +96,11 @@ def test_damage_is_told_as_damage_even_where_it_makes_a_scale_infinite(tmp_path:
         read_checkpoint(path)
 
 
-@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("change", [-1, 1, 400])
 def test_small_weights_of_another_size(tmp_path: Path, change: int) -> None:
     path = tmp_path / "small.keras"
     write_checkpoint(path, small_checkpoint(), small=True)
     data = members_of(path)["weights.int8"]
-    rewrite(path, {"weights.int8": data[:-1] if change < 0 else data + b"\0"})
+    rewrite(path, {"weights.int8": data[:change] if change < 0 else data + bytes(change)})
     with pytest.raises(MhaError, match=rf"weights\.int8 has {len(data) + change:,} bytes; .*{len(data):,}"):
         read_checkpoint(path)

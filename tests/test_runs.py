@@ -8,7 +8,7 @@ import pytest
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, config_from_dict, config_to_yaml
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.runs import choose_checkpoint, make_run_directory, new_run_directory, refuse_other_run, refuse_used, run_name
+from mha_cli.runs import checkpoint_in, choose_checkpoint, make_run_directory, new_run_directory, refuse_other_run, refuse_used, run_name
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +56,15 @@ def test_the_given_checkpoint_comes_first() -> None:
 def test_the_environment_comes_second() -> None:
     make_file("runs/a/checkpoint.keras")
     assert choose_checkpoint(None, {"MHA_CHECKPOINT": "other.keras"}) == (Path("other.keras"), "$MHA_CHECKPOINT")
+
+
+def test_a_run_directory_stands_for_its_checkpoint() -> None:
+    make_file("runs/a/checkpoint.keras")
+    inside = Path("runs/a/checkpoint.keras")
+    assert choose_checkpoint(Path("runs/a"), {}) == (inside, "")
+    assert choose_checkpoint(None, {"MHA_CHECKPOINT": "runs/a"}) == (inside, "$MHA_CHECKPOINT")
+    for other in (inside, Path("runs"), Path("nowhere"), Path("a\0b"), Path("a" * 300)):
+        assert checkpoint_in(other) == other
 
 
 @pytest.mark.parametrize("environment", [{}, {"MHA_CHECKPOINT": ""}])

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.yaml_file import MAX_BYTES, MAX_DEPTH, parse_yaml, read_yaml
+from mha_cli.yaml_file import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CONFIG_HINT = "give the path of a YAML config, for example configs/sample.yaml"
+CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as sample"
 MIND = "mind indentation, quotes and colons"
 
 
@@ -58,6 +60,7 @@ def error_of(call: Callable[..., object], *args: object) -> str:
         ("'3'", "3"),
         ('"a\\tb\\x1b"', "a\tb\x1b"),
         ("🙂", "🙂"),
+        ('{"\\ud83d\\ude42": "\\ud83d\\ude42\\ud83d"}', {"🙂": "🙂\ud83d"}),
         ("[1, [2, x]]", [1, [2, "x"]]),
         ("{a: 1, b: {c: null}}", {"a": 1, "b": {"c": None}}),
         ("a:\n- 1\n- b: 2\n", {"a": [1, {"b": 2}]}),
@@ -170,6 +173,19 @@ def test_nesting_that_is_just_allowed() -> None:
     assert value == []
 
 
+@pytest.mark.parametrize(
+    "text", ["[" + "1, " * 490_000 + "1]", "".join(f"key{number}: 1\n" for number in range(90_000)), "- 1\n" * 490_000]
+)
+def test_more_than_a_config_can_hold_is_refused_before_it_is_read(text: str) -> None:
+    assert re.fullmatch(
+        r"x.yaml:\d+: more than 2,000 keys and values; a config has less than a hundred settings", error_of(parse_yaml, text, "x.yaml")
+    )
+
+
+def test_as_much_as_is_just_allowed() -> None:
+    assert len(parse_yaml("- 1\n" * (MAX_NODES - 1), "test").value) == MAX_NODES - 1
+
+
 @given(st.text(max_size=60) | st.text("abc :,-[]{}&*!?|>'\"%@`#\n\t01.~", max_size=60))
 @settings(deadline=None)
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
@@ -207,7 +223,7 @@ def test_an_empty_file_is_an_empty_mapping(content: bytes, tmp_path: Path) -> No
         (b"a: caf\xe9\n", ": not UTF-8 at byte 6; save it as UTF-8"),
         ("a: 1\n".encode("utf-16"), ": not UTF-8 at byte 0; save it as UTF-8"),
         (b"\x89PNG\r\n\x1a\n\0", ": not UTF-8 at byte 0; save it as UTF-8"),
-        (b"#" * (MAX_BYTES + 1), ": larger than 1,000,000 bytes; a config is a short YAML file"),
+        (b"#" * (MAX_BYTES + 1), ": larger than 100,000 bytes; a config is a short YAML file"),
     ],
 )
 def test_a_file_that_is_no_config(content: bytes, message: str, tmp_path: Path) -> None:
@@ -225,7 +241,32 @@ def test_a_file_as_large_as_allowed(tmp_path: Path) -> None:
 def test_a_file_without_end() -> None:
     from pathlib import Path
 
-    assert error_of(read_yaml, Path("/dev/zero")) == "/dev/zero: larger than 1,000,000 bytes; a config is a short YAML file"
+    assert error_of(read_yaml, Path("/dev/zero")) == "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"
+
+
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert (
+        error_of(read_yaml, tmp_path / "pipe")
+        == f"{tmp_path}/pipe: a pipe that nothing comes out of; give a file, or write to the pipe first"
+    )
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    from pathlib import Path
+
+    theirs, ours = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(ours, "wb", buffering=0) as pipe:
+            pipe.write(b"seed: ")
+            pipe.write(b"1\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_yaml(Path(f"/dev/fd/{theirs}")).value == {"seed": 1}  # as `--config <(…)` gives it
+    writer.join()
+    os.close(theirs)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

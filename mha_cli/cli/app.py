@@ -12,30 +12,32 @@ import typer
 
 import mha_cli
 from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
-from mha_cli.cli.limits import heed_address_limit, out_of_addresses
+from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
+from mha_cli.limits import heed_address_limit, out_of_addresses
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
 
 app = typer.Typer(
     name="mha",
+    cls=Group,
     help="Classify text with multi-head attention written from scratch.",
-    epilog="Start with: mha train --config configs/sample.yaml",
+    epilog="Start with: mha train --config sample",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("predict", epilog=predict.EXAMPLES)(predict.predict)
-app.command("shuffle-test", epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
-app.command("attention", epilog=attention.EXAMPLES)(attention.attention)
-app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
-app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
-app.command("export", epilog=export.EXAMPLES)(export.export)
-app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
+app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
+app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
+app.command("attention", cls=Command, epilog=attention.EXAMPLES)(attention.attention)
+app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)
+app.command("heads", cls=Command, epilog=heads.EXAMPLES)(heads.heads)
+app.command("export", cls=Command, epilog=export.EXAMPLES)(export.export)
+app.command("doctor", cls=Command, epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,7 +75,7 @@ def main() -> None:
             message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
-            _fail(f"{message}{_value_found(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
+            _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
         if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's MemoryError
@@ -102,6 +104,15 @@ def _fail_to_write(error: OSError) -> None:
 def _command_path(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     return context.command_path if context is not None else "mha"
+
+
+def _dash_hint(error: Exception) -> str:
+    """How to give a text that is taken for an option; empty where an option was meant, or the command takes no text."""
+    if not hasattr(error, "possibilities") or error.possibilities:
+        return ""
+    context = getattr(error, "ctx", None)
+    takes_texts = context is not None and any(parameter.name in {"text", "texts"} for parameter in context.command.params)
+    return "; put -- before a text that begins with a dash" if takes_texts else ""
 
 
 def _value_found(error: Exception) -> str:

@@ -23,7 +23,7 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha attention "The acting was superb, not dreadful."
 
-mha attention "The acting was superb, not dreadful." --head 2 --png head.png
+mha attention "The acting was superb, not dreadful." --head 1 --png head.png
 
 mha attention "The acting was superb, not dreadful." --html attention.html
 
@@ -33,7 +33,7 @@ mha attention --input review.txt --html attention.html"""
 def attention(
     context: typer.Context,
     text: Annotated[
-        str | None, typer.Argument(help="The review to look into; - or nothing reads standard input.", show_default=False)
+        str | None, typer.Argument(help="The text to look into; - or nothing reads standard input.", show_default=False)
     ] = None,
     checkpoint: CheckpointOption = None,
     given: OneInputOption = None,
@@ -50,7 +50,7 @@ def attention(
 ) -> None:
     """Show which words look at which, head by head.
 
-    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
+    Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
@@ -62,8 +62,8 @@ def attention(
         refuse_unknown_format(png, "--png")
     from mha_cli.runtime.inspection import view_attention
 
-    review = one_text(context, text, given, form, text_column, record)
     model = load_checkpoint(checkpoint)
+    review = one_text(context, text, given, form, text_column, record, model.text_column)
     view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:

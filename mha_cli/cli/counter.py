@@ -50,7 +50,7 @@ class Counter:
 
     def _update(self, live: Live) -> None:
         seconds = time.monotonic() - self._start
-        live.update(f"{self._count:,} reviews in {seconds:,.1f} s, {self._count / seconds:,.0f} reviews/s", refresh=True)
+        live.update(f"{self._count:,} texts in {seconds:,.1f} s, {self._count / seconds:,.0f} texts/s", refresh=True)
 
 
 def _live_line() -> Live:

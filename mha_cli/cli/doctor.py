@@ -24,7 +24,7 @@ mha doctor runs/imdb/checkpoint.keras --json"""
 
 def doctor(
     checkpoint: Annotated[
-        Path | None, typer.Argument(help="A checkpoint to check; it is read, and put to no use.", show_default=False)
+        Path | None, typer.Argument(help="A checkpoint to check, or its run directory; it is read, and put to no use.", show_default=False)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -28,9 +28,7 @@ mha explain --input reviews.csv --record 3"""
 
 def explain(
     context: typer.Context,
-    text: Annotated[
-        str | None, typer.Argument(help="The review to explain; - or nothing reads standard input.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, typer.Argument(help="The text to explain; - or nothing reads standard input.", show_default=False)] = None,
     checkpoint: CheckpointOption = None,
     given: OneInputOption = None,
     form: FormatOption = None,
@@ -44,15 +42,15 @@ def explain(
 
     Beside it stands how much each word is looked at. Attention weights alone are not an explanation (Jain and Wallace 2019).
 
-    Plain text from a file or standard input is one review, all its lines together; --record N takes one line, or one record of a table.
+    Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.predict import load_checkpoint
     from mha_cli.runtime.inspection import explain as explain_text
 
-    review = one_text(context, text, given, form, text_column, record)
     model = load_checkpoint(checkpoint)
+    review = one_text(context, text, given, form, text_column, record, model.text_column)
     explanation = explain_text(model, review)
     if gradients:
         from mha_cli.cli.progress import status

@@ -8,22 +8,25 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.evaluate import data_section
-from mha_cli.cli.options import JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import CheckpointArgument, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError, printable
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha export runs/imdb/checkpoint.keras --format int8 --output small.keras --data tfds:imdb_reviews
+mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
+    --data tfds:imdb_reviews
 
 mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx
 
-mha export runs/imdb/checkpoint.keras --format saved-model --output imdb-saved-model
+mha export runs/imdb/checkpoint.keras --format saved-model \\
+    --output imdb-saved-model
 
-mha export runs/imdb/checkpoint.keras --format litert --output imdb.tflite --json"""
+mha export runs/imdb/checkpoint.keras --format litert \\
+    --output imdb.tflite --json"""
 
 
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that `mha train` wrote.", show_default=False)],
+    checkpoint: CheckpointArgument,
     format_name: Annotated[
         str,
         typer.Option(
@@ -41,7 +44,7 @@ def export(
         typer.Option(
             "--data",
             metavar="SOURCE",
-            help="Labelled reviews to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
+            help="Labelled texts to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
             "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
             show_default=False,
         ),
@@ -64,8 +67,10 @@ def export(
 
     known_format(format_name)
     from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.runs import checkpoint_in
 
-    model = read_checkpoint(checkpoint)
+    path = checkpoint_in(checkpoint)
+    model = read_checkpoint(path)
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import status
@@ -73,10 +78,9 @@ def export(
     with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
         labelled = None
         if data is not None:
-            from mha_cli.export.accuracy import LabelledReviews
-            from mha_cli.training.evaluation import labelled_reviews
+            from mha_cli.data.preparation import labelled_reviews
 
-            source, split, reviews = labelled_reviews(model, data_section(data, model.config, text_column, label_column), None, watcher)
-            labelled = LabelledReviews(f"{source}, split {split}", reviews)
+            section = data_section(data, path, model.config, text_column, label_column)
+            labelled = labelled_reviews(model, section, None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)
     render.export(result, as_json=as_json)

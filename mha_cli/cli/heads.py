@@ -8,18 +8,18 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.evaluate import data_section
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha heads runs/imdb/checkpoint.keras --plot heads.png
+mha heads runs/imdb --plot heads.png
 
-mha heads runs/imdb/checkpoint.keras --prune 2 --output pruned.keras --retrain 1"""
+mha heads runs/imdb --prune 2 --output runs/imdb/pruned.keras --retrain 1"""
 
 
 def heads(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that `mha train` wrote.", show_default=False)],
+    checkpoint: CheckpointArgument,
     data: DataOption = None,
     split: Annotated[
         str | None,
@@ -55,8 +55,10 @@ def heads(
 
         refuse_unknown_format(plot)
     from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.runs import checkpoint_in, is_own
 
-    model = read_checkpoint(checkpoint)
+    path = checkpoint_in(checkpoint)
+    model = read_checkpoint(path)
     settings = model.config.model
     most = sum(settings.heads) - settings.num_blocks
     if prune is not None and prune > most:
@@ -64,20 +66,23 @@ def heads(
             f"--prune {prune}: the model has {sum(settings.heads)} heads in {settings.num_blocks} block{'s' * (settings.num_blocks > 1)}",
             f"at most {most} can be removed, since every block keeps one",
         )
-    section = data_section(data, model.config, text_column, label_column)
+    section = data_section(data, path, model.config, text_column, label_column)
+    learnt_from = model.config.data if is_own(path, model.config) else section
     if data is None and split is None:
         split = "validation"  # heads are chosen by it, which the test split is not there for
 
     from mha_cli.cli import look
     from mha_cli.cli.progress import training_progress
+    from mha_cli.data.preparation import labelled_reviews
 
     with training_progress() as watcher:
+        labelled = labelled_reviews(model, section, split, watcher)
         watcher.tell("starting TensorFlow")
         from mha_cli.training.heads import prune as prune_heads
         from mha_cli.training.heads import score_heads
 
-        report, reviews = score_heads(model, section, split, max_reviews, watcher)
-        pruning = prune_heads(model, report, reviews, prune, output, retrain, watcher) if prune and output else None
+        report, reviews = score_heads(model, labelled, max_reviews, watcher)
+        pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
     if plot is not None:
         from mha_cli.cli.plots import plot_heads
 

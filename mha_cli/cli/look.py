@@ -110,7 +110,7 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
     if as_json:
         print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
         return
-    title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} reviews: accuracy {report.accuracy:.2%}"
+    title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} texts: accuracy {report.accuracy:.2%}"
     table = Table("block", "head", title=Text(title))
     for heading in ("accuracy without it", "lost", "gradient importance"):
         table.add_column(heading, justify="right")
@@ -127,7 +127,7 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
         after.add_column(heading, justify="right")
     after.add_row("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
     after.add_row("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
-    after.add_row("reviews/s", f"{pruning.reviews_per_second_before:,.0f}", f"{pruning.reviews_per_second_after:,.0f} (× {faster:.2f})")
+    after.add_row("texts/s", f"{pruning.reviews_per_second_before:,.0f}", f"{pruning.reviews_per_second_after:,.0f} (× {faster:.2f})")
     stdout_console().print(after)
     print_line(f"written: {pruning.checkpoint}")
 

@@ -21,7 +21,13 @@ MAX_CHARACTERS = 4_000_000
 
 
 def one_text(
-    context: typer.Context, text: str | None, path: Path | None, form: Format | None, text_column: str | None, number: int | None
+    context: typer.Context,
+    text: str | None,
+    path: Path | None,
+    form: Format | None,
+    text_column: str | None,
+    number: int | None,
+    default_column: str,
 ) -> str:
     """The text to look into. Plain lines are one text, all of them, since a review has paragraphs; a record of another format is one.
 
@@ -30,8 +36,9 @@ def one_text(
         text: from the command line; ``-`` is standard input, as is None without a path.
         path: of the file to read; ``-`` is standard input.
         form: of the input; None takes it from the extension.
-        text_column: that holds the text; None is ``text``.
+        text_column: that holds the text; None takes ``default_column``.
         number: which record of the input, from 1; then a plain line is a record too.
+        default_column: the column of the text where none is asked for.
 
     Raises:
         MhaError: the options do not go together, the input cannot be read, or it does not hold that text, or not one alone.
@@ -47,7 +54,7 @@ def one_text(
     from mha_cli.runtime.records import format_of, read_inputs, shown_name
 
     source = str(path or STANDARD_INPUT)
-    records = read_inputs([source], form, text_column)
+    records = read_inputs([source], form, text_column, default_column=default_column)
     if number is not None:
         return _numbered(records, number, shown_name(source))
     if (form or format_of(source)) == "lines":

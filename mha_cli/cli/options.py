@@ -8,17 +8,25 @@ from typing import Annotated, Literal
 import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="YAML recipe, for example configs/imdb.yaml.", show_default=False)]
+ConfigOption = Annotated[
+    str,
+    typer.Option(
+        "--config", "-c", metavar="RECIPE", help="Recipe: one of mha's by its name, such as imdb, or a YAML file.", show_default=False
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change one setting of the config; can be repeated.", show_default=False),
+]
+CheckpointArgument = Annotated[
+    Path, typer.Argument(help="A checkpoint that `mha train` wrote, or the run directory that holds it.", show_default=False)
 ]
 CheckpointOption = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
         "-c",
-        help="Model to use.",
+        help="Model to use: a checkpoint, or the run directory that holds it.",
         show_default="$MHA_CHECKPOINT, else the last trained run, else the one that comes with mha",
     ),
 ]
@@ -30,8 +38,8 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="SOURCE",
-        help="Labelled reviews: a CSV, TSV or JSONL file, a folder with one sub-folder a class, [bold]sample[/bold], or "
-        "[bold]tfds:NAME[/bold]. By default the data that the model was trained on.",
+        help="Labelled texts: a CSV, TSV or JSONL file, a folder with one sub-folder a class, [bold]sample[/bold], or "
+        "[bold]tfds:NAME[/bold]. By default, for a run of your own, the data that it was trained on.",
         show_default=False,
     ),
 ]
@@ -48,7 +56,7 @@ FormatOption = Annotated[
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
 ]
 InputTextColumnOption = Annotated[
-    str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="text")
+    str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="as in training, else text")
 ]
 OneInputOption = Annotated[
     Path | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.", show_default=False)

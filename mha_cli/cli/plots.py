@@ -62,7 +62,7 @@ def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     axes.set_xticks(list(places), names)
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
-    axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} reviews")
+    axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} texts")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     _save(figure, path)
 
@@ -109,7 +109,7 @@ def plot_heads(report: HeadReport, path: Path) -> None:
     figure, (above, below) = _new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
-    above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} reviews")
+    above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} texts")
     below.bar(names, [score.importance for score in report.heads], color="tab:orange")
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")

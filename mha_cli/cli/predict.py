@@ -35,11 +35,12 @@ mha predict < reviews.txt > labels.tsv
 
 zcat reviews.gz | mha predict --json -
 
-mha predict --input reviews.csv --text-column review --field id --output labels.tsv
+mha predict --input reviews.csv --text-column review --field id \\
+    --output labels.tsv
 
-mha predict --input reviews.jsonl --only positive --threshold 0.9 > raves.jsonl
+mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
 
-mha predict --input reviews.txt --only negative --quiet && echo complaints"""
+mha predict --input reviews.txt --only neg --quiet && echo complaints"""
 
 
 def predict(
@@ -122,13 +123,9 @@ def predict(
     from mha_cli.runtime.records import given_records, read_inputs
 
     choice = Choice(threshold, tuple(only or ()), top_k)
-    records: Iterator[Record | Pause]
-    if texts and texts != [STANDARD_INPUT]:
-        if form is not None or text_column is not None:
-            raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
-        records = given_records([decodable(text) for text in texts], fields or ())
-    else:
-        records = read_inputs([str(path) for path in inputs or [Path(STANDARD_INPUT)]], form, text_column, fields or ())
+    given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
+    if given and (form is not None or text_column is not None):
+        raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
 
     from mha_cli.cli.counter import Counter
     from mha_cli.cli.output import opened_output
@@ -136,6 +133,12 @@ def predict(
     from mha_cli.runtime.stream import answer, usual_workers
 
     model = load_checkpoint(checkpoint)
+    records: Iterator[Record | Pause]
+    if given:
+        records = given_records(given, fields or ())
+    else:
+        paths = [str(path) for path in inputs or [Path(STANDARD_INPUT)]]
+        records = read_inputs(paths, form, text_column, fields or (), model.text_column)
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and sys.stdout.isatty()
     form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)
@@ -144,7 +147,9 @@ def predict(
         Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
         closing(answer(Classifier(model), records, workers or usual_workers())) as answers,
     ):
-        written = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+        written, doubt = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
+    if doubt:
+        print(doubt, file=sys.stderr)
     if only and not written:
         raise typer.Exit(EXIT_FAILURE)
 
@@ -161,23 +166,29 @@ def _answer_format(choice: Choice, fields: Sequence[str], *, as_json: bool, on_t
     return lines.TabLines(choice)
 
 
-def _write_answers(answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool) -> int:
-    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most."""
-    number = written = 0
+def _write_answers(
+    answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool
+) -> tuple[int, str]:
+    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most, and a doubt."""
+    from mha_cli.text.vocabulary import doubt_of_unknown
+
+    number = written = num_unknown = num_read = 0
     for batch in answers:
         lines = []
         for record, prediction in batch:
             number += 1
+            num_unknown += prediction.num_unknown
+            num_read += prediction.num_read
             if choice.only and choice.answer(prediction) is None:
                 continue
             if quiet:
-                return 1
+                return 1, ""
             lines.append(form.line(number, record, prediction))
         if lines:
             write(b"".join(lines))
         written += len(lines)
         counter.add(len(batch))
-    return written
+    return written, doubt_of_unknown(num_unknown, num_read)
 
 
 def _counter_fits(inputs: Sequence[Path]) -> bool:

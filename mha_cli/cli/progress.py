@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
 from mha_cli.cli.console import print_line
@@ -26,23 +28,45 @@ PLAIN_SECONDS = 15.0
 @contextmanager
 def training_progress() -> Iterator[Watcher]:
     """A watcher for training that shows epoch, step, loss, accuracy, reviews/s and time left."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain_watcher(console)
+    with _console() as console:
+        if not console.is_terminal:
+            yield _plain_watcher(console)
+            return
+        text = TextColumn("{task.description}", markup=False)
+        waiting, stepping = (SpinnerColumn(), text), (text, BarColumn(bar_width=20))
+        display = Progress(console=console, transient=True)
+        task = display.add_task("", total=None)
+
+        def tell(line: str) -> None:
+            display.columns = waiting
+            display.update(task, description=printable(line, 200))
+            display.start()  # with the first line, so that it is there at once
+
+        def on_step(progress: StepProgress) -> None:
+            done, total = (progress.epoch - 1) * progress.steps + progress.step, progress.epochs * progress.steps
+            display.columns = stepping
+            display.update(task, description=step_text(progress), completed=done, total=total)
+            display.start()
+
+        try:
+            yield Watcher(
+                tell=tell,
+                note=lambda line: print_line(line, console),
+                on_step=on_step,
+                on_epoch=lambda record: print_line(epoch_text(record), console),
+            )
+        finally:
+            display.stop()
+
+
+@contextmanager
+def _console() -> Iterator[Console]:
+    """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, what goes to the usual one is held back."""
+    if not sys.stderr.isatty():
+        yield Console(stderr=True)
         return
-    bar = Progress(TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), console=console, transient=True)
-    task = bar.add_task("", total=None)
-
-    def on_step(progress: StepProgress) -> None:
-        done, total = (progress.epoch - 1) * progress.steps + progress.step, progress.epochs * progress.steps
-        bar.update(task, description=step_text(progress), completed=done, total=total)
-
-    with bar:
-        yield Watcher(
-            tell=lambda text: bar.update(task, description=printable(text, 200)),
-            on_step=on_step,
-            on_epoch=lambda record: print_line(epoch_text(record), console),
-        )
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as terminal:
+        yield Console(file=terminal)
 
 
 def _plain_watcher(console: Console) -> Watcher:
@@ -60,6 +84,7 @@ def _plain_watcher(console: Console) -> Watcher:
 
     return Watcher(
         tell=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
+        note=line,
         on_step=lambda progress: now_and_then(step_text(progress)),
         on_epoch=lambda record: line(epoch_text(record)),
     )
@@ -67,29 +92,31 @@ def _plain_watcher(console: Console) -> Watcher:
 
 @contextmanager
 def status(first: str) -> Iterator[Watcher]:
-    """Show on a terminal what goes on, in one line that vanishes; nothing elsewhere."""
-    console = Console(stderr=True)
-    with console.status(Text(first)) as shown:
+    """Show on a terminal what goes on, in one line that vanishes; elsewhere what is to be kept in view, and no more."""
+    with _console() as console, console.status(Text(first)) as shown:
         yield Watcher(
             tell=lambda text: shown.update(Text(printable(text, 200))),
-            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} reviews")),
+            note=lambda text: print_line(text, console),
+            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} texts")),
         )
 
 
 def step_text(progress: StepProgress) -> str:
     """Where an epoch stands, in one line."""
-    minutes, seconds = divmod(round(progress.seconds_left), 60)
-    return (
+    text = (
         f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}, "
-        f"loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}, {progress.reviews_per_second:,.0f} reviews/s, "
-        f"{minutes}:{seconds:02} left"
+        f"loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}"
     )
+    if progress.reviews_per_second is None or progress.seconds_left is None:
+        return text
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
+    return f"{text}, {progress.reviews_per_second:,.0f} texts/s, {minutes}:{seconds:02} left"
 
 
 def epoch_text(record: EpochRecord) -> str:
     """What an epoch came to, in one line."""
     return (
         f"epoch {record.epoch}: loss {record.train_loss:.4f}, validation loss {record.validation_loss:.4f}, "
-        f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} reviews/s)"
+        f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} texts/s)"
         + (", best so far" if record.best else "")
     )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mha_cli.training.shuffle import ShuffleResult
 
 
-def training(summary: TrainingSummary, *, as_json: bool) -> None:
-    """The closing table of a training."""
+def training(summary: TrainingSummary, following: str, *, as_json: bool) -> None:
+    """The closing table of a training, and the command that may follow."""
     if as_json:
         print_json(dataclasses.asdict(summary))
         return
@@ -31,15 +31,15 @@ def training(summary: TrainingSummary, *, as_json: bool) -> None:
         {
             "checkpoint": str(summary.checkpoint),
             "best epoch": f"{best.epoch} of {summary.epochs_run}",
-            "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} reviews",
+            "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} texts",
             "validation loss": f"{best.validation_loss:.4f}",
-            "trained on": f"{summary.num_train:,} reviews",
+            "trained on": f"{summary.num_train:,} texts",
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
-            "training time": f"{summary.seconds:.1f} s ({rate:,.0f} reviews/s, {summary.precision})",
+            "training time": f"{summary.seconds:.1f} s ({rate:,.0f} texts/s, {summary.precision})",
         },
     )
-    print_line(f"next: mha evaluate {summary.checkpoint}")
+    print_line(f"next: {following}")
 
 
 def evaluation(result: Evaluation, *, as_json: bool) -> None:
@@ -51,17 +51,18 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
     _print_figures(
         f"{result.data}, split {result.split}",
         {
-            "reviews": f"{result.num_reviews:,}",
+            "texts": f"{result.num_reviews:,}",
             "accuracy": f"{result.accuracy:.2%} (95 % interval {low:.2%} to {high:.2%})",
             "loss": f"{result.loss:.4f}",
             "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
             "calibration error": f"{result.calibration_error:.4f}",
-            "cut to length": f"{result.num_truncated:,} reviews",
-            "speed": f"{result.num_reviews / result.seconds:,.0f} reviews/s",
+            "cut to length": f"{result.num_truncated:,} texts",
+            "unknown words": f"{result.unknown_share:.2%}",
+            "speed": f"{result.num_reviews / result.seconds:,.0f} texts/s",
         },
     )
     classes = Table("class", title="Classes")
-    for heading in ("precision", "recall", "F1", "reviews"):
+    for heading in ("precision", "recall", "F1", "texts"):
         classes.add_column(heading, justify="right")
     for score in result.classes:
         figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
@@ -74,7 +75,7 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
         confusion.add_row(Text(printable(score.name)), *(f"{count:,}" for count in counts))
     stdout_console().print(confusion)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
-    _print_ranges("Reviews of so many tokens", result.by_length, ",.0f")
+    _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
 
 
 def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
@@ -84,7 +85,7 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
         return
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
-    title = f"{printable(first.data)}, split {printable(first.split)}, {first.num_reviews:,} reviews, {num_shuffles} shuffles"
+    title = f"{printable(first.data)}, split {printable(first.split)}, {first.num_reviews:,} texts, {num_shuffles} shuffles"
     table = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
     for heading in ("in order", "shuffled", "flipped", "largest\nchange"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -112,7 +113,7 @@ def export(result: Export, *, as_json: bool) -> None:
     if accuracy is not None:
         scored = {
             "accuracy": f"{accuracy.export:.2%}; of the checkpoint {accuracy.checkpoint:.2%}",
-            "scored on": f"{accuracy.num_reviews:,} reviews: {accuracy.data}",
+            "scored on": f"{accuracy.num_reviews:,} texts: {accuracy.data}",
             "other answers": f"to {accuracy.num_changed:,} of them",
         }
     _print_figures(
@@ -128,7 +129,7 @@ def export(result: Export, *, as_json: bool) -> None:
 
 
 def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
-    table = Table(title, "reviews", "right")
+    table = Table(title, "texts", "right")
     for column in table.columns[1:]:
         column.justify = "right"
     for one in ranges:

@@ -13,23 +13,29 @@ from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha shuffle-test --config configs/sample.yaml
+mha shuffle-test --config sample
 
-mha shuffle-test runs/imdb/checkpoint.keras runs/imdb-no-positions/checkpoint.keras --shuffles 5 --plot order.png"""
+mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 
 
 def shuffle_test(
-    checkpoints: Annotated[list[Path] | None, typer.Argument(help="Checkpoints to test.", show_default=False)] = None,
+    checkpoints: Annotated[list[Path] | None, typer.Argument(help="Checkpoints, or run directories, to test.", show_default=False)] = None,
     config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", help="Instead: train this recipe with and without positions, then test both.", show_default=False),
+        str | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="RECIPE",
+            help="Instead: train this recipe with and without positions, then test both.",
+            show_default=False,
+        ),
     ] = None,
     overrides: SetOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test"),
     ] = None,
-    shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every review.")] = 5,
+    shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
     data: DataOption = None,
     split: Annotated[
         str | None,
@@ -44,14 +50,15 @@ def shuffle_test(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show whether a model reads word order: score reviews in order, then with the words of each shuffled.
+    """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
 
     Without positions, attention sees a set of words: no shuffle can change what it says.
     """
     from mha_cli.config import load_config
-    from mha_cli.runs import new_run_directory, refuse_used
+    from mha_cli.recipes import find_config, new_run_name
+    from mha_cli.runs import checkpoint_in, new_run_directory, refuse_used, run_name
 
-    paths = checkpoints or []
+    paths = [checkpoint_in(path) for path in checkpoints or []]
     if bool(paths) == (config is not None):
         raise MhaError("shuffle-test takes either checkpoints or --config", "see `mha shuffle-test --help` for examples")
     if config is None and (overrides or output):
@@ -64,14 +71,16 @@ def shuffle_test(
         from mha_cli.cli.plots import refuse_unknown_format
 
         refuse_unknown_format(plot)
-    settings = load_config(config, overrides or []) if config is not None else None
+    config_file = None if config is None else find_config(config)
+    settings = None if config_file is None else load_config(config_file, overrides or [])
 
     from mha_cli.checkpoint import read_checkpoint
     from mha_cli.cli import render
 
-    section = data_section(data, read_checkpoint(paths[0]).config, text_column, label_column) if data is not None else None
-    if settings is not None and config is not None:
-        directory = output or new_run_directory(f"{config.stem}-shuffle-test")
+    read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
+    sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
+    if settings is not None and config_file is not None:
+        directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is there
 
         from mha_cli.cli.progress import training_progress
@@ -87,7 +96,7 @@ def shuffle_test(
         with status("starting TensorFlow") as watcher:
             from mha_cli.training.shuffle import compare
 
-            results = compare(paths, section, shuffles, split, max_reviews, seed, watcher)
+            results = compare(list(zip(map(run_name, paths), read, sections, strict=True)), shuffles, split, max_reviews, seed, watcher)
     if plot is not None:
         from mha_cli.cli.plots import plot_shuffle
 

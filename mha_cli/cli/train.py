@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha train --config configs/sample.yaml
+mha train --config sample
 
-mha train --config configs/imdb.yaml --set model.num_heads=8 --output runs/eight-heads
+mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
 
-mha train --config configs/imdb.yaml --set data.source=files --set data.train=reviews.csv"""
+mha train --config imdb-fast --set data.source=files \\
+    --set data.train=reviews.csv"""
 
 
 def train(
     config: ConfigOption,
     overrides: SetOption = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config")
+        Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config or the data")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from the last step that it saved.")
@@ -37,12 +38,14 @@ def train(
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     from mha_cli.config import load_config
+    from mha_cli.recipes import find_config, new_run_name
     from mha_cli.runs import CONFIG, has_state, new_run_directory, refuse_other_run, refuse_used
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
-    settings = load_config(config, overrides or [])
-    run_directory = output or new_run_directory(config.stem)
+    config_file = find_config(config)
+    settings = load_config(config_file, overrides or [])
+    run_directory = output or new_run_directory(new_run_name(config_file, settings))
     # The run checks this itself; asked here too, the answer comes before TensorFlow is there.
     if resume:
         refuse_other_run(run_directory, settings)
@@ -52,11 +55,13 @@ def train(
     from mha_cli.cli import render
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
+    from mha_cli.data.preparation import prepare
 
     with stop_request() as request:
         try:
             with training_progress() as watcher:
                 request.tell = watcher.tell
+                data = prepare(settings, watcher)
                 watcher.tell("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
@@ -65,7 +70,7 @@ def train(
                     watcher.on_step(progress)
 
                 watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_training(settings, run_directory, watching, resume=resume)
+                summary = run_training(settings, run_directory, watching, data, resume)
         except KeyboardInterrupt:
             if not has_state(run_directory):
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
@@ -74,4 +79,6 @@ def train(
         except MemoryError:
             hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
-    render.training(summary, as_json=as_json)
+    untested = settings.data.source == "files" and settings.data.test is None
+    scoring = shlex.join(["mha", "evaluate", f"{run_directory}", *(["--split", "validation"] if untested else [])])
+    render.training(summary, scoring, as_json=as_json)

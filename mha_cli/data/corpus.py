@@ -22,6 +22,9 @@ from mha_cli.text.encoder import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
+CHUNK_TOKENS = 1 << 20
+"""Tokens that are looked at together."""
+
 Rows = npt.NDArray[np.int64]
 Item = TypeVar("Item")
 
@@ -50,6 +53,12 @@ class EncodedReviews:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Tokens of each review, (N,)."""
         return np.diff(self.offsets)
+
+    @property
+    def num_unknown(self) -> int:
+        """Tokens that the vocabulary does not have."""
+        starts = range(0, len(self.token_ids), CHUNK_TOKENS)
+        return sum(int((self.token_ids[start : start + CHUNK_TOKENS] == UNKNOWN_ID).sum()) for start in starts)
 
     def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
         """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
@@ -93,6 +102,13 @@ class Corpus:
         class_names: names in the order of their ids; None takes them from the labels (numbers in their order, else alphabetical).
         where: the source in words, for messages.
         by_names: split the reviews so that those which share rare names stay on one side.
+
+    Attributes:
+        class_names: names in the order of their ids.
+        labels: int32 (N,), class ids.
+        num_wordless: reviews without a word; the next two numbers are of the others.
+        num_repeated: reviews whose text stands before them already, to the letter.
+        num_two_labels: different texts that stand there with more than one label.
     """
 
     def __init__(
@@ -113,7 +129,6 @@ class Corpus:
             offsets.append(len(self._tokens))
             label_numbers.append(labels.setdefault(review.label, len(labels)))
             text_hashes.append(hash(review.text))
-        self._text_hashes = np.unique(np.frombuffer(text_hashes, dtype=np.int64)) if text_hashes else np.zeros(0, np.int64)
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
@@ -121,38 +136,47 @@ class Corpus:
             _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
         )
         self._refuse_unlearnable()
+        has_words = np.diff(self._offsets) > 0
+        self.num_wordless = int((~has_words).sum())
+        hashes, class_ids = np.frombuffer(text_hashes, dtype=np.int64)[has_words], self.labels[has_words]
+        order = np.lexsort((class_ids, hashes))
+        hashes, class_ids = hashes[order], class_ids[order]
+        repeated = np.diff(hashes) == 0
+        self.num_repeated = int(repeated.sum())
+        self.num_two_labels = len(np.unique(hashes[1:][repeated & (np.diff(class_ids) != 0)]))
+        self._text_hashes = hashes[np.append(True, ~repeated)]
 
     def __len__(self) -> int:
         """Number of reviews."""
         return len(self.labels)
 
-    @property
-    def num_repeated(self) -> int:
-        """Reviews whose text stands before them already, to the letter."""
-        return len(self) - len(self._text_hashes)
-
     def count_known(self, texts: Iterable[str]) -> int:
-        """How many of the texts are reviews of this corpus, to the letter."""
+        """How many of the texts are reviews of this corpus that have words, to the letter."""
         hashes = array("q", map(hash, texts))
         return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._text_hashes).sum()) if hashes else 0
 
     def _refuse_unlearnable(self) -> None:
         if not len(self):
-            raise MhaError(f"{self._where}: no reviews", "give data with at least two reviews of each class")
+            raise MhaError(f"{self._where}: no texts", "give data with at least two texts of each class")
         counts = np.bincount(self.labels, minlength=len(self.class_names))
         if len(self.class_names) < 2 or np.count_nonzero(counts) < 2:
             only = self.class_names[int(counts.argmax())]
             raise MhaError(
-                f"{self._where}: every review has the class '{printable(only)}'", "a classifier needs reviews of at least two classes"
+                f"{self._where}: every text has the class '{printable(only)}'", "a classifier needs texts of at least two classes"
+            )
+        num_single = int((counts == 1).sum())
+        if num_single > max(2, len(self) / 2):
+            raise MhaError(
+                f"{self._where}: {num_single:,} of {len(self):,} texts have a class of their own", "is the label column the right one?"
             )
         rare, fewest = int(counts.argmin()), int(counts.min())
         if fewest < 2:
             raise MhaError(
-                f"{self._where}: the class '{printable(self.class_names[rare])}' has {fewest} review{'s' * (fewest != 1)}",
+                f"{self._where}: the class '{printable(self.class_names[rare])}' has {fewest} text{'s' * (fewest != 1)}",
                 "each class needs at least 2, one to train on and one to validate with",
             )
         if not len(self._tokens):
-            raise MhaError(f"{self._where}: none of the {len(self):,} reviews has a word", "is the text column the right one?")
+            raise MhaError(f"{self._where}: none of the {len(self):,} texts has a word", "is the text column the right one?")
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.
@@ -174,7 +198,7 @@ class Corpus:
         train = np.setdiff1d(np.arange(len(self)), validation)
         if any(len(np.unique(self.labels[rows])) < len(self.class_names) for rows in (train, validation)):
             raise MhaError(
-                f"{self._where}: reviews that share names cannot be parted so that each part has every class", "take data.validation=random"
+                f"{self._where}: texts that share names cannot be parted so that each part has every class", "take data.validation=random"
             )
         return train, validation
 
@@ -208,7 +232,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
         for number, review in enumerate(reviews, start=1):
             if review.label not in class_ids:
                 raise MhaError(
-                    f"{where}: review {number} has the class '{printable(review.label)}'",
+                    f"{where}: text {number} has the class '{printable(review.label)}'",
                     f"the model knows {', '.join(printable(name) for name in class_names)}",
                 )
             labels.append(class_ids[review.label])
@@ -216,7 +240,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
 
     encoded = _join(token_ids(), labels, encoder.settings)
     if not len(encoded):
-        raise MhaError(f"{where}: no reviews", "give labelled reviews to score")
+        raise MhaError(f"{where}: no texts", "give labelled texts to score")
     return encoded
 
 
@@ -277,7 +301,7 @@ def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str)
     for label in labels:
         if label not in class_names:
             raise MhaError(
-                f"{where}: a review has the class '{printable(label)}'", f"the classes are {', '.join(map(printable, class_names))}"
+                f"{where}: a text has the class '{printable(label)}'", f"the classes are {', '.join(map(printable, class_names))}"
             )
     return np.array([class_names.index(label) for label in labels], dtype=np.int32)
 

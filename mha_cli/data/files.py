@@ -10,13 +10,15 @@ import re
 import stat
 import zlib
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from mha_cli.data.records import (
     BOM,
     DELIMITERS,
+    GZIP_MAGIC,
     JSON_EXTENSIONS,
     MAX_LINE_BYTES,
+    UTF_16_MARKS,
     bad_row,
     bad_width,
     close_column,
@@ -27,23 +29,37 @@ from mha_cli.data.records import (
     listed,
     missing_column,
     repeated_column,
+    utf_16,
     without_surrogates,
 )
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mha_cli.config import FilesData
 
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
 
-TEXT_SETTING = "data.text_column"
-LABEL_SETTING = "data.label_column"
-
 _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
+
+
+class Columns(NamedTuple):
+    """Where a table or a JSON object has what is wanted.
+
+    Args:
+        text: column or key of the text.
+        label: column or key of the class.
+        text_setting: that named the first one, for messages.
+        label_setting: that named the other one.
+    """
+
+    text: str
+    label: str
+    text_setting: str = "data.text_column"
+    label_setting: str = "data.label_column"
 
 
 class FileReviews:
@@ -51,10 +67,18 @@ class FileReviews:
 
     Args:
         settings: the ``data`` section of a config whose source is ``files``.
+        by_options: whether the columns can be named by options of the command, rather than in a config.
+
+    Attributes:
+        num_blank: blank lines that were left out so far.
     """
 
-    def __init__(self, settings: FilesData) -> None:
+    def __init__(self, settings: FilesData, by_options: bool = False) -> None:
         self._settings = settings
+        self._columns = Columns(settings.text_column, settings.label_column)
+        if by_options:
+            self._columns = self._columns._replace(text_setting="--text-column", label_setting="--label-column")
+        self.num_blank = 0
 
     @property
     def name(self) -> str:
@@ -87,11 +111,14 @@ class FileReviews:
             raise MhaError(f'no split "{printable(split)}" in {_shown(settings.train)}', did_you_mean(printable(split), self.splits))
         path = paths[split]
         if path is None:
-            raise MhaError("the config names no test data", "set data.test, or give --data FILE")
-        return read_labelled_file(path, settings.text_column, settings.label_column)
+            raise MhaError("the config names no test data", "set data.test, give --data FILE, or take --split validation")
+        return read_labelled_file(path, self._columns, self._count_blank)
+
+    def _count_blank(self) -> None:
+        self.num_blank += 1
 
 
-def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterator[Review]:
+def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[Review]:
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
     A file is CSV, TSV or JSON lines in UTF-8, by its extension, plain or gzipped. In JSON lines a label may be a string, a whole
@@ -101,8 +128,8 @@ def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterat
 
     Args:
         path: file or folder; a leading ``~`` is the home folder.
-        text_column: column or JSON key of the text; of no meaning in a folder.
-        label_column: column or JSON key of the class; of no meaning in a folder.
+        columns: of a file; of no meaning in a folder.
+        on_blank: called for every blank line.
 
     Raises:
         MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
@@ -112,9 +139,9 @@ def read_labelled_file(path: str, text_column: str, label_column: str) -> Iterat
         return _folder_reviews(os.path.expanduser(path), shown)
     extension = extension_of(path)
     if extension in DELIMITERS:
-        return _table_reviews(path, DELIMITERS[extension], text_column, label_column)
+        return _table_reviews(path, DELIMITERS[extension], columns, on_blank)
     if extension in JSON_EXTENSIONS:
-        return _json_reviews(path, text_column, label_column)
+        return _json_reviews(path, columns, on_blank)
     raise MhaError(f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS)
 
 
@@ -157,7 +184,7 @@ def _is_folder(path: str) -> bool:
         raise MhaError(f"{shown}: not a file name", _KINDS) from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
-        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the reviews in a file first; they are read more than once")
+        raise MhaError(f"{shown}: {kind}, neither a file nor a folder", "save the texts in a file first; they are read more than once")
     return stat.S_ISDIR(mode)
 
 
@@ -170,8 +197,10 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     shown = _shown(path)
     real_path = os.path.expanduser(path)
     try:
-        with cast("IO[bytes]", gzip.open(real_path, "rb")) if path.lower().endswith(".gz") else open(real_path, "rb") as file:
-            yield file
+        with open(real_path, "rb") as raw:
+            packed = path.lower().endswith(".gz") or raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
+            with cast("IO[bytes]", gzip.open(raw)) if packed else raw as file:
+                yield file
     except gzip.BadGzipFile:
         raise MhaError(f"{shown}: not a gzip file", "compress it with gzip, or drop .gz from its name") from None
     except (EOFError, zlib.error):
@@ -188,7 +217,7 @@ def _lines(file: IO[bytes], shown: str) -> Iterator[str]:
         if number == 1:
             line = line.removeprefix(BOM)
         if len(line) > MAX_LINE_BYTES:
-            raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one review a line")
+            raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
         yield _decoded(line, shown, number)
 
 
@@ -196,6 +225,8 @@ def _decoded(raw: bytes, shown: str, first_line: int = 1) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
+        if first_line == 1 and raw.startswith(UTF_16_MARKS):
+            raise utf_16(shown) from None
         line = first_line + raw.count(b"\n", 0, error.start)
         column = error.start - raw.rfind(b"\n", 0, error.start)
         found = f"0x{raw[error.start]:02X}"
@@ -205,26 +236,26 @@ def _decoded(raw: bytes, shown: str, first_line: int = 1) -> str:
 # CSV and TSV
 
 
-def _table_reviews(path: str, delimiter: str, text_column: str, label_column: str) -> Iterator[Review]:
+def _table_reviews(path: str, delimiter: str, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
     shown = _shown(path)
     with _opened(path) as file:
-        rows = _rows(_lines(file, shown), delimiter, shown)
+        rows = _rows(_lines(file, shown), delimiter, shown, on_blank)
         header_line, header = next(rows, (0, [""]))
         if not header_line:
-            raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(text_column, label_column)}) and a review a row")
-        columns = [name.strip() for name in header]
-        text_at, label_at = _places(columns, text_column, label_column, f"{shown}:{header_line}")
+            raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(columns)}) and a text a row")
+        names = [name.strip() for name in header]
+        text_at, label_at = _places(names, columns, f"{shown}:{header_line}", delimiter)
         number_of_rows = 0
         for line, row in rows:
             number_of_rows += 1
-            if len(row) != len(columns):
-                raise bad_width(row, columns, delimiter, f"{shown}:{line}")
+            if len(row) != len(names):
+                raise bad_width(row, names, delimiter, f"{shown}:{line}")
             yield Review(row[text_at], _label(row[label_at], f"{shown}:{line}"))
         if not number_of_rows:
-            raise MhaError(f"{shown}: a header but no reviews", "write a review a row below it")
+            raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
 
 
-def _rows(lines: Iterator[str], delimiter: str, shown: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: Iterator[str], delimiter: str, shown: str, on_blank: Callable[[], None]) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank, each with the line (from 1) that it starts on."""
     csv.field_size_limit(MAX_LINE_BYTES)  # the limit is the process's: csv has no other
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -233,49 +264,52 @@ def _rows(lines: Iterator[str], delimiter: str, shown: str) -> Iterator[tuple[in
         for row in reader:
             if row:
                 yield start, row
+            else:
+                on_blank()
             start = reader.line_num + 1
     except csv.Error as error:
-        raise bad_row(str(error), f"{shown}:{start}") from None
+        raise bad_row(str(error), f"{shown}:{start}", delimiter) from None
 
 
-def _places(columns: Sequence[str], text_column: str, label_column: str, place: str) -> tuple[int, int]:
+def _places(names: Sequence[str], columns: Columns, place: str, delimiter: str) -> tuple[int, int]:
     """Where the text and the label stand in a row."""
-    missing = [column for column in (text_column, label_column) if column not in columns]
-    if len(missing) == 2 and not any(close_column(column, columns) for column in missing):
-        names = f'"{printable(text_column)}" nor "{printable(label_column)}"'
-        hint = f"add a header line ({_header(text_column, label_column)}), or set {TEXT_SETTING} and {LABEL_SETTING}"
-        raise MhaError(f"{place}: no header: the first line names neither {names}, but {listed(columns)}", hint)
-    if missing:
-        raise missing_column(missing[0], TEXT_SETTING if missing[0] == text_column else LABEL_SETTING, columns, place)
-    for column in (text_column, label_column):
-        if columns.count(column) > 1:
-            raise repeated_column(column, columns, place)
-    return columns.index(text_column), columns.index(label_column)
+    missing = [(column, setting) for column, setting in zip(columns[:2], columns[2:], strict=True) if column not in names]
+    if len(missing) == 2 and len(names) > 1 and not any(close_column(column, names) for column, _ in missing):
+        wanted = f'"{printable(columns.text)}" nor "{printable(columns.label)}"'
+        hint = f"set {columns.text_setting} and {columns.label_setting}, or add a header line ({_header(columns)})"
+        raise MhaError(f"{place}: the first line names neither {wanted}, but {listed(names)}", hint)
+    for column, setting in missing:
+        raise missing_column(column, setting, names, place, delimiter)
+    for column in columns[:2]:
+        if names.count(column) > 1:
+            raise repeated_column(column, names, place)
+    return names.index(columns.text), names.index(columns.label)
 
 
-def _header(text_column: str, label_column: str) -> str:
-    return f"{printable(text_column)},{printable(label_column)}"
+def _header(columns: Columns) -> str:
+    return f"{printable(columns.text)},{printable(columns.label)}"
 
 
 # JSON lines
 
 
-def _json_reviews(path: str, text_column: str, label_column: str) -> Iterator[Review]:
+def _json_reviews(path: str, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
     shown = _shown(path)
     with _opened(path) as file:
         number_of_reviews = 0
         for number, line in enumerate(_lines(file, shown), start=1):
             if not line.strip():
+                on_blank()
                 continue
             place = f"{shown}:{number}"
             record = json_object(line, place)
-            for column, setting in ((text_column, TEXT_SETTING), (label_column, LABEL_SETTING)):
+            for column, setting in zip(columns[:2], columns[2:], strict=True):
                 if column not in record:
                     raise missing_column(column, setting, record, place)
             number_of_reviews += 1
-            yield Review(json_text(record[text_column], text_column, place), _json_label(record[label_column], label_column, place))
+            yield Review(json_text(record[columns.text], columns.text, place), _json_label(record[columns.label], columns.label, place))
         if not number_of_reviews:
-            raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a review each")
+            raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a text each")
 
 
 def _json_label(value: object, column: str, place: str) -> str:
@@ -283,14 +317,14 @@ def _json_label(value: object, column: str, place: str) -> str:
         return json.dumps(value)
     if isinstance(value, str):
         return _label(without_surrogates(value), place)
-    hint = "give every review a class: a string, a whole number, true or false"
+    hint = "give every text a class: a string, a whole number, true or false"
     raise MhaError(f'{place}: the label "{printable(column)}" is {json_kind(value)}', hint)
 
 
 def _label(raw: str, place: str) -> str:
     label = raw.strip()
     if not label:
-        raise MhaError(f"{place}: the label is empty", "give every review a class, or leave the row out")
+        raise MhaError(f"{place}: the label is empty", "give every text a class, or leave the row out")
     return label
 
 
@@ -335,15 +369,15 @@ def _no_texts(entry: os.DirEntry[str]) -> MhaError:
     shown = _shown(entry.path)
     if inner_folders:
         return MhaError(f"{shown}: no .txt files, only the sub-folders {listed(inner_folders)}", f"perhaps {shown} is the folder to give")
-    return MhaError(f"{shown}: no .txt files", "put the reviews of the class there, one a .txt file, or remove the folder")
+    return MhaError(f"{shown}: no .txt files", "put the texts of the class there, one a .txt file, or remove the folder")
 
 
 def _text_of(entry: os.DirEntry[str]) -> str:
     shown = _shown(entry.path)
     if _is_folder(entry.path):
-        raise MhaError(f"{shown}: a folder where a review belongs", "rename it, or move it away")
+        raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
     with _opened(entry.path) as file:
         raw = file.read(MAX_LINE_BYTES + 1)
     if len(raw) > MAX_LINE_BYTES:
-        raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one review a file")
+        raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
     return _decoded(raw.removeprefix(BOM), shown)

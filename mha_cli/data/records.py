@@ -17,9 +17,15 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line or text file is refused before it fills the memory."""
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
+"""What may stand between two columns, in words; files are read with the first two."""
+
+JSON_BEGINNINGS = ("[", "{", "[{")
 JSON_EXTENSIONS = (".jsonl", ".ndjson", ".json")
 BOM = b"\xef\xbb\xbf"
 """The byte-order mark with which some programs begin UTF-8."""
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+GZIP_MAGIC = b"\x1f\x8b"
 
 _SHOWN_COLUMNS = 20
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -30,19 +36,30 @@ def extension_of(path: str) -> str:
     return os.path.splitext(path.lower().removesuffix(".gz"))[1]
 
 
+def utf_16(name: str) -> MhaError:
+    """Text in another encoding, told by its first bytes."""
+    return MhaError(f"{name}: UTF-16, not UTF-8", "convert it first, with iconv -f UTF-16 -t UTF-8")
+
+
 # Columns
 
 
-def missing_column(column: str, setting: str, columns: Iterable[str], place: str) -> MhaError:
-    """No such column or JSON key.
+def missing_column(column: str, setting: str, columns: Iterable[str], place: str, delimiter: str = "") -> MhaError:
+    """No such column or JSON key, perhaps because another separator stands between the columns.
 
     Args:
         column: the one that was asked for.
         setting: that named it.
         columns: those that are there.
         place: file and line.
+        delimiter: what should stand between two columns; empty for JSON.
     """
     columns = list(columns)
+    others = [separator for separator in SEPARATORS if separator != delimiter]
+    if delimiter and len(columns) == 1 and (found := max(others, key=columns[0].count)) in columns[0]:
+        extension = next((f", or name it {extension}" for extension, other in DELIMITERS.items() if other == found), "")
+        hint = f"save it with {SEPARATORS[delimiter]}s between the columns{extension}"
+        return MhaError(f"{place}: the columns are separated by {SEPARATORS[found]}s: {printable(columns[0])}", hint)
     close = close_column(column, columns)
     hint = f"{close} (see {setting})" if close else f"set {setting}"
     return MhaError(f'{place}: no column "{printable(column)}" among {listed(columns)}', hint)
@@ -69,7 +86,7 @@ def listed(columns: Sequence[str]) -> str:
 # Rows of CSV and TSV
 
 
-def bad_row(problem: str, place: str) -> MhaError:
+def bad_row(problem: str, place: str, delimiter: str) -> MhaError:
     """What the csv module says, in words that tell what to do."""
     double = 'a quote inside a quoted text is written twice: ""'
     if "unexpected end of data" in problem:
@@ -78,14 +95,14 @@ def bad_row(problem: str, place: str) -> MhaError:
         return MhaError(f"{place}: a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed")
     if "new-line character" in problem:
         return MhaError(f"{place}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
-    return MhaError(f"{place}: {printable(problem)}", f"quote the whole field; {double}")
+    hint = f"separate the columns with {SEPARATORS[delimiter]}s, and quote the whole field; {double}"
+    return MhaError(f"{place}: {printable(problem)}", hint)
 
 
 def bad_width(row: Sequence[str], columns: Sequence[str], delimiter: str, place: str) -> MhaError:
     """A row with more or fewer fields than the header."""
     found = f"{len(row)} field{'' if len(row) == 1 else 's'} where the header has {len(columns)}"
-    separator = "tab" if delimiter == "\t" else "comma"
-    return MhaError(f"{place}: {found}", f"put a text that holds a {separator} in double quotes")
+    return MhaError(f"{place}: {found}", f"put a text that holds a {SEPARATORS[delimiter]} in double quotes")
 
 
 # JSON
@@ -97,7 +114,9 @@ def json_object(line: str, place: str) -> dict[str, object]:
     Raises:
         MhaError: the line is not JSON, or another kind of it.
     """
-    hint = "write one JSON object a line, a review each"
+    hint = "write one JSON object a line, a text each"
+    if line.strip() in JSON_BEGINNINGS:
+        raise MhaError(f"{place}: JSON that goes on over further lines", f"{hint}; jq -c '.[]' writes a list so")
     try:
         value = json.loads(line.rstrip("\r\n"))
     except json.JSONDecodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mha_cli.config import FilesData, SampleData, TfdsData
 
@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from mha_cli.data.reviews import ReviewSource
 
 
-def open_source(settings: SampleData | TfdsData | FilesData, tell: Callable[[str], None] | None = None) -> ReviewSource:
+DataSection: TypeAlias = SampleData | TfdsData | FilesData
+
+
+def open_source(settings: DataSection, tell: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
     """The data source of a config.
 
     Args:
         settings: the ``data`` section.
         tell: called with a line of text when something long begins, such as a download.
+        by_options: whether the columns of a file can be named by options of the command.
     """
     if isinstance(settings, SampleData):
         from mha_cli.data.sample import SampleReviews
@@ -26,7 +30,9 @@ def open_source(settings: SampleData | TfdsData | FilesData, tell: Callable[[str
     if isinstance(settings, FilesData):
         from mha_cli.data.files import FileReviews
 
-        return FileReviews(settings)
+        return FileReviews(settings, by_options)
     from mha_cli.data.tfds import TfdsReviews
 
+    if tell is not None:
+        tell(f"reading {settings.name}")
     return TfdsReviews(settings, tell)

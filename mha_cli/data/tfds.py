@@ -17,6 +17,7 @@ from urllib.request import getproxies
 
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
+from mha_cli.tensorflow_setup import import_tensorflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +112,7 @@ class TfdsReviews:
         for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
             if label < 0:  # what TFDS writes where a split has no labels
                 shown = printable(split)
-                found = f"the split {shown} has no labels" if number == 1 else f"review {number} of the split {shown} has no label"
+                found = f"the split {shown} has no labels" if number == 1 else f"text {number} of the split {shown} has no label"
                 others = [name for name in self.splits if name != split]
                 hint = f"choose one with labels, from {printable(', '.join(others), 200)}" if others else "choose another set"
                 raise MhaError(f"{self.name}: {found}", hint)
@@ -165,6 +166,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
     if not _NAME.fullmatch(name):  # a name with a namespace, huggingface:… say, would be looked up on the network
         hint = f"write NAME, NAME/CONFIG or NAME/CONFIG:VERSION; for the names see {_CATALOGUE}"
         raise MhaError(f'data.name is "{shown}", not the name of a TFDS set', hint)
+    import_tensorflow()
     import tensorflow_datasets as tfds
 
     try:

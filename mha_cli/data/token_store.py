@@ -77,5 +77,5 @@ def _faults_told() -> Iterator[None]:
     except OSError as error:
         folder = printable(tempfile.tempdir or "the temporary folder", 200)
         reason = error.strerror or printable(str(error))
-        hint = "it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
+        hint = "it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
         raise MhaError(f"{folder}: {reason}", hint, EXIT_FAILURE) from None

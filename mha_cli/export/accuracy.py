@@ -11,22 +11,9 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
 from mha_cli.data.batches import scoring_batches
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import LabelledReviews
 from mha_cli.progress import SILENT, Watcher
 from mha_cli.runtime.forward import class_probabilities
-
-
-@dataclass(frozen=True)
-class LabelledReviews:
-    """Reviews to score on.
-
-    Args:
-        name: of the source and its split, in words.
-        reviews: as the model reads them.
-    """
-
-    name: str
-    reviews: EncodedReviews
 
 
 @dataclass(frozen=True)
@@ -69,4 +56,6 @@ def compare(
         scored += len(rows)
         watcher.on_reviews(scored, len(reviews))
     ours, exported = (answers == reviews.labels).mean(axis=1)
-    return Accuracy(labelled.name, len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum()))
+    return Accuracy(
+        f"{labelled.data}, split {labelled.split}", len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum())
+    )

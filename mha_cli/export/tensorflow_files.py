@@ -66,12 +66,12 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     Raises:
         MhaError: TensorFlow's converter cannot translate the model.
     """
-    from mha_cli.training import tensorflow_setup
+    from mha_cli import tensorflow_setup
 
     with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
+        _write_graph(checkpoint, Path(folder))
         import tensorflow as tf
 
-        _write_graph(checkpoint, Path(folder))
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["serving_default"])
         try:
             content = converter.convert()
@@ -86,7 +86,7 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
 
 def open_litert(path: Path) -> Any:
     """The file in LiteRT's interpreter, as a function from token ids to probabilities."""
-    from mha_cli.training import tensorflow_setup
+    from mha_cli import tensorflow_setup
 
     with tensorflow_setup.native_stderr_held_back():
         from ai_edge_litert.interpreter import Interpreter
@@ -107,10 +107,10 @@ def open_litert(path: Path) -> Any:
 
 def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
     """A SavedModel without the companions."""
-    from mha_cli.training import tensorflow_setup
+    from mha_cli import tensorflow_setup
 
+    tensorflow_setup.import_tensorflow()
     with tensorflow_setup.native_stderr_held_back():
-        import keras
         import tensorflow as tf
 
         from mha_cli.training.evaluation import to_model
@@ -125,7 +125,7 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
             probabilities = model(token_ids, training=False)
             return {"probabilities": tf.concat([1.0 - probabilities, probabilities], axis=1) if two_classes else probabilities}
 
-        archive = keras.export.ExportArchive()
-        archive.track(model)
-        archive.add_endpoint("serve", serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")])
-        archive.write_out(str(path), verbose=False)
+        module = tf.Module()  # Keras's own ExportArchive writes every weight twice, as its variable and as TensorFlow's
+        module.weights = [weight.value for weight in model.weights]
+        module.serve = tf.function(serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")], autograph=False)
+        tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})

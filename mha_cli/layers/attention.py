@@ -23,6 +23,7 @@ from mha_cli.layers.masks import (
     padding_mask,
     valid_lengths_mask,
 )
+from mha_cli.layers.numerics import dot_products
 
 SCORINGS = ("dot_product", "additive")
 FORMS = ("auto", "fused", "per_head", "blockwise", "folded")
@@ -51,9 +52,7 @@ def scaled_dot_product_attention(
     """
     if scaled:
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5
-    # Q Kᵀ. As an einsum, so that neither it nor its gradient writes the keys down transposed; with all axes named, Keras would.
-    scores_BHLM = ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
-    return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
+    return mix_values(dot_products(q_BHLK, k_BHMK), v_BHMV, mask_BHLM, dropout)
 
 
 def additive_attention(
@@ -93,8 +92,8 @@ def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
 
 
 def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
-    """softmax(scores) V, and the softmax itself."""
-    weights_BHLM = masked_softmax(scores_BHLM, mask_BHLM)
+    """softmax(scores) V, and the softmax itself, in the type of V."""
+    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
     dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
     return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
 
@@ -122,7 +121,8 @@ def merge_heads(mixed_BHLV: Any, kernel_HVO: Any) -> Any:
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Called like ``keras.layers.MultiHeadAttention``, and its weights have the same shapes in the same order.
+    Called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula; its weights have the
+    same shapes in the same order.
 
     Args:
         num_heads: number of heads, H.
@@ -268,18 +268,18 @@ class MultiHeadAttention(keras.layers.Layer):
                 mixed_BHLV = mixed_BHLV * of_heads(gate_BHL1, heads)
             return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
 
-        if self._folds and not rate:
+        folds = self._folds and not rate
+        if folds:
             output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BHL1, return_attention_scores)
+        elif self.form == "per_head":
+            # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
+            parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
+            output_BLO = sum(output for output, _ in parts)
+            weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
         else:
-            if self.form == "per_head":
-                # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
-                parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
-                output_BLO = sum(output for output, _ in parts)
-                weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
-            else:
-                output_BLO, weights_BHLM = attend(slice(None))
-            if self.use_bias:
-                output_BLO = output_BLO + self.output_bias
+            output_BLO, weights_BHLM = attend(slice(None))
+        if self.use_bias and not folds:  # which adds it to the biases of the values first
+            output_BLO = output_BLO + self.output_bias
         if not return_attention_scores:
             return output_BLO
         return output_BLO, weights_BHLM if looks_B1L1 is None else weights_BHLM * looks_B1L1

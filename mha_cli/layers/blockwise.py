@@ -13,7 +13,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.masks import masked_softmax
+from mha_cli.layers.masks import softmax_of_allowed
+from mha_cli.layers.numerics import at_least_one, custom_gradient, dot_products
 
 BLOCK_LENGTH = 256
 """Queries of a block: enough for an efficient matrix product, few enough to keep the block's weights small."""
@@ -38,7 +39,8 @@ def blockwise_attention(
 
         dV = Σ (P∘Z)ᵀ dO      dP = (dO Vᵀ)∘Z      dS = P ∘ (dP - rowsum(P ∘ dP))      dQ = dS K / √K      dK = Σ dSᵀ Q / √K
 
-    where rowsum(P ∘ dP) = rowsum(dO ∘ O), a number a query, comes from the output O of the forward pass.
+    Every one of these is differentiable itself, which gives second derivatives; rowsum(dO ∘ O), the same number as rowsum(P ∘ dP),
+    would spare a pass, but leave out how O changes.
 
     Args:
         q_BHLK: queries, per head.
@@ -64,7 +66,7 @@ def blockwise_attention(
 
     # Sizes are worked out where they are used: inside a condition XLA gives the backward pass no size that the forward pass has found.
     def count_blocks() -> Any:
-        return (ops.shape(q_BHLK)[2] + block_length - 1) // block_length
+        return at_least_one((ops.shape(q_BHLK)[2] + block_length - 1) // block_length)
 
     def count_queries() -> Any:
         return (ops.shape(q_BHLK)[2] + count_blocks() - 1) // count_blocks()
@@ -87,35 +89,38 @@ def blockwise_attention(
         return to_blocks(ops.broadcast_to(mask_BHLM, (batch, heads, ops.shape(q_BHLK)[2], keys))), numbers_N
 
     def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
-        scores_BHQM = ops.einsum("...qk,...mk->...qm", q_BHQK, k_BHMK)
-        weights_BHQM = masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask)
+        scores_BHQM = dot_products(q_BHQK, k_BHMK)
+        weights_BHQM = ops.cast(softmax_of_allowed(scores_BHQM, mask_BHLM if one_mask_for_all else mask), k_BHMK.dtype)
         return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
 
-    @ops.custom_gradient
+    @custom_gradient
     def attend(q_BHLK: Any, k_BHMK: Any, v_BHMV: Any) -> Any:
         # TensorFlow's tape would keep the weights of every block, although the backward pass is given; what has no gradient it lets go.
+        # JAX has no tape, and for second derivatives it differentiates these very operations.
+        let_go = ops.stop_gradient if keras.backend.backend() == "tensorflow" else ops.convert_to_tensor
+
         def forward(block: Any) -> Any:
             q_BHQK, mask, number = block
-            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK * scale, ops.stop_gradient(k_BHMK), mask, number)
-            return ops.matmul(weights_BHQM * kept_BHQM, ops.stop_gradient(v_BHMV))
+            weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK * scale, let_go(k_BHMK), mask, number)
+            return ops.matmul(weights_BHQM * kept_BHQM, let_go(v_BHMV))
 
-        output_BHLV = from_blocks(ops.map(forward, (to_blocks(ops.stop_gradient(q_BHLK)), *masks_and_numbers())))
+        output_BHLV = from_blocks(ops.map(forward, (to_blocks(let_go(q_BHLK)), *masks_and_numbers())))
 
-        def gradients(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            d_output_BHLV = arguments[-1] if upstream is None else upstream
-            mean_BHL1 = ops.sum(d_output_BHLV * output_BHLV, axis=-1, keepdims=True)
-            q_NBHQK, d_output_NBHQV, mean_NBHQ1 = to_blocks(q_BHLK), to_blocks(d_output_BHLV), to_blocks(mean_BHL1)
-            masks_N, _ = masks_and_numbers()
+        def gradients(d_output_BHLV: Any) -> tuple[Any, Any, Any]:
+            q_NBHQK, d_output_NBHQV = to_blocks(q_BHLK), to_blocks(d_output_BHLV)
+            masks_N, numbers_N = masks_and_numbers()
 
             def backward(number: Any, sums: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
                 d_q_NBHQK, d_k_BHMK, d_v_BHMV = sums
                 q_BHQK, d_output_BHQV = q_NBHQK[number] * scale, d_output_NBHQV[number]
                 weights_BHQM, kept_BHQM = weights_and_dropout(q_BHQK, k_BHMK, masks_N[number], number)
                 d_weights_BHQM = ops.einsum("...qv,...mv->...qm", d_output_BHQV, v_BHMV) * kept_BHQM
-                d_scores_BHQM = weights_BHQM * (d_weights_BHQM - mean_NBHQ1[number])
+                mean_BHQ1 = ops.sum(weights_BHQM * d_weights_BHQM, axis=-1, keepdims=True)
+                d_scores_BHQM = weights_BHQM * (d_weights_BHQM - mean_BHQ1)
                 d_q_BHQK = ops.matmul(d_scores_BHQM, k_BHMK) * scale
                 return (
-                    ops.slice_update(d_q_NBHQK, (number, 0, 0, 0, 0), d_q_BHQK[None]),
+                    # By selection: an update of a slice has no gradient in TensorFlow, a scatter takes nothing empty.
+                    ops.where(ops.reshape(numbers_N == number, (-1, 1, 1, 1, 1)), d_q_BHQK[None], d_q_NBHQK),
                     d_k_BHMK + ops.einsum("bhqm,bhqk->bhmk", d_scores_BHQM, q_BHQK),
                     d_v_BHMV + ops.einsum("bhqm,bhqv->bhmv", weights_BHQM * kept_BHQM, d_output_BHQV),
                 )

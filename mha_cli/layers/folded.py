@@ -98,16 +98,16 @@ def folded_attention(
     output_BLO = ops.matmul(joined, kernel)
     if output_bias_O is not None:
         # Small, both, and added up before they are added to what is large.
-        bias_BLO = output_bias_O + gated_bias(output_kernel_HFO[:, value_width], mask_BHLM, gate_BHL1)
+        bias_BLO = output_bias_O + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BHL1)
         output_BLO = output_BLO + bias_BLO
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
 
 
-def gated_bias(bias_HO: Any, mask_BHLM: Any, gate_BHL1: Any) -> Any:
+def gated_bias(bias_HO: Any, keys: Any, mask_BHLM: Any, gate_BHL1: Any) -> Any:
     """The sum of b over the heads, each times its gate, where a head may look anywhere: (B, L, O), or 1 for B and L where all are alike."""
-    bias_BHLO = bias_HO[None, :, None, :]
+    bias_BHLO = bias_HO[None, :, None, :] * ops.cast(keys > 0, bias_HO.dtype)
     if gate_BHL1 is not None:
         bias_BHLO = bias_BHLO * gate_BHL1
     if mask_BHLM is not None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from keras import ops
 
-MASKED = -1e9
-"""Added to the score of a key that a query may not look at: its exponential is exactly 0 in float32."""
+from mha_cli.layers.numerics import custom_gradient
+
+LOWEST = np.finfo(np.float32).min
+"""The score of a key that a query may not look at."""
 
 
 def padding_mask(real_BM: Any) -> Any:
@@ -98,23 +101,26 @@ def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
     """
     dtype = scores_BHLM.dtype
 
-    @ops.custom_gradient
+    @custom_gradient
     def softmax(scores_BHLM: Any) -> Any:
-        scores_BHLM = ops.cast(scores_BHLM, "float32")
-        if mask_BHLM is None:
-            weights_BHLM = ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
-        else:
-            # Adding to the scores and blanking whole rows touches the big (B, H, L, M) array less often than selecting in it would.
-            allowed_BHLM = ops.cast(mask_BHLM, "float32")
-            weights_BHLM = ops.cast(ops.softmax(scores_BHLM + (1.0 - allowed_BHLM) * MASKED, axis=-1), dtype)
-            weights_BHLM = weights_BHLM * ops.cast(ops.max(allowed_BHLM, axis=-1, keepdims=True), dtype)
+        weights_BHLM = softmax_of_allowed(scores_BHLM, mask_BHLM)
 
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            d_weights_BHLM = ops.cast(arguments[-1] if upstream is None else upstream, "float32")
+        def gradient(d_weights_BHLM: Any) -> Any:
             p_BHLM = ops.cast(weights_BHLM, "float32")
-            p_d_BHLM = p_BHLM * d_weights_BHLM
+            p_d_BHLM = p_BHLM * ops.cast(d_weights_BHLM, "float32")
             return ops.cast(p_d_BHLM - p_BHLM * ops.sum(p_d_BHLM, axis=-1, keepdims=True), dtype)
 
         return weights_BHLM, gradient
 
     return softmax(scores_BHLM)
+
+
+def softmax_of_allowed(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
+    """The numbers of ``masked_softmax``, without its gradient."""
+    dtype, scores_BHLM = scores_BHLM.dtype, ops.cast(scores_BHLM, "float32")
+    if mask_BHLM is None:
+        return ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
+    # A ceiling over the scores and blanking whole rows touch the big (B, H, L, M) array less often than selecting in it would.
+    ceiling_BHLM = ops.where(mask_BHLM, np.float32(np.inf), LOWEST)
+    weights_BHLM = ops.cast(ops.softmax(ops.minimum(scores_BHLM, ceiling_BHLM), axis=-1), dtype)
+    return weights_BHLM * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), dtype)

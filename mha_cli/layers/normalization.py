@@ -10,6 +10,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from mha_cli.layers.numerics import custom_gradient
+
 
 @keras.saving.register_keras_serializable(package="mha")
 class LayerNormalization(keras.layers.Layer):
@@ -69,14 +71,13 @@ def layer_normalization(x_ND: Any, gamma_D: Any, beta_D: Any, epsilon: float) ->
         (N, D).
     """
 
-    @ops.custom_gradient
+    @custom_gradient
     def normalize(x_ND: Any, gamma_D: Any, beta_D: Any) -> Any:
         centred_ND = x_ND - ops.mean(x_ND, axis=1, keepdims=True)
         inverse_N1 = ops.rsqrt(ops.mean(ops.square(centred_ND), axis=1, keepdims=True) + epsilon)
         normal_ND = centred_ND * inverse_N1
 
-        def gradients(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            d_output_ND = arguments[-1] if upstream is None else upstream
+        def gradients(d_output_ND: Any) -> tuple[Any, Any, Any]:
             d_gammas_ND = d_output_ND * normal_ND
             # Sums as products with a column or row of numbers: TensorFlow takes half as long for them as for reductions.
             mean_D1, ones_1N = gamma_D[:, None] / gamma_D.shape[0], ops.ones((1, ops.shape(x_ND)[0]), x_ND.dtype)

@@ -11,15 +11,12 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from mha_cli.data.records import BOM, MAX_LINE_BYTES
+from mha_cli.data.records import BOM, GZIP_MAGIC, MAX_LINE_BYTES, UTF_16_MARKS, utf_16
 from mha_cli.errors import MhaError
 
 CHUNK_BYTES = 1 << 16
 PIPE_BYTES = 1 << 20
 """What a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch."""
-
-GZIP_MAGIC = b"\x1f\x8b"
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Pause(NamedTuple):
@@ -130,7 +127,7 @@ def _text(chunks: Iterator[bytes | Pause], name: str) -> Iterator[bytes | Pause]
             yield chunk
             continue
         if chunk.startswith(UTF_16_MARKS):
-            raise MhaError(f"{name}: UTF-16, not UTF-8", "convert it first, with iconv -f UTF-16 -t UTF-8")
+            raise utf_16(name)
         yield chunk.removeprefix(BOM)
         yield from chunks
 

@@ -46,15 +46,20 @@ class Record(NamedTuple):
 
 
 def read_inputs(
-    paths: Sequence[str], form: Format | None = None, text_column: str | None = None, fields: Sequence[str] = ()
+    paths: Sequence[str],
+    form: Format | None = None,
+    text_column: str | None = None,
+    fields: Sequence[str] = (),
+    default_column: str = TEXT_COLUMN,
 ) -> Iterator[Record | Pause]:
     """The records of several files, one after the other.
 
     Args:
         paths: of files; ``-`` is standard input.
         form: of all of them; None takes each file's from its extension.
-        text_column: see ``read_records``; None is ``text``.
+        text_column: see ``read_records``; None takes ``default_column``.
         fields: likewise.
+        default_column: the column or key of the text where none is asked for.
 
     Raises:
         MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside.
@@ -64,7 +69,7 @@ def read_inputs(
     forms = [form or format_of(path) for path in paths]
     if text_column is not None and set(forms) == {"lines"}:
         raise MhaError(f"{TEXT_OPTION} {printable(text_column)}: plain lines have no columns", "add --format csv, tsv or jsonl")
-    return _read_one_by_one(paths, forms, text_column or TEXT_COLUMN, fields)
+    return _read_one_by_one(paths, forms, text_column or default_column, fields)
 
 
 def given_records(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Record]:
@@ -216,17 +221,17 @@ def _table(lines: Iterator[bytes | Pause], name: str, delimiter: str, text_colum
         place, values, raw = row
         if not columns:
             header, columns = raw, [column.strip() for column in values]
-            text_at = _column(columns, text_column, TEXT_OPTION, place)
-            fields_at = [_column(columns, field, FIELD_OPTION, place) for field in fields]
+            text_at = _column(columns, text_column, TEXT_OPTION, place, delimiter)
+            fields_at = [_column(columns, field, FIELD_OPTION, place, delimiter) for field in fields]
             continue
         if len(values) != len(columns):
             raise bad_width(values, columns, delimiter, place)
         yield Record(values[text_at], raw, tuple([values[at] for at in fields_at]), header)
 
 
-def _column(columns: Sequence[str], column: str, option: str, place: str) -> int:
+def _column(columns: Sequence[str], column: str, option: str, place: str, delimiter: str) -> int:
     if column not in columns:
-        raise missing_column(column, option, columns, place)
+        raise missing_column(column, option, columns, place, delimiter)
     if columns.count(column) > 1:
         raise repeated_column(column, columns, place)
     return columns.index(column)
@@ -255,7 +260,7 @@ def _rows(lines: Iterator[bytes | Pause], name: str, delimiter: str) -> Iterator
             rows = csv.reader(text_lines(), delimiter=delimiter, strict=True)  # reads what it had taken of this row once more
             continue
         except csv.Error as error:
-            raise bad_row(str(error), f"{name}:{number}") from None
+            raise bad_row(str(error), f"{name}:{number}", delimiter) from None
         if values is None:
             return
         if values:

@@ -40,7 +40,7 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
 def make_tokenizer(settings: TextConfig) -> Callable[[str], list[str]]:
     """A function from a text to its tokens, one for every word of ``make_splitter``.
 
-    A typographic apostrophe counts as a plain one; with ``lowercase``, case is folded.
+    A typographic apostrophe counts as a plain one; with ``lowercase``, every token is lower case.
     """
     split, lowercase = make_splitter(settings), settings.lowercase
 

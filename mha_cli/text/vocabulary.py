@@ -15,6 +15,8 @@ UNKNOWN_ID = 1
 SPECIAL_TOKENS = ("[PAD]", "[UNK]")
 MAX_TOKEN_LENGTH = 100
 """Longer tokens, in characters, are never worth an id."""
+FEW_TOKENS = 100
+"""Fewer say nothing about what the vocabulary is good for."""
 
 
 class Vocabulary:
@@ -40,6 +42,14 @@ class Vocabulary:
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The id of every token."""
         return [self._ids.get(token, UNKNOWN_ID) for token in tokens]
+
+
+def doubt_of_unknown(num_unknown: int, num_read: int) -> str:
+    """What to tell of texts whose tokens are mostly unknown; empty if they are not, or too few to say."""
+    if num_read < FEW_TOKENS or num_unknown <= num_read / 2:
+        return ""
+    share = f"{num_unknown / num_read:.0%} of the words are not in the model's vocabulary"
+    return f"{share}: was it trained on such texts, in this language?"
 
 
 def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int, min_count: int) -> Vocabulary:

@@ -12,12 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import FilesData, SampleData, TfdsData
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews
-from mha_cli.data.sources import open_source
+from mha_cli.data.preparation import LabelledReviews
 from mha_cli.model import build_classifier
 from mha_cli.progress import SILENT, Watcher
-from mha_cli.text.encoder import TextEncoder
 from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
 from mha_cli.working_memory import refuse_bytes
 
@@ -28,8 +25,6 @@ PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 
 CONFUSION_BYTES = 24
 """Of one entry of the confusion matrix, while it is counted and made a list."""
-
-DataSection = SampleData | TfdsData | FilesData
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,7 @@ class Evaluation:
         split: of the source.
         num_reviews: labelled reviews scored.
         num_truncated: how many of them were cut to the model's length.
+        unknown_share: of the tokens that the model reads, those that its vocabulary does not have, in [0, 1].
         accuracy: in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
         loss: mean cross-entropy, in nats.
@@ -86,6 +82,7 @@ class Evaluation:
     split: str
     num_reviews: int
     num_truncated: int
+    unknown_share: float
     accuracy: float
     accuracy_interval: tuple[float, float]
     loss: float
@@ -98,23 +95,16 @@ class Evaluation:
     seconds: float
 
 
-def evaluate(
-    checkpoint: Checkpoint,
-    data: DataSection,
-    split: str | None = None,
-    watcher: Watcher = SILENT,
-) -> Evaluation:
-    """Score a checkpoint on a split of a data source.
+def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> Evaluation:
+    """Score a checkpoint.
 
     Args:
         checkpoint: from ``read_checkpoint``.
-        data: where the reviews come from.
-        split: of the source; its test split by default. ``validation`` is the part held out in training.
+        labelled: from ``labelled_reviews``.
         watcher: told how it goes.
     """
-    num_classes = len(checkpoint.class_names)
+    num_classes, reviews = len(checkpoint.class_names), labelled.reviews
     refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")
-    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
     forward = compile_forward(to_model(checkpoint))
     started = time.perf_counter()
     probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass, lambda done: watcher.on_reviews(done, len(reviews)))
@@ -122,10 +112,11 @@ def evaluate(
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
     return Evaluation(
-        data=name,
-        split=split,
+        data=labelled.data,
+        split=labelled.split,
         num_reviews=len(reviews),
         num_truncated=reviews.num_truncated,
+        unknown_share=reviews.num_unknown / max(1, len(reviews.token_ids)),
         accuracy=accuracy,
         accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
         loss=loss,
@@ -137,34 +128,6 @@ def evaluate(
         by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
         seconds=seconds,
     )
-
-
-def labelled_reviews(
-    checkpoint: Checkpoint, data: DataSection, split: str | None, watcher: Watcher = SILENT
-) -> tuple[str, str, EncodedReviews]:
-    """A split of a data source as the checkpoint's model reads it, with the names of source and split.
-
-    Raises:
-        MhaError: the data cannot be read, or a review takes more memory than there is to be taken.
-    """
-    source = open_source(data, watcher.tell)
-    config = checkpoint.config
-    if split == "validation" and split not in source.splits:
-        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
-        _, rows = corpus.split(data.validation_share, config.seed)
-        encoded = corpus.encode(rows, checkpoint.vocabulary)
-    else:
-        split = split or default_split(data)
-        reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} reviews"))
-        encoder = TextEncoder(config.text, checkpoint.vocabulary)
-        encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
-    checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
-    return source.name, split, encoded
-
-
-def default_split(data: DataSection) -> str:
-    """The split that is scored when none is named."""
-    return data.test_split if isinstance(data, TfdsData) else "test"
 
 
 def to_model(checkpoint: Checkpoint) -> keras.Model:

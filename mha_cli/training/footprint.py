@@ -6,11 +6,11 @@ import numpy as np
 
 from mha_cli.config import Config
 from mha_cli.data.batches import training_batches
+from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.layers.attention import form_of_auto
 from mha_cli.memory import available_memory
 from mha_cli.parameters import num_outputs
-from mha_cli.training.preparation import PreparedData
 from mha_cli.training.scores import MOST_REVIEWS
 
 BYTES = 4

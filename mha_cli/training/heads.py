@@ -20,15 +20,16 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mha_cli.checkpoint import Checkpoint, write_checkpoint
-from mha_cli.config import Config
+from mha_cli.config import Config, FilesData
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import LabelledReviews, prepare
+from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.model import after_embedding, build_classifier, scores_of
 from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
+from mha_cli.training.evaluation import to_model
 from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
-from mha_cli.training.preparation import prepare
 from mha_cli.working_memory import ForwardPass
 
 
@@ -98,20 +99,19 @@ class PruningReport:
 
 
 def score_heads(
-    checkpoint: Checkpoint, data: DataSection, split: str | None = None, max_reviews: int | None = None, watcher: Watcher = SILENT
+    checkpoint: Checkpoint, labelled: LabelledReviews, max_reviews: int | None = None, watcher: Watcher = SILENT
 ) -> tuple[HeadReport, EncodedReviews]:
     """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
 
     Args:
         checkpoint: the model.
-        data: where labelled reviews come from.
-        split: of the source; its test split by default.
+        labelled: from ``labelled_reviews``.
         max_reviews: measure on a random part of that size only.
         watcher: told how it goes.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    name, split, reviews = labelled_reviews(checkpoint, data, split, watcher)
+    reviews = labelled.reviews
     if max_reviews and max_reviews < len(reviews):
         reviews = reviews.subset(np.sort(np.random.default_rng(0).choice(len(reviews), max_reviews, replace=False)))
     model = to_model(checkpoint)
@@ -132,7 +132,7 @@ def score_heads(
             without = accuracy()
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
         masks[block].assign(tf.ones(count))
-    return HeadReport(name, split, len(reviews), with_all, heads), reviews
+    return HeadReport(labelled.data, labelled.split, len(reviews), with_all, heads), reviews
 
 
 def gradient_importance(
@@ -240,6 +240,7 @@ def prune(
     count: int,
     output: Path,
     retrain_epochs: int = 0,
+    data: DataSection | None = None,
     watcher: Watcher = SILENT,
 ) -> PruningReport:
     """Remove the least important heads, measure before and after, and write the smaller checkpoint.
@@ -251,6 +252,7 @@ def prune(
         count: heads to remove.
         output: file to write.
         retrain_epochs: passes over the training data after the removal; 0 for none.
+        data: see ``retrain``; None takes what the checkpoint names.
         watcher: told how it goes.
 
     Raises:
@@ -259,7 +261,7 @@ def prune(
     removed = least_important(report, count)
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
-        smaller = retrain(smaller, retrain_epochs, watcher)
+        smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
     num_classes = len(checkpoint.class_names)
     forwards = [compile_forward(to_model(model)) for model in (checkpoint, smaller)]
     accuracies, seconds = [0.0, 0.0], [np.inf, np.inf]
@@ -283,24 +285,31 @@ def prune(
     )
 
 
-def retrain(checkpoint: Checkpoint, epochs: int, watcher: Watcher = SILENT) -> Checkpoint:
+def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Watcher = SILENT) -> Checkpoint:
     """Train a checkpoint's weights further on its own training data, at a tenth of the learning rate.
 
     The best epoch on the validation part is kept; the weights stay as they are if every epoch makes them worse.
+
+    Args:
+        checkpoint: the model.
+        epochs: passes over the training data.
+        data: where these are found; what the checkpoint itself names need not be trusted.
+        watcher: told how it goes.
 
     Raises:
         MhaError: the training data are no longer those that the checkpoint was trained on.
     """
     training = checkpoint.config.training
-    config: Config = checkpoint.config.model_copy(
-        update={"training": training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})}
-    )
-    data = prepare(config, watcher.tell)
-    if data.vocabulary.tokens != checkpoint.vocabulary.tokens or data.class_names != checkpoint.class_names:
+    if isinstance(data, FilesData):
+        data = data.model_copy(update={"test": None})  # --data names one file for all splits, which says nothing of repeated texts
+    shorter = training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})
+    config: Config = checkpoint.config.model_copy(update={"data": data, "training": shorter})
+    prepared = prepare(config, watcher)
+    if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
         raise MhaError(
             "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"
         )
-    trainer = Trainer(config, data)
+    trainer = Trainer(config, prepared)
     trainer.set_weights(checkpoint.weights)
     loss, accuracy = trainer.validate()
     best = checkpoint

@@ -17,16 +17,16 @@ import tensorflow as tf
 from mha_cli.config import Config
 from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
+from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
 from mha_cli.parameters import num_outputs, salient_words
 from mha_cli.progress import EpochRecord, StepProgress
+from mha_cli.tensorflow_setup import set_seed
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
-from mha_cli.training.preparation import PreparedData
 from mha_cli.training.scores import fit_scores
 from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
-from mha_cli.training.tensorflow_setup import set_seed
 from mha_cli.training.winners import training_output, winners_suffice
 from mha_cli.working_memory import ForwardPass
 
@@ -70,6 +70,23 @@ class EpochPosition:
         return self.num_correct / self.num_reviews
 
 
+class _Pace:
+    """How fast the steps of a trainer are, but for its first one, in which TensorFlow traces the model."""
+
+    def __init__(self) -> None:
+        self._num_reviews = 0
+        self._seconds: float | None = None
+
+    def with_step(self, num_reviews: int, seconds: float) -> float | None:
+        """Count a step; reviews per second so far."""
+        if self._seconds is None:
+            self._seconds = 0.0
+            return None
+        self._num_reviews += num_reviews
+        self._seconds += seconds
+        return self._num_reviews / self._seconds
+
+
 class Trainer:
     """A model in training: all that changes from step to step.
 
@@ -98,6 +115,7 @@ class Trainer:
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
         self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
         self.position = EpochPosition(0)
+        self._pace = _Pace()
         self._train_step = self._compile_train_step()
         self.forward = compile_forward(self.model)
 
@@ -116,18 +134,22 @@ class Trainer:
             self.position = EpochPosition(epoch)
         batches = self.batches(epoch)
         num_reviews = sum(self._num_reviews(later) for later in range(epoch, settings.epochs + 1))
-        earlier, started = self.position, time.perf_counter()
+        earlier, last = self.position, time.perf_counter()
         for step, (rows, token_ids) in enumerate(self.inputs(epoch, batches), start=1):
             if step <= earlier.step:  # done before an interruption: only chance has to be where it was
+                last = time.perf_counter()
                 continue
             step_loss, step_correct = self._train_step(token_ids, self.data.targets[rows])
+            now = time.perf_counter()
+            seconds, last = now - last, now
+            reviews_per_second = self._pace.with_step(len(rows), seconds)
             done = self.position = EpochPosition(
                 epoch,
                 step,
                 self.position.loss_sum + float(step_loss),
                 self.position.num_correct + int(step_correct),
                 self.position.num_reviews + len(rows),
-                earlier.seconds + time.perf_counter() - started,
+                self.position.seconds + seconds,
             )
             if not math.isfinite(done.loss_sum):
                 raise MhaError(f"the loss is {done.loss_sum} at epoch {epoch}, step {step}", DIVERGED, EXIT_FAILURE)
@@ -139,8 +161,8 @@ class Trainer:
                     steps=len(batches),
                     loss=done.loss,
                     accuracy=done.accuracy,
-                    reviews_per_second=done.num_reviews / done.seconds,
-                    seconds_left=done.seconds * (num_reviews / done.num_reviews - 1),
+                    reviews_per_second=reviews_per_second,
+                    seconds_left=None if reviews_per_second is None else (num_reviews - done.num_reviews) / reviews_per_second,
                 )
             )
         return self.position

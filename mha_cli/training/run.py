@@ -10,12 +10,12 @@ from pathlib import Path
 
 from mha_cli.checkpoint import write_checkpoint
 from mha_cli.config import Config, config_to_yaml
+from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.files import atomic_write, locked
 from mha_cli.progress import SILENT, EpochRecord, Watcher
 from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, kept_if_learnt, make_run_directory, refuse_other_run, refuse_used
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import Trainer
-from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
 from mha_cli.training.state import fit_resumably, to_checkpoint
 
@@ -67,7 +67,7 @@ def train(
         KeyboardInterrupt: the watcher asked to stop. As after any fault, the directory is as it was before if nothing has been learnt.
     """
     _refuse(output, config, resume)
-    data = data or prepare(config, watcher.tell)
+    data = data or prepare(config, watcher)
     refuse_what_does_not_fit(config, data)
     new = make_run_directory(output)
     try:
@@ -97,6 +97,7 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     state.parent.mkdir(exist_ok=True)
     if config.training.pseudo_labels:
         data = with_pseudo_labels(data, pseudo_labels(config, data, watcher, state.parent))
+    watcher.tell("building the model")
     trainer = Trainer(config, data, watcher.tell)
 
     def keep(records: list[EpochRecord]) -> None:

@@ -6,6 +6,7 @@ them does not change. Source: Vaswani et al. 2017, section 3.5; Lee et al. 2019,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,11 +16,12 @@ import numpy as np
 from mha_cli.checkpoint import Checkpoint, read_checkpoint
 from mha_cli.config import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews, prepare
+from mha_cli.data.sources import DataSection
 from mha_cli.progress import SILENT, Watcher
-from mha_cli.runs import refuse_used, run_name
-from mha_cli.training.evaluation import DataSection, labelled_reviews, to_model
+from mha_cli.runs import refuse_used
+from mha_cli.training.evaluation import to_model
 from mha_cli.training.loop import compile_forward, predict_probabilities
-from mha_cli.training.preparation import prepare
 from mha_cli.training.run import train
 
 ROUNDING = 1e-5
@@ -85,29 +87,27 @@ def train_and_compare(
     if with_positions.positions == "none":
         with_positions = with_positions.model_copy(update={"positions": "learned"})
     refuse_used(output)
-    data = prepare(config, watcher.tell)
-    checkpoints = []
+    data = prepare(config, watcher)
+    models = []
     for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
         watcher.tell(f"training {name}")
         variant = config.model_copy(update={"model": model})
-        checkpoints.append(train(variant, output / name, watcher, data).checkpoint)
-    return compare(checkpoints, config.data, num_shuffles, split, max_reviews, seed, watcher)
+        models.append((name, read_checkpoint(train(variant, output / name, watcher, data).checkpoint), config.data))
+    return compare(models, num_shuffles, split, max_reviews, seed, watcher)
 
 
 def compare(
-    paths: list[Path],
-    data: DataSection | None,
+    models: Sequence[tuple[str, Checkpoint, DataSection]],
     num_shuffles: int,
     split: str | None = None,
     max_reviews: int | None = None,
     seed: int = 0,
     watcher: Watcher = SILENT,
 ) -> list[ShuffleResult]:
-    """Shuffle-test checkpoints, each on the reviews as its own model reads them.
+    """Shuffle-test models, each on the reviews as it reads them.
 
     Args:
-        paths: checkpoint files.
-        data: where the labelled reviews come from; None takes what each model was trained on.
+        models: of each a name, the checkpoint, and where its labelled reviews come from.
         num_shuffles: permutations of every review.
         split: of the source; by default the word-order twins of the built-in sample, else the test split.
         max_reviews: score a random part of that size only.
@@ -115,15 +115,14 @@ def compare(
         watcher: told how it goes.
     """
     results = []
-    checkpoints = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
-    for path, checkpoint in zip(paths, checkpoints, strict=True):
-        section = data or checkpoint.config.data
-        default = "twins" if isinstance(section, SampleData) else None
-        source, split_name, reviews = labelled_reviews(checkpoint, section, split or default, watcher)
+    for name, checkpoint, data in models:
+        default = "twins" if isinstance(data, SampleData) else None
+        labelled = labelled_reviews(checkpoint, data, split or default, watcher)
+        reviews = labelled.reviews
         rng = np.random.default_rng(seed)
         if max_reviews and max_reviews < len(reviews):
             reviews = reviews.subset(np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
-        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, run_name(path), source, split_name, watcher))
+        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, name, labelled.data, labelled.split, watcher))
     return results
 
 

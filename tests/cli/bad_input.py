@@ -5,14 +5,16 @@ Nothing is imported here beyond the standard library: docs/generate.py reads the
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
 from typing import NamedTuple
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
-NO_CONFIG = "give the path of a YAML config, for example configs/sample.yaml"
-CLOSE_QUOTE = 'close it; a quote inside a quoted text is written twice: ""'
-READERS = ("predict 'the film' -c", "shuffle-test --data sample")
+NO_CONFIG = "give the path of a YAML config, or the name of a recipe such as sample"
+DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
+CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
+READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
 """Other commands that a checkpoint can be put behind."""
 
 CONFIG = "train --config x.yaml"
@@ -96,8 +98,38 @@ SECTIONS: dict[str, list[Case]] = {
         Case("an unknown option", "--nonsense", "No such option: --nonsense; see `mha --help`"),
         Case("an unknown option of a command", "evaluate good.keras --jsno", "No such option: --jsno…; see `mha evaluate --help`"),
         Case(
-            "a text that begins like an option, without `--` before it", f"{PREDICT} '--not an option'", "No such option: --not an option…"
+            "a text that begins like an option",
+            f"{PREDICT} '--not an option'",
+            "No such option: --not an option; put -- before a text that begins with a dash; see `mha predict --help`",
         ),
+        Case(
+            "an option that is close to another",
+            f"{FILM} --jsno",
+            "No such option: --jsno…--json…; see `mha predict --help`",
+        ),
+        Case(
+            "a text that begins with a dash",
+            f"{PREDICT} '-5 stars'",
+            "No such option: -5; put -- before a text that begins with a dash; see `mha predict --help`",
+        ),
+        *(
+            Case(f"`{option}` with an empty value", f"{command} {option} ''", f"{option} is empty; see `mha {command.split()[0]} --help`")
+            for command, option in (
+                ("train", "--config"),
+                ("evaluate good.keras", "--data"),
+                ("evaluate good.keras", "--split"),
+                ("evaluate good.keras", "--label-column"),
+                ("predict 'the film'", "--checkpoint"),
+                ("predict", "--input"),
+                ("predict 'the film'", "--only"),
+                ("predict 'the film'", "--output"),
+                ("attention 'the film'", "--png"),
+                ("explain 'the film'", "--html"),
+                ("heads good.keras", "--plot"),
+                ("export good.keras --output x", "--format"),
+            )
+        ),
+        Case("an empty name of a checkpoint", "evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
@@ -110,6 +142,13 @@ SECTIONS: dict[str, list[Case]] = {
             "`--data` with the name of a data set alone",
             "evaluate good.keras --data imdb_reviews",
             "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
+        ),
+        Case("an option without its value", f"{FILM} --output", "Option '--output' requires an argument; see `mha predict --help`"),
+        Case("a flag with a value", f"{FILM} --json=true", "Option '--json' does not take a value; see `mha predict --help`"),
+        Case(
+            "`--data tfds:` without a name",
+            "evaluate good.keras --data tfds:",
+            "--data: data.name is ''; string should have at least 1 character",
         ),
         Case("`mha evaluate` without a checkpoint", "evaluate", "Missing argument 'checkpoint'; see `mha evaluate --help`"),
         Case(
@@ -127,7 +166,7 @@ SECTIONS: dict[str, list[Case]] = {
             "shuffle-test good.keras --shuffles many",
             "Invalid value for '--shuffles' / '-n': …'many'…; see `mha shuffle-test --help`",
         ),
-        Case("a negative number of reviews", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …-1…"),
+        Case("a negative number of texts", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …-1…"),
         Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …-1…"),
         Case(
             "a seed that is no number",
@@ -158,10 +197,28 @@ SECTIONS: dict[str, list[Case]] = {
     ],
     "Config": [
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
+        Case(
+            "no such recipe",
+            "train --config smaple",
+            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+            "or give the path of a YAML config",
+            also=("shuffle-test --config smaple",),
+        ),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
-        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 1,000,000 bytes; a config is a short YAML file"),
+        Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
-        _config("a huge file", b"#" * 1_000_001, "x.yaml: larger than 1,000,000 bytes; a config is a short YAML file"),
+        _config("a huge file", b"#" * 100_001, "x.yaml: larger than 100,000 bytes; a config is a short YAML file"),
+        _config(
+            "a list without end",
+            f"model:\n  num_heads: [{'1, ' * 30_000}1]\n",
+            "x.yaml:2: more than 2,000 keys and values; a config has less than a hundred settings",
+        ),
+        Case(
+            "a named pipe that nobody writes to",
+            CONFIG,
+            "x.yaml: a pipe that nothing comes out of; give a file, or write to the pipe first",
+            shell='mkfifo x.yaml; "$@"; code=$?; rm x.yaml; exit $code',
+        ),
         _config("Latin-1", b"# caf\xe9\n", "x.yaml: not UTF-8 at byte 5; save it as UTF-8"),
         _config("UTF-16", SAMPLE.encode("utf-16"), "x.yaml: not UTF-8 at byte 0; save it as UTF-8"),
         _config(
@@ -173,7 +230,7 @@ SECTIONS: dict[str, list[Case]] = {
             "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out",
         ),
         _config("a list that holds itself", "a: &x [*x]\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
-        _config("brackets without end", "[" * 500_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
+        _config("brackets without end", "[" * 50_000, "x.yaml:1: nested more than 20 deep; a config has two levels"),
         _config(
             "a tag that would run something",
             "seed: !!python/object/apply:os.system ['touch hacked']\n",
@@ -233,8 +290,11 @@ SECTIONS: dict[str, list[Case]] = {
             "text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
         ),
         _override("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
+        _override("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
+        _override("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
         _override("model.embed_dim=[4]", "--set model.embed_dim is [4]; it should be a valid integer"),
         _override("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
+        _override("data.train=reviews.csv", "--set data.train is not a setting; it goes with data.source=files"),
         _override("model.num_heads", "--set model.num_heads: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         _override("training.learning_rate=inf", "--set training.learning_rate is 'inf'; it should be a valid number"),
     ],
@@ -254,22 +314,61 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
         _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
         _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
+        _checkpoint("two in one file", "two.keras", f"is cut off, or holds more than its members one after another; {WAY_OUT}"),
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint(
             "one with a bit flipped", "flipped.keras", f"damaged, or no checkpoint (Bad CRC-32 for file 'model.weights.h5'); {WAY_OUT}"
+        ),
+        _checkpoint(
+            "one with half a character as a class",
+            "half.keras",
+            rf"mha.json is not valid JSON: 'utf-8' codec can't encode character '\ud800' in position …; {WAY_OUT}",
+        ),
+        Case(
+            "one from elsewhere, without `--data`",
+            "evaluate good.keras",
+            "good.keras: no config.yaml beside it agrees, so the data that it names is left alone: sample; say with --data what to read",
+            also=("heads good.keras", "shuffle-test good.keras"),
         ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
     "Labelled reviews": [
         Case("a path that is too long", f"evaluate good.keras --data {LONG}", "--data …: no such file or folder; …"),
         _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
-        _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
-        _train("a header alone", b"text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
+        _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a text a row"),
+        _train("a header alone", b"text,label\n", "reviews.csv: a header but no texts; write a text a row below it"),
         _train(
             "no header",
             b"superb,positive\n",
-            'reviews.csv:1: no header: the first line names neither "text" nor "label", but superb, positive; '
-            "add a header line (text,label), or set data.text_column and data.label_column",
+            'reviews.csv:1: the first line names neither "text" nor "label", but superb, positive; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
+        ),
+        _train(
+            "other columns",
+            b"docstring,package\nsuperb,numpy\n",
+            'reviews.csv:1: the first line names neither "text" nor "label", but docstring, package; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
+        ),
+        Case(
+            "other columns, when scoring",
+            EVALUATE,
+            'reviews.csv:1: no column "text" among Review text, label; set --text-column',
+            files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
+        ),
+        _train(
+            "semicolons",
+            ROWS.replace(b",", b";"),
+            "reviews.csv:1: the columns are separated by semicolons: text;label; save it with commas between the columns",
+        ),
+        _train(
+            "semicolons and quotes",
+            b'"text";"label"\n"superb";"positive"\n',
+            f"reviews.csv:1: ',' expected after '\"'; separate the columns with commas, and quote the whole field; {DOUBLE_QUOTE}",
+        ),
+        _train(
+            "tabs in a CSV file",
+            ROWS.replace(b",", b"\t"),
+            r"reviews.csv:1: the columns are separated by tabs: text\tlabel; save it with commas between the columns, or name it .tsv",
         ),
         _train(
             "a column missing",
@@ -287,25 +386,39 @@ SECTIONS: dict[str, list[Case]] = {
             f"reviews.csv:4: a quote in this row is never closed; {CLOSE_QUOTE}",
         ),
         _train(
-            "a row without a class", ROWS + b"fine,\n", "reviews.csv:4: the label is empty; give every review a class, or leave the row out"
+            "a row without a class", ROWS + b"fine,\n", "reviews.csv:4: the label is empty; give every text a class, or leave the row out"
         ),
         _train(
             "one class",
             b"text,label\nfine,positive\ngood,positive\n",
-            "reviews.csv, split train: every review has the class 'positive'; a classifier needs reviews of at least two classes",
+            "reviews.csv, split train: every text has the class 'positive'; a classifier needs texts of at least two classes",
         ),
         _train(
             "a class of one row",
             ROWS + b"bad,negative\n",
-            "reviews.csv, split train: the class 'positive' has 1 review; "
+            "reviews.csv, split train: the class 'positive' has 1 text; "
             "each class needs at least 2, one to train on and one to validate with",
         ),
         _train(
             "no words",
             b"text,label\n,a\n,a\n,b\n,b\n",
-            "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
+            "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
         ),
-        _train("UTF-16", ROWS.decode().encode("utf-16"), "reviews.csv:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"),
+        _train(
+            "a label column that is none",
+            b"text,label\n" + b"".join(b"%s,%s\n" % (word, word) for word in (b"one", b"two", b"three")),
+            "reviews.csv, split train: 3 of 3 reviews have a class of their own; is the label column the right one?",
+        ),
+        _train(
+            "UTF-16",
+            ROWS.decode().encode("utf-16"),
+            "reviews.csv: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8",
+        ),
+        _train(
+            "line ends of old Macs",
+            ROWS.replace(b"\n", b"\r"),
+            "reviews.csv:1: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field",
+        ),
         _train(
             "invalid UTF-8", ROWS + b"caf\xe9,negative\n", "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
         ),
@@ -315,11 +428,31 @@ SECTIONS: dict[str, list[Case]] = {
             "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl, .ndjson or .json file, plain …",
             "reviews.xlsx",
         ),
+        _train("a file without an extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .jsonl, …", "reviews"),
+        _train(
+            "a JSON list over several lines",
+            b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
+            "reviews.json:1: JSON that goes on over further lines; "
+            "write one JSON object a line, a review each; jq -c '.[]' writes a list so",
+            "reviews.json",
+        ),
+        _train(
+            "a fraction as a label",
+            b'{"text": "a", "label": 0.5}\n',
+            'reviews.jsonl:1: the label "label" is the fraction 0.5; give every review a class: a string, a whole number, true or false',
+            "reviews.jsonl",
+        ),
+        _train(
+            "a text that is null",
+            b'{"text": null, "label": 1}\n',
+            'reviews.jsonl:1: the text "text" is null; write a string in double quotes',
+            "reviews.jsonl",
+        ),
         _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at place 13; …", "reviews.jsonl"),
         _train(
             "JSON nested without end",
             b"[" * 200_000,
-            "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a review each",
+            "reviews.jsonl:1: JSON with a number too long or brackets too deep; write one JSON object a line, a text each",
             "reviews.jsonl",
         ),
         Case(
@@ -331,9 +464,11 @@ SECTIONS: dict[str, list[Case]] = {
         _evaluate(
             "a class in the test data that the model does not know",
             ROWS + b"fair,neutral\n",
-            "…: review 3 has the class 'neutral'; the model knows negative, positive",
+            "…: text 3 has the class 'neutral'; the model knows negative, positive",
         ),
         _read("a byte-order mark", b"\xef\xbb\xbf" + ROWS, "works: it is dropped"),
+        _read("gzip data in a file without `.gz`", gzip.compress(ROWS), "works: it is known by its first bytes"),
+        _read("a text of two lines in quotes", ROWS.replace(b"dreadful", b'"dreadful\r\nfilm"'), "works: quotes hold line ends"),
         _read("CRLF line ends", ROWS.replace(b"\n", b"\r\n"), "works: they are line ends"),
         _read("a NUL in a text", ROWS.replace(b"superb", b"su\0perb"), "works: it is a character like others"),
         _read(
@@ -397,6 +532,12 @@ SECTIONS: dict[str, list[Case]] = {
             f"{PREDICT} -i x.csv",
             "x.csv:2: 2 fields where the header has 1; put a text that holds a comma in double quotes",
             files={"x.csv": "text\na,b\n"},
+        ),
+        Case(
+            "semicolons in a CSV file",
+            f"{PREDICT} -i x.csv",
+            "x.csv:1: the columns are separated by semicolons: id;text; save it with commas between the columns",
+            files={"x.csv": "id;text\n1;superb\n"},
         ),
     ],
     "A text to look into": [
@@ -508,9 +649,9 @@ SECTIONS: dict[str, list[Case]] = {
         Case("a `HOME` that cannot be written to", FILM, "works", 0, env={"HOME": "/proc"}, shell='"$@"', stdout=LABEL),
         Case("a `TMPDIR` that is not there", FILM, "works", 0, env={"TMPDIR": "/nowhere"}, shell='"$@"', stdout=LABEL),
         Case(
-            "a `TMPDIR` without room for the reviews",
+            "a `TMPDIR` without room for the texts",
             CONFIG,
-            "…: File too large; it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder",
+            "…: File too large; it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder",
             1,
             files={"x.yaml": SAMPLE},
             shell='ulimit -f 8; "$@"',
@@ -618,6 +759,16 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
         Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
-        Case("too few addresses for TensorFlow (`ulimit -v`)", EVALUATE, TOO_FEW.format("800,000"), 1, shell='ulimit -v 800000; "$@"'),
+        *(
+            Case(
+                f"{kib // 1000:,} MB of addresses, too few for TensorFlow (`ulimit -v`)",
+                EVALUATE,
+                TOO_FEW.format(f"{kib:,}"),
+                1,
+                files={"reviews.csv": ROWS},
+                shell=f'ulimit -v {kib}; "$@"',
+            )
+            for kib in (800_000, 1_500_000)
+        ),
     ],
 }

@@ -48,7 +48,17 @@ def test_help(page: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert examples.count(f"mha {page[0]}") >= 2
     else:
         assert all(command in result.stdout for command in COMMANDS)
-        assert "Start with: mha train --config configs/sample.yaml" in result.stdout
+        assert "Start with: mha train --config sample" in result.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
+def test_help_at_80_columns(page: tuple[str, ...], tmp_path: Path) -> None:
+    shown = run_mha(*page, "--help", cwd=tmp_path, env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not re.search(r"<bool>|<list|\[default: \(", shown)
+    command = GROUP.commands[page[0]] if page else GROUP
+    examples = re.sub(r"\[/?bold\]", "", command.epilog)
+    assert shown.endswith(f"\n\n{examples}\n\n")  # so that a line can be pasted: none is broken but by a backslash at its very end
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -150,7 +160,7 @@ def test_ctrl_c_later_is_answered(tmp_path: Path) -> None:
 def test_a_traceback_only_on_request(tmp_path: Path) -> None:
     quiet = run_mha("train", "-c", "nowhere.yaml", cwd=tmp_path)
     loud = run_mha("train", "-c", "nowhere.yaml", cwd=tmp_path, env={"MHA_DEBUG": "1"})
-    assert refusal(quiet) == "nowhere.yaml: no such file; give the path of a YAML config, for example configs/sample.yaml"
+    assert refusal(quiet) == "nowhere.yaml: no such file; give the path of a YAML config, or the name of a recipe such as sample"
     assert "Traceback (most recent call last)" in loud.stderr
     assert loud.stderr.endswith(quiet.stderr)
     assert loud.code == 2

@@ -45,8 +45,11 @@ def folder(tmp_path: Path) -> Path:
     write_archive(tmp_path / "plain.keras", {"hello.txt": b"hello"})
     write_archive(tmp_path / "keras.keras", {name: members[name] for name in ("metadata.json", "config.json", "model.weights.h5")})
     write_archive(tmp_path / "extra.keras", members | {"extra.py": b"import os"})
+    (tmp_path / "two.keras").write_bytes(whole + whole)
     (tmp_path / "newer.keras").write_bytes(whole)
     rewrite(tmp_path / "newer.keras", format=4)
+    (tmp_path / "half.keras").write_bytes(whole)
+    rewrite(tmp_path / "half.keras", class_names=["a", "\ud800"])
     return tmp_path
 
 

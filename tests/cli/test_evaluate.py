@@ -79,7 +79,7 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
     assert "sample, split twins" in result.stdout
     low, high = figures["accuracy_interval"]
     assert f"{figures['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})" in result.stdout
-    words = ("ROC AUC", "calibration error", "precision", "recall", "F1", "as negative", "as positive", "0 reviews")
+    words = ("ROC AUC", "calibration error", "precision", "recall", "F1", "as negative", "as positive", "0 texts")
     for word in (*words, "up to 60%", "90% to 100%", "up to 16", "48 to 64"):
         assert word in result.stdout
 
@@ -132,7 +132,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
+        (["--data", "sample", "--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
         (
             ["--data", "nowhere.csv"],
             "nowhere.csv: no such file or folder; check the path; relative paths start at the current folder",
@@ -144,13 +144,13 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
         (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
         (
             ["--data", "other.csv"],
-            "other.csv, split test: review 2 has the class 'so so'; the model knows negative, positive",
+            "other.csv, split test: text 2 has the class 'so so'; the model knows negative, positive",
         ),
         (
             ["--data", "other.csv", "--text-column", "txet"],
-            'other.csv:1: no column "txet" among text, label; did you mean text? (see data.text_column)',
+            'other.csv:1: no column "txet" among text, label; did you mean text? (see --text-column)',
         ),
-        (["--data", "header.csv"], "header.csv: a header but no reviews; write a review a row below it"),
+        (["--data", "header.csv"], "header.csv: a header but no texts; write a text a row below it"),
     ],
 )
 def test_data_that_cannot_be_scored(arguments: list[str], message: str, small: Path, evaluate: Evaluate, tmp_path: Path) -> None:

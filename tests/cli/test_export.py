@@ -239,6 +239,14 @@ def test_tensorflow_files_carry_vocabulary_and_settings(format_name: str, mha: M
     assert description["config"]["text"]["sequence_length"] == 13
 
 
+def test_a_saved_model_holds_every_weight_once(mha: Mha, tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "a.keras", max_ngram=2, ngram_buckets=100_000)
+    weights = sum(weight.nbytes for weight in read_checkpoint(tmp_path / "a.keras").weights.values())
+    result = mha("export", "a.keras", "-f", "saved-model", "-o", "exported", "--json")
+    assert weights > 5_000_000
+    assert weights < json.loads(result.stdout)["num_bytes"] < weights + 500_000
+
+
 def test_an_export_that_answers_differently_is_refused(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(path: Path) -> Forward:
         return lambda token_ids: np.full((len(token_ids), 2), np.nan)

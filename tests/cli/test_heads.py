@@ -10,6 +10,7 @@ import pytest
 from mha_cli.checkpoint import read_checkpoint
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ def test_a_table_and_a_plot(heads: Heads, blocks: Path, tmp_path: Path) -> None:
     result = heads(blocks, "--data", "mine.tsv", "--max-reviews", "7", "--plot", "heads.svg")
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
-    heading = re.search(r"mine\.tsv, split test, 7 reviews: accuracy (\d+\.\d\d)%", result.stdout)
+    heading = re.search(r"mine\.tsv, split test, 7 texts: accuracy (\d+\.\d\d)%", result.stdout)
     assert heading is not None
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.lines if line.startswith("│")]
     assert [row[:2] for row in rows] == [["0", "0"], ["0", "1"], ["0", "2"], ["1", "0"], ["1", "1"]]
@@ -65,7 +66,7 @@ def test_a_table_and_a_plot(heads: Heads, blocks: Path, tmp_path: Path) -> None:
         assert float(importance) > 0
     drawn = (tmp_path / "heads.svg").read_text()
     assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
-    for label in ("0.2", "1.1", "mine.tsv, split test, 7 reviews"):
+    for label in ("0.2", "1.1", "mine.tsv, split test, 7 texts"):
         assert f"<!-- {label} -->" in drawn
 
 
@@ -103,9 +104,11 @@ def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads
     result = heads(trained.checkpoint, *arguments)
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
-    assert "Without the heads 0." in result.stdout
+    command = "mha heads runs/sample/checkpoint.keras"
+    shown = text_block("inspect.md", command) + text_block("inspect.md", f"{command} --prune 2 --output pruned.keras --retrain 2")
+    assert fits(result.stdout, shown)
     rows = {cells[0].strip(): cells[1:-1] for line in result.lines if len(cells := line.split("│")[1:]) == 4}
-    assert rows.keys() == {"accuracy", "weights", "reviews/s"}
+    assert rows.keys() == {"accuracy", "weights", "texts/s"}
     assert float(rows["accuracy"][1].strip().rstrip("%")) > 60
     assert result.lines[-1] == "written: pruned.keras"
     assert "epoch 2" in result.stderr
@@ -153,7 +156,7 @@ def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) ->
     (tmp_path / "other.tsv").write_text("text\tlabel\nthe film\tmixed\n")
     message = refusal(
         heads(blocks, "--data", "other.tsv", "--prune", "1", "-o", "a.keras"),
-        told_before=["starting TensorFlow", "reading other.tsv, split test: 1 reviews"],
+        told_before=["starting TensorFlow", "reading other.tsv, split test: 1 texts"],
     )
-    assert message == "other.tsv, split test: review 1 has the class 'mixed'; the model knows negative, positive"
+    assert message == "other.tsv, split test: text 1 has the class 'mixed'; the model knows negative, positive"
     assert sorted(tree(tmp_path)) == ["mine.tsv", "other.tsv"]

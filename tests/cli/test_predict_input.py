@@ -79,6 +79,15 @@ def test_odd_reviews_are_answered_and_marked(predict: Predict) -> None:
     ]
 
 
+def test_a_remark_where_most_words_are_unknown(predict: Predict) -> None:
+    foreign = "der Film war superb\n"  # two of four words
+    assert predict(stdin=foreign * 99).stderr == ""
+    result = predict(stdin=foreign * 99 + "dreadful\nlangweilig nicht\n")
+    assert (result.code, len(result.lines)) == (0, 101)
+    assert result.stderr == "50% of the words are not in the model's vocabulary: was it trained on such texts, in this language?\n"
+    assert predict(stdin="langweilig " * 99).stderr == ""  # too few words to say
+
+
 def test_a_very_long_line(predict: Predict) -> None:
     result = predict("--json", stdin=b"the film\n" + b"superb " * 1_500_000 + b"\nnot")
     assert (result.code, result.stderr) == (0, "")
@@ -96,7 +105,7 @@ def test_a_very_long_line(predict: Predict) -> None:
         (
             "jsonl",
             b'{"text": "the film"}\n{"text": "superb"\n',
-            "2: not JSON: Expecting ',' delimiter at place 18; write one JSON object a line, a review each",
+            "2: not JSON: Expecting ',' delimiter at place 18; write one JSON object a line, a text each",
         ),
     ],
 )

@@ -297,7 +297,7 @@ def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
         assert process.stdout.read() == b""
     shown = read_terminal(ours)
     os.close(ours)
-    assert (b"3 reviews in " in shown and b" reviews/s" in shown) if not env else shown == b""
+    assert (b"3 texts in " in shown and b" texts/s" in shown) if not env else shown == b""
 
 
 def test_somebody_who_types_sees_no_count(small: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import xml.etree.ElementTree
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.checkpoint import read_checkpoint
-from tests.cli.command import TINY, Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import CONFIGS, ROOT, TINY, Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +96,39 @@ def test_without_positions_it_cannot(results: list[dict[str, Any]]) -> None:
     assert result["accuracy"] == pytest.approx(0.5, abs=0.03)  # both of a pair of twins get the same answer
     assert result["shuffled_mean"] == pytest.approx(result["accuracy"], abs=0.03)
     assert result["verdict"].startswith("cannot read word order: no shuffle moves a probability by more than ")
+
+
+# The README's table
+
+
+def fits_readme(result: dict[str, Any], row: str) -> bool:
+    """Whether a model's figures lie in the ranges of a row, shares in whole percents."""
+    line = next(line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith(f"| {row} |"))
+    in_order, shuffled, flipped, change = ([float(number) for number in re.findall(r"[\d.]+", cell)] for cell in line.split("|")[2:-1])
+    shares = [(result["accuracy"], in_order), (result["flip_share"], flipped), *((one, shuffled) for one in result["shuffled_accuracies"])]
+    return (
+        all(limits[0] <= round(100 * share) <= limits[-1] for share, limits in shares)
+        and change[0] <= result["largest_change"] <= change[-1]
+    )
+
+
+def test_a_model_without_positions_is_as_the_readme_says(results: list[dict[str, Any]]) -> None:
+    assert fits_readme(results[1], "no positions")
+    assert not fits_readme(results[1], "sinusoidal positions")
+
+
+@pytest.mark.exhaustive
+def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = shuffle_test("--config", CONFIGS / "sample.yaml", "--json")
+    assert result.code == 0, result.stderr
+    with_positions, without = json.loads(result.stdout)
+    assert with_positions["num_reviews"] == 1000
+    assert len(with_positions["shuffled_accuracies"]) == 5
+    assert fits_readme(with_positions, "sinusoidal positions")
+    assert fits_readme(without, "no positions")
+    text, checkpoint = "The acting was superb, not dreadful.", "runs/sample-shuffle-test/with-positions/checkpoint.keras"
+    shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample/checkpoint.keras --head 0')
+    assert fits(run_here("attention", text, "-c", checkpoint, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
 
 
 def test_a_picture(compared: Run) -> None:

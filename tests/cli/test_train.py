@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import pty
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +13,24 @@ import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli import render
-from mha_cli.cli.progress import training_progress
+from mha_cli.cli.progress import status, step_text, training_progress
 from mha_cli.config import SampleData, load_config
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.sample import SampleReviews
 from mha_cli.progress import EpochRecord, StepProgress
-from tests.cli.command import TINY, TINY_SETTINGS, Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import (
+    TIMEOUT,
+    TINY,
+    TINY_SETTINGS,
+    Result,
+    environment,
+    has_control_characters,
+    read_terminal,
+    refusal,
+    run_here,
+    run_mha,
+    tree,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,13 +167,54 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setenv("COLUMNS", "150")
     with training_progress() as watcher:
         watcher.tell("reading [bold]\x1b[31m")
+        watcher.note("odd [bold]\x1b[31m")
         watcher.on_step(STEP)
         watcher.on_epoch(EPOCH)
     shown = capsys.readouterr()
     assert shown.out == ""
+    assert "odd [bold]\\x1b[31m\n" in shown.err  # a line of its own
     assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 reviews/s, 1:01 left" in shown.err
     assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 reviews/s), best so far" in shown.err
     assert "\x1b[31m" not in shown.err
+
+
+PROGRESS = """
+import os, sys
+from mha_cli.cli.progress import status, training_progress
+terminal = os.dup(2)
+nowhere = os.open(os.devnull, os.O_WRONLY)
+for shown in (training_progress, lambda: status("reading")):
+    with shown() as watcher:
+        os.dup2(nowhere, 2)  # as it is while TensorFlow starts
+        watcher.tell("starting TensorFlow")
+        watcher.tell("building the model")
+    os.dup2(terminal, 2)
+    print("over", file=sys.stderr)
+"""
+
+
+def test_a_terminal_is_told_what_goes_on_while_stderr_is_held_back(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    env = environment({"TERM": "xterm"})
+    process = subprocess.Popen([sys.executable, "-c", PROGRESS], stdout=subprocess.DEVNULL, stderr=theirs, cwd=tmp_path, env=env)
+    os.close(theirs)
+    training, status, _ = read_terminal(ours).decode().split("over\r\n")
+    os.close(ours)
+    assert process.wait(TIMEOUT) == 0
+    assert training.index("starting TensorFlow") < training.index("building the model")
+    assert "building the model" in status
+
+
+def test_the_first_step_is_no_measure_of_the_others() -> None:
+    first = dataclasses.replace(STEP, reviews_per_second=None, seconds_left=None)
+    assert step_text(first) == "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750"
+
+
+def test_a_note_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for progress in (training_progress(), status("reading")):
+        with progress as watcher:
+            watcher.note("odd")
+        assert capsys.readouterr() == ("", "odd\n")
 
 
 def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -175,42 +232,41 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         seconds=4.5,
         precision="bfloat16",
     )
-    render.training(summary, as_json=False)
+    render.training(summary, "mha evaluate runs/x", as_json=False)
     shown = capsys.readouterr().out
-    for figure in ("2 of 3", "75.00% of 120 reviews", "0.5000", "1,080 reviews", "16,385", "245 ids", "4.5 s (720 reviews/s, bfloat16)"):
+    for figure in ("2 of 3", "75.00% of 120 texts", "0.5000", "1,080 texts", "16,385", "245 ids", "4.5 s (720 texts/s, bfloat16)"):
         assert figure in shown
-    assert f"next: mha evaluate {summary.checkpoint}" in shown
+    assert shown.endswith("\nnext: mha evaluate runs/x\n")
 
 
-# What is refused once the data is read. TensorFlow is already there, so these run in this process.
+# What is refused once the data is read
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
-        ("", "reviews.csv: the file is empty; write a header line (text,label) and a review a row"),
-        ("text,label\n", "reviews.csv: a header but no reviews; write a review a row below it"),
+        ("", "reviews.csv: the file is empty; write a header line (text,label) and a text a row"),
+        ("text,label\n", "reviews.csv: a header but no texts; write a text a row below it"),
         (
             "text,label\nfine,good\nalso fine,good\n",
-            "reviews.csv, split train: every review has the class 'good'; a classifier needs reviews of at least two classes",
+            "reviews.csv, split train: every text has the class 'good'; a classifier needs texts of at least two classes",
         ),
         (
             "text,label\nfine,good\nfine,good\nbad,poor\n",
-            "reviews.csv, split train: the class 'poor' has 1 review; "
-            "each class needs at least 2, one to train on and one to validate with",
+            "reviews.csv, split train: the class 'poor' has 1 text; each class needs at least 2, one to train on and one to validate with",
         ),
         (
             "text,label\n,good\n,good\n,poor\n,poor\n",
-            "reviews.csv, split train: none of the 4 reviews has a word; is the text column the right one?",
+            "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
         ),
         (
             "review,stars\nfine,5\n",
-            'reviews.csv:1: no header: the first line names neither "text" nor "label", but review, stars; '
-            "add a header line (text,label), or set data.text_column and data.label_column",
+            'reviews.csv:1: the first line names neither "text" nor "label", but review, stars; '
+            "set data.text_column and data.label_column, or add a header line (text,label)",
         ),
         ("text,lable\nfine,5\n", 'reviews.csv:1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),
-        ("text,label\nfine,\n", "reviews.csv:2: the label is empty; give every review a class, or leave the row out"),
+        ("text,label\nfine,\n", "reviews.csv:2: the label is empty; give every text a class, or leave the row out"),
         (
             "text,label\nfine, really,good\n",
             "reviews.csv:2: 3 fields where the header has 2; put a text that holds a comma in double quotes",
@@ -222,15 +278,13 @@ def test_data_that_nothing_can_be_learnt_from(content: str | None, message: str,
         (tmp_path / "reviews.csv").write_text(content)
     before = tree(tmp_path)
     result = _train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.csv")
-    assert refusal(result, told_before=["starting TensorFlow"]) == message
+    assert refusal(result) == message
     assert tree(tmp_path) == before
 
 
 def test_an_extension_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "reviews.xlsx").write_bytes(b"PK")
-    message = refusal(
-        _train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.xlsx"), told_before=["starting TensorFlow"]
-    )
+    message = refusal(_train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.xlsx"))
     assert message.startswith("reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl")
     assert list(tree(tmp_path)) == ["reviews.xlsx"]
 

@@ -27,7 +27,7 @@ STRANGE_TEXTS = ["", "…", "one", "Don’t <br/> stop_now", "café cafe\u0301 C
 
 def corpus(labels: str, texts: list[str] | None = None, settings: TextConfig = PLAIN, class_names: tuple[str, ...] | None = None) -> Corpus:
     """A corpus of one review per character of ``labels``."""
-    texts = texts or [f"review {number}" for number in range(len(labels))]
+    texts = texts or [f"text {number}" for number in range(len(labels))]
     return Corpus((Review(text, label) for text, label in zip(texts, labels, strict=True)), settings, class_names, "films.csv")
 
 
@@ -52,11 +52,12 @@ def _spans(reviews: EncodedReviews) -> list[tuple[int, int]]:
 
 
 def test_repeated_texts_are_counted_to_the_letter() -> None:
-    found = corpus("aabbab", ["one", "two", "one", "One", "", "one"])
-    assert found.num_repeated == 2
-    assert found.count_known(["one", "three", "one", "ONE", ""]) == 3
+    found = corpus("aabbabaab", ["one", "two", "one", "One", "", "one", "two", " ", ""])
+    assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (3, 1, 3)
+    assert found.count_known(["one", "three", "one", "ONE", ""]) == 2
     assert found.count_known([]) == 0
-    assert corpus("abab").num_repeated == 0
+    found = corpus("abab")
+    assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (0, 0, 0)
 
 
 # Reading
@@ -207,25 +208,25 @@ def test_padding_fills_up_to_the_longest_of_the_rows() -> None:
 
 
 def test_no_reviews() -> None:
-    assert error_of(lambda: corpus("")) == "films.csv: no reviews; give data with at least two reviews of each class"
-    assert error_of(lambda: corpus("", class_names=("a", "b"))).startswith("films.csv: no reviews; ")
+    assert error_of(lambda: corpus("")) == "films.csv: no texts; give data with at least two texts of each class"
+    assert error_of(lambda: corpus("", class_names=("a", "b"))).startswith("films.csv: no texts; ")
 
 
 @pytest.mark.parametrize("class_names", [None, ("a", "b"), ("c", "b", "a")])
 def test_one_class(class_names: tuple[str, ...] | None) -> None:
     assert error_of(lambda: corpus("aaa", class_names=class_names)) == (
-        "films.csv: every review has the class 'a'; a classifier needs reviews of at least two classes"
+        "films.csv: every text has the class 'a'; a classifier needs texts of at least two classes"
     )
 
 
 def test_a_class_of_one_review() -> None:
     assert error_of(lambda: corpus("aabcc")) == (
-        "films.csv: the class 'b' has 1 review; each class needs at least 2, one to train on and one to validate with"
+        "films.csv: the class 'b' has 1 text; each class needs at least 2, one to train on and one to validate with"
     )
 
 
 def test_a_class_of_no_review() -> None:
-    assert error_of(lambda: corpus("aacc", class_names=("a", "b", "c"))).startswith("films.csv: the class 'b' has 0 reviews; ")
+    assert error_of(lambda: corpus("aacc", class_names=("a", "b", "c"))).startswith("films.csv: the class 'b' has 0 texts; ")
 
 
 def test_a_class_name_from_outside_is_shown_safely() -> None:
@@ -237,28 +238,28 @@ def test_a_class_name_from_outside_is_shown_safely() -> None:
 
 def test_no_words() -> None:
     assert error_of(lambda: corpus("abab", ["", " ", "<br />", "__"])) == (
-        "films.csv: none of the 4 reviews has a word; is the text column the right one?"
+        "films.csv: none of the 4 texts has a word; is the text column the right one?"
     )
     settings = TextConfig(punctuation=False)
-    assert error_of(lambda: corpus("ab" * 600, ["?!"] * 1200, settings)).startswith("films.csv: none of the 1,200 reviews has a word; ")
+    assert error_of(lambda: corpus("ab" * 600, ["?!"] * 1200, settings)).startswith("films.csv: none of the 1,200 texts has a word; ")
 
 
 def test_a_class_that_is_not_among_the_given_ones() -> None:
-    assert error_of(lambda: corpus("aabbc", class_names=("a", "b"))) == "films.csv: a review has the class 'c'; the classes are a, b"
+    assert error_of(lambda: corpus("aabbc", class_names=("a", "b"))) == "films.csv: a text has the class 'c'; the classes are a, b"
 
 
 def test_encoding_an_unknown_class() -> None:
     encoder = TextEncoder(PLAIN, Vocabulary(["word"]))
     reviews = [Review("word", "neg"), Review("word", "meh")]
     assert error_of(lambda: encode_reviews(reviews, encoder, ("neg", "pos"), "films.csv, split test")) == (
-        "films.csv, split test: review 2 has the class 'meh'; the model knows neg, pos"
+        "films.csv, split test: text 2 has the class 'meh'; the model knows neg, pos"
     )
 
 
 def test_encoding_no_reviews() -> None:
     encoder = TextEncoder(PLAIN, Vocabulary(["word"]))
     assert error_of(lambda: encode_reviews([], encoder, ("neg", "pos"), "films.csv, split test")) == (
-        "films.csv, split test: no reviews; give labelled reviews to score"
+        "films.csv, split test: no texts; give labelled texts to score"
     )
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mha_cli.config import FilesData
 from mha_cli.data import files
-from mha_cli.data.files import FileReviews, read_labelled_file, read_text_lines
+from mha_cli.data.files import Columns, FileReviews, read_labelled_file, read_text_lines
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_USAGE, MhaError
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
+COLUMNS = Columns("text", "label")
 ONE_OBJECT = "write one JSON object a line, a review each"
 
 
@@ -46,7 +47,7 @@ def write(path: str, content: str | bytes) -> str:
 
 
 def read(path: str, text_column: str = "text", label_column: str = "label") -> list[Review]:
-    return list(read_labelled_file(path, text_column, label_column))
+    return list(read_labelled_file(path, Columns(text_column, label_column)))
 
 
 def error_of(path: str, text_column: str = "text", label_column: str = "label") -> str:
@@ -179,7 +180,7 @@ def test_a_file_is_read_as_a_stream(name: str) -> None:
     write(name, "text,label\n" * (name == "a.csv") + line * 8000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_labelled_file(name, "text", "label")) == 8000
+        assert sum(1 for _ in read_labelled_file(name, COLUMNS)) == 8000
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -188,7 +189,7 @@ def test_a_file_is_read_as_a_stream(name: str) -> None:
 
 def test_reviews_before_a_fault_are_read() -> None:
     write("a.csv", "text,label\nfine,pos\nbroken\n")
-    assert list(islice(read_labelled_file("a.csv", "text", "label"), 1)) == [Review("fine", "pos")]
+    assert list(islice(read_labelled_file("a.csv", COLUMNS), 1)) == [Review("fine", "pos")]
 
 
 # Paths
@@ -201,7 +202,7 @@ def test_missing() -> None:
 
 def test_a_missing_file_is_told_at_once() -> None:
     with pytest.raises(MhaError, match="no such file"):
-        read_labelled_file("nowhere.csv", "text", "label")
+        read_labelled_file("nowhere.csv", COLUMNS)
 
 
 def test_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +228,7 @@ def test_a_path_that_no_file_can_have() -> None:
 
 
 def test_pipes_devices_and_sockets_are_refused() -> None:
-    save = "save the reviews in a file first; they are read more than once"
+    save = "save the texts in a file first; they are read more than once"
     os.mkfifo("pipe.csv")
     assert error_of("pipe.csv") == f"pipe.csv: a pipe, neither a file nor a folder; {save}"
     assert error_of("/dev/zero") == f"/dev/zero: a device, neither a file nor a folder; {save}"
@@ -264,17 +265,31 @@ def test_control_characters_of_a_name_are_not_printed() -> None:
 @pytest.mark.parametrize("content", ["", "\ufeff", "\n\n"], ids=["nothing", "bom", "blank lines"])
 def test_empty_file(name: str, content: str) -> None:
     write(name, content)
-    hint = "write a header line (text,label) and a review a row" if "csv" in name else ONE_OBJECT
+    hint = "write a header line (text,label) and a text a row" if "csv" in name else ONE_OBJECT
     assert error_of(name) == f"{name}: the file is empty; {hint}"
 
 
 def test_not_utf8() -> None:
     write("a.csv", b'text,label\n"fine\nfilm",pos\ncaf\xe9,pos\n')
     assert error_of("a.csv") == "a.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
-    write("a.jsonl", b'\xff\xfe{"text": "a"}')
+    write("a.jsonl", b'\xff{"text": "a"}')
     assert error_of("a.jsonl") == "a.jsonl:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"
     write("train/pos/1.txt", b"one\ntwo\nth\x80ree")
     assert error_of("train") == "train/pos/1.txt:3: not UTF-8: byte 0x80 at place 3 of the line; save it as UTF-8"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16(encoding: str) -> None:
+    raw = "\ufefftext,label\nfine,pos\n".encode(encoding)
+    for name, shown in (("a.csv", "a.csv"), ("a.jsonl", "a.jsonl"), ("train/pos/1.txt", "train")):
+        write(name, raw)
+        assert error_of(shown) == f"{name}: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8"
+
+
+def test_gzip_data_is_known_by_its_first_bytes() -> None:
+    write("a.csv", gzip.compress(b"text,label\nfine,pos\n"))
+    write("train/pos/1.txt", gzip.compress(b"fine"))
+    assert read("a.csv") == read("train") == [Review("fine", "pos")]
 
 
 def test_damaged_gzip() -> None:
@@ -295,11 +310,11 @@ def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
     long = "x" * 101
     write("a.jsonl", '{"text": "", "label": 1}\n' + long)
-    assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one review a line"
+    assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one text a line"
     write("a.csv", "text,label\n" + '"' + "x\n" * 200)
     assert error_of("a.csv") == "a.csv:2: a field longer than 100 characters; look for a quote that is not closed"
     write("train/pos/1.txt", long)
-    assert error_of("train") == "train/pos/1.txt: longer than 100 bytes; write one review a file"
+    assert error_of("train") == "train/pos/1.txt: longer than 100 bytes; write one text a file"
 
 
 # CSV and TSV
@@ -308,15 +323,15 @@ def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) ->
 def test_no_header() -> None:
     write("a.csv", "a great film,pos\nno,neg\n")
     expected = (
-        'a.csv:1: no header: the first line names neither "text" nor "label", but a great film, pos; '
-        "add a header line (text,label), or set data.text_column and data.label_column"
+        'a.csv:1: the first line names neither "text" nor "label", but a great film, pos; '
+        "set data.text_column and data.label_column, or add a header line (text,label)"
     )
     assert error_of("a.csv") == expected
 
 
 def test_a_header_and_nothing_else() -> None:
     write("a.csv", "text,label\n\n")
-    assert error_of("a.csv") == "a.csv: a header but no reviews; write a review a row below it"
+    assert error_of("a.csv") == "a.csv: a header but no texts; write a text a row below it"
 
 
 @pytest.mark.parametrize(
@@ -328,6 +343,13 @@ def test_a_header_and_nothing_else() -> None:
         ("sentence,label", '1: no column "text" among sentence, label; set data.text_column'),
         ("\n\ntext", '3: no column "label" among text; set data.label_column'),
         ("text,\x1b[2J", '1: no column "label" among text, \\x1b[2J; set data.label_column'),
+        ("text;label", "1: the columns are separated by semicolons: text;label; save it with commas between the columns"),
+        ('"the text, in full"', '1: no column "text" among the text, in full; set data.text_column'),
+        ("sep=;", "1: the columns are separated by semicolons: sep=;; save it with commas between the columns"),
+        (
+            "text\tlabel",
+            "1: the columns are separated by tabs: text\\tlabel; save it with commas between the columns, or name it .tsv",
+        ),
         ("text,text,label", '1: the column "text" stands 2 times; rename all but one of them'),
         (
             "text," + ",".join(map(str, range(30))),
@@ -359,10 +381,11 @@ def test_missing_column(header: str, expected: str) -> None:
         (
             "a.csv",
             'x,1\n"a"b,pos',
-            "3: ',' expected after '\"'; quote the whole field; a quote inside a quoted text is written twice: \"\"",
+            "3: ',' expected after '\"'; separate the columns with commas, and quote the whole field; "
+            'a quote inside a quoted text is written twice: ""',
         ),
         ("a.csv", "a\rb,pos", "2: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field"),
-        ("a.csv", "x,1\nfine, ", "3: the label is empty; give every review a class, or leave the row out"),
+        ("a.csv", "x,1\nfine, ", "3: the label is empty; give every text a class, or leave the row out"),
     ],
 )
 def test_bad_row(name: str, rows: str, expected: str) -> None:
@@ -377,7 +400,8 @@ def test_bad_row(name: str, rows: str, expected: str) -> None:
     ("line", "expected"),
     [
         ('{"text": "a"', f"not JSON: Expecting ',' delimiter at place 13; {ONE_OBJECT}"),
-        ("[", f"not JSON: Expecting value at place 2; {ONE_OBJECT}"),
+        ("[1", f"not JSON: Expecting ',' delimiter at place 3; {ONE_OBJECT}"),
+        ("[{", f"JSON that goes on over further lines; {ONE_OBJECT}; jq -c '.[]' writes a list so"),
         ('[{"text": "a"}]', f"a list where a JSON object belongs; {ONE_OBJECT}"),
         ("null", f"null where a JSON object belongs; {ONE_OBJECT}"),
         ("3", f"the value 3 where a JSON object belongs; {ONE_OBJECT}"),
@@ -388,12 +412,12 @@ def test_bad_row(name: str, rows: str, expected: str) -> None:
         ('{"text": null, "label": 1}', 'the text "text" is null; write a string in double quotes'),
         ('{"text": 3, "label": 1}', 'the text "text" is the value 3; write a string in double quotes'),
         ('{"text": {}, "label": 1}', 'the text "text" is an object; write a string in double quotes'),
-        ('{"text": "a", "label": ""}', "the label is empty; give every review a class, or leave the row out"),
-        ('{"text": "a", "label": " \\n"}', "the label is empty; give every review a class, or leave the row out"),
+        ('{"text": "a", "label": ""}', "the label is empty; give every text a class, or leave the row out"),
+        ('{"text": "a", "label": " \\n"}', "the label is empty; give every text a class, or leave the row out"),
         *(
             (
                 f'{{"text": "a", "label": {spelt}}}',
-                f'the label "label" is {found}; give every review a class: a string, a whole number, true or false',
+                f'the label "label" is {found}; give every text a class: a string, a whole number, true or false',
             )
             for spelt, found in [
                 ("null", "null"),
@@ -430,10 +454,10 @@ def test_folder_without_classes() -> None:
 def test_class_folder_without_texts_is_told_before_any_review() -> None:
     write("train/neg/1.txt", "fine")
     write("train/pos/1.md", "fine")
-    reviews = read_labelled_file("train", "text", "label")
+    reviews = read_labelled_file("train", COLUMNS)
     with pytest.raises(MhaError) as raised:
         next(reviews)
-    assert str(raised.value) == "train/pos: no .txt files; put the reviews of the class there, one a .txt file, or remove the folder"
+    assert str(raised.value) == "train/pos: no .txt files; put the texts of the class there, one a .txt file, or remove the folder"
 
 
 def test_the_folder_above_the_classes() -> None:
@@ -446,7 +470,7 @@ def test_the_folder_above_the_classes() -> None:
 
 def test_a_review_that_is_no_file() -> None:
     os.makedirs("train/pos/1.txt")
-    assert error_of("train") == "train/pos/1.txt: a folder where a review belongs; rename it, or move it away"
+    assert error_of("train") == "train/pos/1.txt: a folder where a text belongs; rename it, or move it away"
     os.rmdir("train/pos/1.txt")
     os.mkfifo("train/pos/1.txt")
     assert error_of("train").startswith("train/pos/1.txt: a pipe, neither a file nor a folder")
@@ -457,7 +481,7 @@ def test_a_review_that_is_no_file() -> None:
 
 def test_a_class_folder_with_a_blank_name() -> None:
     write("train/ /1.txt", "fine")
-    assert error_of("train") == "train/ : the label is empty; give every review a class, or leave the row out"
+    assert error_of("train") == "train/ : the label is empty; give every text a class, or leave the row out"
 
 
 # FileReviews
@@ -483,7 +507,7 @@ def test_file_reviews_without_test() -> None:
     assert source.splits == ("train",)
     with pytest.raises(MhaError) as raised:
         source.read("test")
-    assert str(raised.value) == "the config names no test data; set data.test, or give --data FILE"
+    assert str(raised.value) == "the config names no test data; set data.test, give --data FILE, or take --split validation"
 
 
 def test_file_reviews_unknown_split() -> None:
@@ -519,7 +543,7 @@ def test_unlabelled_texts_that_are_no_file_are_told_before_any_is_read(make: Cal
     make("more.txt")
     expected = {
         os.mkdir: "more.txt: is a folder; give a text file, a text a line",
-        os.mkfifo: "more.txt: a pipe, neither a file nor a folder; save the reviews in a file first; they are read more than once",
+        os.mkfifo: "more.txt: a pipe, neither a file nor a folder; save the texts in a file first; they are read more than once",
     }.get(make, "more.txt: no such file or folder; check the path; relative paths start at the current folder")
     with pytest.raises(MhaError) as raised:
         read_text_lines("more.txt")

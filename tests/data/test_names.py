@@ -108,5 +108,5 @@ def test_a_corpus_split_by_names() -> None:
 
 def test_reviews_that_cannot_be_parted() -> None:
     reviews = [Review("I met Actor there and Director too", label) for label in ("good", "bad") * 5]
-    with pytest.raises(MhaError, match=r"films\.csv: reviews that share names cannot be parted .*; take data\.validation=random"):
+    with pytest.raises(MhaError, match=r"films\.csv: texts that share names cannot be parted .*; take data\.validation=random"):
         Corpus(reviews, TextConfig(), None, "films.csv", by_names=True).split(0.2, seed=0)

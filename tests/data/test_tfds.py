@@ -142,7 +142,7 @@ def test_a_review_without_a_label(tiny_dir: Path) -> None:
     assert len(list(islice(reviews, 4))) == 4
     with pytest.raises(MhaError) as raised:
         next(reviews)
-    assert str(raised.value).startswith("tiny_reviews: review 5 of the split test has no label; ")
+    assert str(raised.value).startswith("tiny_reviews: text 5 of the split test has no label; ")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pyt
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(raised.value) == (
-        f"{tmp_path}: File too large; it takes the reviews as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
+        f"{tmp_path}: File too large; it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
     )
     assert raised.value.exit_code == EXIT_FAILURE
 

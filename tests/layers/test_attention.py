@@ -326,8 +326,9 @@ def test_a_layer_with_nothing_to_look_at_gives_the_output_bias_with_finite_gradi
         assert np.isfinite(gradient).all()
 
 
-def test_a_masked_key_has_no_weight_however_high_its_score() -> None:
-    q, k = np.full((1, 1, 1, 1), 1e3, np.float32), np.array([1e3, 1.0, -1e3], np.float32).reshape(1, 1, 3, 1)
+@pytest.mark.parametrize("score", [1e6, 2e9, 3e38, np.inf])
+def test_a_masked_key_has_no_weight_however_high_its_score(score: float) -> None:
+    q, k = np.ones((1, 1, 1, 1), np.float32), np.array([score, 1.0, -1e3], np.float32).reshape(1, 1, 3, 1)
     _, weights = scaled_dot_product_attention(tf.constant(q), tf.constant(k), tf.constant(k), np.array([False, True, False]))
     np.testing.assert_array_equal(np.ravel(weights), [0.0, 1.0, 0.0])
 

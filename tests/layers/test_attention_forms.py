@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -32,7 +32,10 @@ from attention_cases import (
 )
 from layer_contract import randomize
 
-from mha_cli.layers import MultiHeadAttention, additive_attention, scaled_dot_product_attention
+from mha_cli.layers import MultiHeadAttention, additive_attention, blockwise_attention, scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
 LONGER = 263  # more than a block of queries
@@ -286,6 +289,46 @@ def test_valid_lengths_are_a_padding_mask(form: str) -> None:
     np.testing.assert_array_equal(by_lengths[2], np.broadcast_to(layer.output_bias, (QUERIES, OUTPUT_DIM)))
 
 
+@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
+def test_what_is_masked_is_not_seen_however_large(form: str) -> None:
+    x, layer, real = cross(), cross_layer(form), prefix_mask([7, 4, 1], KEYS)
+    larger = {**x, "key": np.where(real[:, :, None], x["key"], x["key"] * np.float32(1e12))}
+    np.testing.assert_array_equal(layer(**larger, value_mask=real), layer(**x, value_mask=real))
+
+
+# Nothing there
+
+EMPTY = {"no-keys": (BATCH, QUERIES, 0), "no-queries": (BATCH, 0, KEYS), "no-entries": (0, QUERIES, KEYS), "nothing": (0, 0, 0)}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise", "folded"])
+def test_of_nothing_comes_the_output_bias(form: str, masked: bool) -> None:
+    wide = max(KEY_WIDTH, VALUE_WIDTH)  # which auto folds
+    layer = built(MultiHeadAttention(**{**SIZES, "key_dim": wide, "value_dim": wide}, form=form), *cross().values())
+    weights = {weight.name: weight.value for weight in layer.trainable_variables}
+
+    def run(query: Any, value: Any, key: Any, value_mask: Any, attention_mask: Any) -> Any:
+        masks = {"value_mask": value_mask, "attention_mask": attention_mask, "use_causal_mask": True} if masked else {}
+        with tf.GradientTape() as tape:
+            output = layer(query, value, key, **masks)
+            loss = tf.reduce_sum(output)
+        return output, tape.gradient(loss, weights)
+
+    specs = [tf.TensorSpec([None, None, width]) for width in (QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH)]
+    masks = [tf.TensorSpec([None, None], tf.bool), tf.TensorSpec([None, HEADS, None, None], tf.bool)]
+    for batch, queries, keys in EMPTY.values():
+        x = [random(batch, size, width) for size, width in ((queries, QUERY_WIDTH), (keys, VALUE_WIDTH), (keys, KEY_WIDTH))]
+        inputs = [tf.constant(each) for each in (*x, np.ones((batch, keys), bool), np.ones((batch, HEADS, queries, keys), bool))]
+        for function in (run, tf.function(run, input_signature=[*specs, *masks])):
+            output, gradients = function(*inputs)
+            np.testing.assert_array_equal(output, np.broadcast_to(layer.output_bias, (batch, queries, OUTPUT_DIM)))
+            for name, gradient in gradients.items():
+                np.testing.assert_array_equal(gradient, np.full(gradient.shape, batch * queries if name == "output_bias" else 0.0))
+        _, attention_weights = layer(*x, return_attention_scores=True)
+        assert attention_weights.shape == (batch, HEADS, queries, keys)
+
+
 # Head masks
 
 
@@ -396,6 +439,27 @@ def test_mixed_precision_is_close_to_float32(form: str, scoring: str, monkeypatc
     (_, weights), (_, mixed_weights) = (layer(**x, valid_lengths=[7, 3, 0], return_attention_scores=True) for layer in layers)
     assert mixed_weights.dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(mixed_weights, "float32"), weights, atol=1e-2)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("function", [lambda *x: scaled_dot_product_attention(*x)[0], blockwise_attention], ids=["plain", "blockwise"])
+def test_scores_beyond_float16_equal_torch(function: Callable[..., Any], masked: bool) -> None:
+    # Halves, and a scale of 1/4: float32 holds all scores exactly, in whatever order they are added up.
+    q, k = (np.round(2 * random(BATCH, HEADS, size, 16)).astype(np.float16) / 2 for size in (QUERIES, KEYS))
+    q[..., 0], k[..., 0] = 1000.0, 320.0  # a score of 80,000
+    v = random(BATCH, HEADS, KEYS, VALUE_DIM).astype(np.float16)
+    mask = random_mask(BATCH, 1, QUERIES, KEYS) if masked else None
+    inputs = [tf.constant(x) for x in (q, k, v)]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        mixed = function(*inputs, mask)
+        loss = tf.reduce_sum(mixed)
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        *map(torch.tensor, (q, k, v)), attn_mask=mask if mask is None else torch.tensor(mask)
+    )
+    assert mixed.dtype == tf.float16
+    np.testing.assert_allclose(mixed, theirs, atol=2**-9, rtol=2**-9)
+    assert all(np.isfinite(gradient).all() for gradient in tape.gradient(loss, inputs))
 
 
 # Errors

@@ -125,7 +125,7 @@ def given_and_expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     """A file of cases, inputs and random weights, and what they give under TensorFlow."""
     cases = all_cases()
     given: dict[str, np.ndarray] = {"cases": np.array(json.dumps({name: case for name, (case, _) in cases.items()}))}
-    expected = {}
+    expected = backend_run.second_derivatives()
     for name, (case, inputs) in cases.items():
         layer = backend_run.make(case)
         layer(**inputs) if "layer" in case else layer(*inputs.values())

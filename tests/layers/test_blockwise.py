@@ -18,7 +18,7 @@ from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_p
 from mha_cli.layers import attention as attention_module
 from mha_cli.layers.attention import number_of_weights
 from mha_cli.layers.blockwise import BLOCK_LENGTH
-from mha_cli.layers.masks import look_ahead_mask, masked_softmax
+from mha_cli.layers.masks import look_ahead_mask, softmax_of_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,6 +144,31 @@ def test_rows_that_look_nowhere_are_zero_with_finite_gradients(queries: int, dty
     tolerance = 1e-5 if dtype == "float32" else 4e-2
     for ours, theirs in zip([mixed, *gradients], [expected, *expected_gradients], strict=True):
         assert_same_gradient(ours, theirs, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_second_derivatives_equal_torch(masked: bool, compiled: bool) -> None:
+    inputs, mask = inputs_of(13, 11), random_mask(BATCH, HEADS, 13, 11) if masked else None
+    directions = [random(*x.shape, seed=5) for x in inputs]
+
+    def run(*inputs: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(inputs)
+            with tf.GradientTape() as inner:
+                inner.watch(inputs)
+                loss = tf.reduce_sum(by_blocks(mask)(*inputs) ** 2)
+            gradients = inner.gradient(loss, inputs)
+            along = sum(tf.reduce_sum(gradient * direction) for gradient, direction in zip(gradients, directions, strict=True))
+        return outer.gradient(along, inputs)
+
+    tensors = [torch.tensor(x.numpy().astype(float), requires_grad=True) for x in inputs]
+    scores = tensors[0] @ tensors[1].transpose(-1, -2) / KEY_DIM**0.5
+    scores = scores if mask is None else scores.masked_fill(~torch.tensor(mask), -torch.inf)
+    gradients = torch.autograd.grad(((torch.softmax(scores, dim=-1) @ tensors[2]) ** 2).sum(), tensors, create_graph=True)
+    along = sum((gradient * torch.tensor(direction)).sum() for gradient, direction in zip(gradients, directions, strict=True))
+    for ours, theirs in zip((tf.function(run) if compiled else run)(*inputs), torch.autograd.grad(along, tensors), strict=True):
+        assert_same_gradient(ours, theirs)
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
@@ -392,11 +417,11 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
     made = []
 
     def softmax(scores: Any, mask: Any = None) -> Any:
-        weights = masked_softmax(scores, mask)
+        weights = softmax_of_allowed(scores, mask)
         made.append(weakref.ref(weights))
         return weights
 
-    monkeypatch.setattr("mha_cli.layers.blockwise.masked_softmax", softmax)
+    monkeypatch.setattr("mha_cli.layers.blockwise.softmax_of_allowed", softmax)
     inputs = inputs_of(13, 11)
     with tf.GradientTape() as tape:  # which keeps what it thinks the backward pass will need
         tape.watch(inputs)

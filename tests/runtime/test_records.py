@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,7 +122,7 @@ def test_json_lines() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "not JSON: Expecting property name enclosed in double quotes at place 2; write one JSON object a line, a review each"),
+        (b"{", "JSON that goes on over further lines; write one JSON object a line, a review each; jq -c '.[]' writes a list so"),
         (b"good film", "not JSON: Expecting value at place 1; write one JSON object a line, a review each"),
         (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a review each"),
         (b"[" * 100_000, "JSON with a number too long or brackets too deep; write one JSON object a line, a review each"),
@@ -177,7 +178,8 @@ def test_bytes_in_a_table_that_are_no_text() -> None:
         (b'1,"a', '4: a quote in this row is never closed; close it; a quote inside a quoted text is written twice: ""'),
         (
             b'1,"a" film',
-            "4: ',' expected after '\"'; quote the whole field; a quote inside a quoted text is written twice: \"\"",
+            "4: ',' expected after '\"'; separate the columns with commas, and quote the whole field; "
+            'a quote inside a quoted text is written twice: ""',
         ),
         (b"1,a\rb", "4: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field"),
     ],
@@ -341,7 +343,7 @@ def test_what_is_missing_is_refused_before_anything_is_read() -> None:
         assert str(raised.value).endswith(": cannot be read: No such file or directory; give a file of texts")
     with pytest.raises(MhaError) as raised:
         read_inputs(["a\0b"])
-    assert str(raised.value) == r"a\x00b: cannot be read: embedded null byte; give a file of texts"
+    assert fnmatchcase(str(raised.value), r"a\x00b: cannot be read: *embedded null *; give a file of texts")  # as Python words it
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -11,7 +11,7 @@ from mha_cli.config import Config, ModelConfig, SampleData, TextConfig, Training
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.training.preparation import PreparedData
+    from mha_cli.data.preparation import PreparedData
     from mha_cli.training.shuffle import ShuffleResult
 
 
@@ -30,7 +30,7 @@ def tiny_config() -> Config:
 @pytest.fixture(scope="session")
 def tiny_data(tiny_config: Config) -> PreparedData:
     """The data of ``tiny_config``."""
-    from mha_cli.training.preparation import prepare
+    from mha_cli.data.preparation import prepare
 
     return prepare(tiny_config)
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.checkpoint import Checkpoint, read_checkpoint
-from mha_cli.config import Config, FilesData, ModelConfig, SampleData, TextConfig, TfdsData
+from mha_cli.config import Config, FilesData, ModelConfig, SampleData, TextConfig
+from mha_cli.data.preparation import labelled_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
 from mha_cli.errors import EXIT_USAGE, MhaError
@@ -21,20 +22,18 @@ from mha_cli.parameters import parameter_table
 from mha_cli.progress import Watcher
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.vocabulary import Vocabulary
-from mha_cli.training import evaluation
 from mha_cli.training.evaluation import (
     accuracy_by,
     area_under_roc,
     calibration_error,
     class_scores,
     confusion_matrix,
-    default_split,
     evaluate,
     wilson_interval,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
@@ -147,7 +146,7 @@ def test_class_scores_by_hand_in_the_order_of_the_ids() -> None:
 
 def test_the_validation_split_is_the_one_held_out_in_training(checkpoint_path: Path, tiny_config: Config) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
-    found = evaluate(checkpoint, tiny_config.data, split="validation")
+    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "validation"))
     assert (found.data, found.split, found.num_reviews) == ("sample", "validation", 40)
     assert found.accuracy == checkpoint.metrics["validation_accuracy"]
     assert found.loss == pytest.approx(checkpoint.metrics["validation_loss"], abs=1e-6)
@@ -157,12 +156,13 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
     passed: list[tuple[int, int]] = []
-    found = evaluate(checkpoint, tiny_config.data, watcher=Watcher(tell=told.append, on_reviews=lambda *counts: passed.append(counts)))
+    watcher = Watcher(tell=told.append, on_reviews=lambda *counts: passed.append(counts))
+    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, watcher=watcher), watcher)
     reviews = list(SampleReviews(SampleData(num_reviews=400)).read("test"))
     predictions = Classifier(checkpoint).predict([review.text for review in reviews])
 
     assert (found.data, found.split, found.num_reviews) == ("sample", "test", len(reviews))
-    assert told[-1] == "reading sample, split test: 100 reviews"
+    assert told[-1] == "reading sample, split test: 100 texts"
     assert passed[-1] == (100, 100)
     pairs = [(review.label, prediction) for review, prediction in zip(reviews, predictions, strict=True)]
     correct = sum(label == prediction.label for label, prediction in pairs)
@@ -207,7 +207,7 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
     path = tmp_path / "films.csv"
     path.write_text("text,label\n" + "".join(f"{review.text},{review.label}\n" for review in reviews))
 
-    found = evaluate(three_classes, FilesData(source="files", train=str(path)), split="train")
+    found = evaluate(three_classes, labelled_reviews(three_classes, FilesData(source="files", train=str(path)), "train"))
 
     predictions = Classifier(three_classes).predict([review.text for review in reviews])
     names = three_classes.class_names
@@ -221,48 +221,5 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
     assert [row.num_reviews for row in found.classes] == expected.sum(axis=1).tolist()
     assert found.roc_auc is None  # no review is good
     assert found.num_truncated == sum(prediction.truncated for prediction in predictions)
-
-
-def test_a_validation_split_of_the_source_is_taken_as_it_is(three_classes: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Source:
-        name = "films"
-        splits = ("train", "validation")
-        class_names = None
-
-        def read(self, split: str) -> Iterator[Review]:
-            assert split == "validation"
-            return iter([Review("good film", "good"), Review("", "bad")])
-
-    monkeypatch.setattr(evaluation, "open_source", lambda _settings, _tell: Source())
-    found = evaluate(three_classes, FilesData(source="files", train="films.csv"), split="validation")
-    assert (found.data, found.split, found.num_reviews) == ("films", "validation", 2)
-
-
-def test_the_default_split() -> None:
-    assert default_split(SampleData()) == default_split(FilesData(source="files", train="films.csv")) == "test"
-    assert default_split(TfdsData(source="tfds", test_split="unseen")) == "unseen"
-
-
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_a_class_that_the_model_does_not_know(three_classes: Checkpoint, tmp_path: Path, split: str) -> None:
-    path = tmp_path / "films.csv"
-    path.write_text("text,label\n" + "a film,good\na film,meh\n" * 2)
-    data = FilesData(source="files", train=str(path))
-    expected = {
-        "train": f"{path}, split train: review 2 has the class 'meh'; the model knows so-so, bad, good",
-        "validation": f"{path}: a review has the class 'meh'; the classes are so-so, bad, good",
-    }
-    assert error_of(lambda: evaluate(three_classes, data, split=split)) == expected[split]
-
-
-def test_no_test_data(three_classes: Checkpoint, tmp_path: Path) -> None:
-    path = tmp_path / "films.csv"
-    path.write_text("text,label\na film,good\n")
-    data = FilesData(source="files", train=str(path))
-    assert error_of(lambda: evaluate(three_classes, data)) == "the config names no test data; set data.test, or give --data FILE"
-
-
-def test_no_such_split(three_classes: Checkpoint) -> None:
-    assert error_of(lambda: evaluate(three_classes, SampleData(), split="tset")) == (
-        "the sample reviews have no split 'tset'; did you mean test?"
-    )
+    read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))
+    assert found.unknown_share == unknown / read > 0

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from mha_cli.config import load_config
+from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.training import footprint
 from mha_cli.training.footprint import memory_estimate, refuse_what_does_not_fit
-from mha_cli.training.preparation import PreparedData, prepare
 from mha_cli.training.run import train
 
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"

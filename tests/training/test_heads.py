@@ -13,10 +13,11 @@ import tensorflow as tf
 from mha_cli.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config import SampleData
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.progress import EpochRecord, Watcher
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.training.evaluation import labelled_reviews, to_model
+from mha_cli.training.evaluation import to_model
 from mha_cli.training.heads import (
     HeadReport,
     HeadScore,
@@ -238,10 +239,8 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
 def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
-    report, reviews = score_heads(checkpoint, checkpoint.config.data, watcher=Watcher(tell=told.append))
+    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), watcher=Watcher(tell=told.append))
     assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
-    _, _, expected_reviews = labelled_reviews(checkpoint, checkpoint.config.data, "test")
-    np.testing.assert_array_equal(reviews.token_ids[:], expected_reviews.token_ids[:])
 
     def accuracy(model: Checkpoint) -> float:
         return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(model)), reviews, 2), reviews.labels)[1]
@@ -257,8 +256,9 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
 
 def test_a_part_of_the_reviews() -> None:
     checkpoint = small_checkpoint()
-    report, reviews = score_heads(checkpoint, SampleData(num_reviews=400), "test", max_reviews=31)
-    again, same = score_heads(checkpoint, SampleData(num_reviews=400), "test", max_reviews=31)
+    labelled = labelled_reviews(checkpoint, SampleData(num_reviews=400))
+    report, reviews = score_heads(checkpoint, labelled, max_reviews=31)
+    again, same = score_heads(checkpoint, labelled, max_reviews=31)
     assert report.num_reviews == len(reviews) == 31
     assert again == report
     np.testing.assert_array_equal(same.token_ids[:], reviews.token_ids[:])
@@ -269,7 +269,7 @@ def test_a_part_of_the_reviews() -> None:
 
 def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
-    report, reviews = score_heads(checkpoint, checkpoint.config.data)
+    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data))
     pruning = prune(checkpoint, report, reviews, 1, tmp_path / "pruned.keras")
     worst = min(report.heads, key=lambda score: (score.accuracy_fall, score.importance))
     assert pruning.removed == [(worst.block, worst.head)]
@@ -286,7 +286,7 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
 
 
 def validation_loss(checkpoint: Checkpoint) -> float:
-    _, _, reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation")
+    reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
     return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(checkpoint)), reviews, 2), reviews.labels)[0]
 
 
@@ -300,7 +300,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
     pruned = dataclasses.replace(pruned, weights={**pruned.weights, "classifier/bias": pruned.weights["classifier/bias"] + 3})
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 2, Watcher(on_epoch=records.append))
+    retrained = retrain(pruned, 2, pruned.config.data, Watcher(on_epoch=records.append))
     assert {path: weight.shape for path, weight in retrained.weights.items()} == {
         path: weight.shape for path, weight in pruned.weights.items()
     }
@@ -316,7 +316,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
 def test_retraining_that_makes_it_worse_is_thrown_away(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=10.0)
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 1, Watcher(on_epoch=records.append))
+    retrained = retrain(pruned, 1, pruned.config.data, Watcher(on_epoch=records.append))
     assert records[0].validation_loss > validation_loss(pruned)
     assert not records[0].best
     assert retrained is pruned
@@ -327,6 +327,6 @@ def test_retraining_on_other_data_is_refused(change: dict[str, Any], checkpoint_
     """Another vocabulary would give the words other ids than those that the weights were trained with."""
     checkpoint = read_checkpoint(checkpoint_path)
     other = dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update=change))
-    assert error_of(lambda: retrain(other, 1)) == (
+    assert error_of(lambda: retrain(other, 1, other.config.data)) == (
         "--retrain: the training data are no longer those of the checkpoint; bring them back, or train anew with fewer heads"
     )

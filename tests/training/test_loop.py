@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 
 from mha_cli.config import Config, TextConfig, TrainingConfig
 from mha_cli.data.corpus import Corpus, EncodedReviews
+from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
@@ -28,7 +29,6 @@ from mha_cli.training.loop import (
     predicted_classes,
 )
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
-from mha_cli.training.preparation import PreparedData, one_hot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -275,8 +275,20 @@ def test_the_loss_falls_and_progress_is_told(tiny_config: Config, tiny_data: Pre
     assert {(step.epochs, step.steps) for step in steps} == {(8, 12)}
     ends = steps[11::12]
     assert [(step.loss, step.accuracy) for step in ends] == [(record.train_loss, record.train_accuracy) for record in records]
-    assert all(step.seconds_left > 0 for step in steps[:-1])
-    assert steps[-1].seconds_left == 0
+    assert (steps[0].reviews_per_second, steps[0].seconds_left) == (None, None)  # it traces the model
+    sizes = [len(rows) for epoch in range(1, 9) for rows in trainer.batches(epoch)]
+    left = sum(sizes) - np.cumsum(sizes)[1:]
+    assert [step.seconds_left * step.reviews_per_second for step in steps[1:]] == pytest.approx(left)
+
+
+def test_a_run_that_goes_on_measures_its_own_steps(tiny_config: Config, tiny_data: PreparedData) -> None:
+    steps: list[StepProgress] = []
+    trainer = Trainer(tiny_config, tiny_data)
+    trainer.position = EpochPosition(1, 2, 50.0, 40, 64, seconds=1e9)
+    assert trainer.run_epoch(1, steps.append).seconds > 1e9
+    assert [step.step for step in steps] == list(range(3, 13))
+    assert steps[0].seconds_left is None
+    assert all(step.reviews_per_second > 64 / 1e9 * 1000 for step in steps[1:])
 
 
 def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:

@@ -13,18 +13,18 @@ import tensorflow as tf
 from mha_cli import processor
 from mha_cli.config import Config, TextConfig
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import one_hot
 from mha_cli.model import build_classifier
 from mha_cli.progress import EpochRecord
 from mha_cli.runtime import forward
 from mha_cli.training.loop import Trainer
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
-from mha_cli.training.preparation import one_hot
 from mha_cli.training.run import to_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.training.preparation import PreparedData
+    from mha_cli.data.preparation import PreparedData
 
 FLAGS = "processor\t: 0\nflags\t\t: fpu avx2 {} sse2\nbugs\t\t: spectre_v1\n"
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from mha_cli.config import Config, config_to_yaml, load_config
+from mha_cli.data.preparation import prepare
 from mha_cli.errors import MhaError
 from mha_cli.progress import SILENT, StepProgress
 from mha_cli.runs import STATE, has_state
 from mha_cli.training import state
 from mha_cli.training.loop import Trainer
-from mha_cli.training.preparation import prepare
 from mha_cli.training.run import train
 from mha_cli.training.state import restore_state
 from tests.checkpoints import damaged

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.config import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import MhaError
 from mha_cli.progress import Watcher
 from mha_cli.training.evaluation import evaluate
@@ -128,7 +129,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     for found in (with_positions, without):
         assert (found.data, found.split, found.num_reviews) == ("sample", "twins", 66)
         checkpoint = read_checkpoint(output / found.name / "checkpoint.keras")
-        assert found.accuracy == evaluate(checkpoint, tiny_config.data, split="twins").accuracy
+        assert found.accuracy == evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "twins")).accuracy
         assert len(found.shuffled_accuracies) == 3
         assert found.shuffled_mean == pytest.approx(sum(found.shuffled_accuracies) / 3)
         assert found.shuffled_spread == pytest.approx(np.std(found.shuffled_accuracies, ddof=1))
@@ -151,8 +152,8 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
     told: list[str] = []
 
     def run(seed: int, tell: Watcher) -> ShuffleResult:
-        data = SampleData(num_reviews=800, seed=7)
-        (found,) = compare([checkpoint_path], data, num_shuffles=1, split="test", max_reviews=31, seed=seed, watcher=tell)
+        models = [("it", read_checkpoint(checkpoint_path), SampleData(num_reviews=800, seed=7))]
+        (found,) = compare(models, num_shuffles=1, split="test", max_reviews=31, seed=seed, watcher=tell)
         return found
 
     first, again, other = run(1, Watcher(tell=told.append)), run(1, Watcher()), run(2, Watcher())
@@ -160,21 +161,13 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
     assert (first.shuffled_mean, first.shuffled_spread) == (first.shuffled_accuracies[0], 0.0)
     assert first == again
     assert first.largest_change != other.largest_change
-    assert told == ["reading sample, split test: 200 reviews", "with-positions: shuffle 1 of 1"]
+    assert told == ["reading sample, split test: 200 texts", "it: shuffle 1 of 1"]
 
 
 def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
-    (found,) = compare([checkpoint_path], None, num_shuffles=1, max_reviews=1000)
+    checkpoint = read_checkpoint(checkpoint_path)
+    (found,) = compare([("it", checkpoint, checkpoint.config.data)], num_shuffles=1, max_reviews=1000)
     assert (found.split, found.num_reviews) == ("twins", 66)
-
-
-def test_a_missing_checkpoint_is_told_before_any_work(checkpoint_path: Path, tmp_path: Path) -> None:
-    told: list[str] = []
-    missing = tmp_path / "missing.keras"
-    with pytest.raises(MhaError) as raised:
-        compare([checkpoint_path, missing], None, num_shuffles=1, watcher=Watcher(tell=told.append))
-    assert str(raised.value) == f"{missing}: no such file; give a checkpoint that `mha train` wrote"
-    assert told == []
 
 
 def test_a_used_output_folder_is_refused_before_any_work(tiny_config: Config, tmp_path: Path) -> None:

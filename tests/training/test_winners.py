@@ -16,7 +16,7 @@ from mha_cli.training.loop import Trainer
 from mha_cli.training.winners import training_output, winners_suffice, winning_places
 
 if TYPE_CHECKING:
-    from mha_cli.training.preparation import PreparedData
+    from mha_cli.data.preparation import PreparedData
 
 TOKEN_IDS = np.array([[7, 2, 1, 22, 5, 5, 3, 9, 12, 4], [11, 3, 0, 0, 0, 0, 0, 0, 0, 0], [0] * 10, [4, 9, 13, 2, 6, 8, 0, 0, 0, 0]])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.training.tensorflow_setup import native_stderr_held_back
+from mha_cli.tensorflow_setup import native_stderr_held_back
 
 PRINT_BACKEND_AND_TRACE = """
 import mha_cli.training, keras
@@ -50,12 +50,16 @@ def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == "afterwards\n"
 
 
-def test_what_native_code_writes_is_shown_where_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("debug", ["1", "0"])
+def test_what_native_code_writes_before_it_fails_is_shown_to_who_asks(
+    debug: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MHA_DEBUG", debug)
     with pytest.raises(ImportError, match="no such library"), native_stderr_held_back():
         os.write(2, b"what went wrong\n")
         raise ImportError("no such library")
     os.write(2, b"afterwards\n")
-    assert capfd.readouterr().err == "what went wrong\nafterwards\n"
+    assert capfd.readouterr().err == ("what went wrong\n" if debug == "1" else "") + "afterwards\n"
 
 
 def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from mha_cli.limits import need_tensorflow_addresses
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -16,7 +18,11 @@ def import_tensorflow() -> None:
     """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr and with Keras's own settings.
 
     A ``keras.json`` in the home folder is neither read nor written: its ``floatx`` and ``epsilon`` would change what is computed.
+
+    Raises:
+        MhaError: a limit on addresses leaves too few for it.
     """
+    need_tensorflow_addresses()
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with native_stderr_held_back():
@@ -52,7 +58,7 @@ def set_seed(seed: int) -> None:
 
 @contextmanager
 def native_stderr_held_back() -> Iterator[None]:
-    """Hold back what native code writes to file descriptor 2; show it only if the block fails."""
+    """Hold back what native code writes to file descriptor 2; show it only if the block fails under MHA_DEBUG=1."""
     try:
         stderr = os.dup(2)
     except OSError:  # stderr is closed
@@ -63,8 +69,9 @@ def native_stderr_held_back() -> Iterator[None]:
         try:
             yield
         except BaseException:
-            held.seek(0)
-            os.write(stderr, held.read())
+            if os.environ.get("MHA_DEBUG") == "1":
+                held.seek(0)
+                os.write(stderr, held.read())
             raise
         finally:
             with suppress(OSError, ValueError):

@@ -7,6 +7,7 @@ import resource
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.processor import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -16,6 +17,9 @@ LEAST_BYTES = 250_000_000
 
 ENOUGH_BYTES = 4_000_000_000
 """With less, linear algebra runs on one core: every other core would take addresses for itself."""
+
+TENSORFLOW_BYTES, TENSORFLOW_BYTES_A_CORE = 2_200_000_000, 60_000_000
+"""Of addresses, without which TensorFlow, its threads and a small model end the process in words of their own, or in none."""
 
 NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 """What the loader of shared libraries says then."""
@@ -33,6 +37,17 @@ def heed_address_limit(environment: MutableMapping[str, str] = os.environ) -> No
     if limit < LEAST_BYTES:
         raise _too_few(limit)
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def need_tensorflow_addresses() -> None:
+    """To be called before TensorFlow is imported.
+
+    Raises:
+        MhaError: there are too few addresses for it.
+    """
+    limit = _limit()
+    if limit is not None and limit < TENSORFLOW_BYTES + TENSORFLOW_BYTES_A_CORE * available_cores():
+        raise _too_few(limit)
 
 
 def out_of_addresses(error: ImportError) -> MhaError | None:

@@ -1,0 +1,189 @@
+"""A recipe on texts of one's own: what the run is called, what comes next, and what a checkpoint from elsewhere may ask for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.checkpoints import members_of, rewrite
+from tests.cli.command import Result, refusal, run_here, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Mha = Callable[..., Result]
+
+ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
+SMALL = ("model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "training.epochs=1")
+OWN = ("data.source=files", "data.train=my/complaints.csv", "data.text_column=body", "data.label_column=kind")
+CHECKPOINT = "runs/complaints/checkpoint.keras"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Result]]:
+    """``mha train --config sample`` on a CSV file, and the folder that it ran in. Not to be written to."""
+    cwd = tmp_path_factory.mktemp("own")
+    (cwd / "my").mkdir()
+    (cwd / "my" / "complaints.csv").write_text("body,kind\n" + ROWS)
+    settings = [argument for setting in (*SMALL, *OWN) for argument in ("--set", setting)]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield cwd, run_here("train", "--config", "sample", *settings, cwd=cwd, monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+def cwd(trained: tuple[Path, Result], tmp_path: Path) -> Path:
+    """A copy of the folder of the training."""
+    return Path(shutil.copytree(trained[0], tmp_path / "copy"))
+
+
+@pytest.fixture
+def mha(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in that copy."""
+    return lambda *args: run_here(*args, cwd=cwd, monkeypatch=monkeypatch)
+
+
+def with_data(path: Path, **data: Any) -> Path:
+    """A checkpoint that names other data."""
+    config = json.loads(members_of(path)["mha.json"])["config"]
+    return rewrite(path, config={**config, "data": data})
+
+
+def test_the_run_is_named_for_the_data(trained: tuple[Path, Result]) -> None:
+    cwd, result = trained
+    assert result.code == 0, result.stderr
+    assert [path.name for path in (cwd / "runs").iterdir()] == ["complaints"]
+
+
+def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -> None:
+    (following,) = (line.removeprefix("next: mha ") for line in trained[1].lines if line.startswith("next: "))
+    scored = mha(*shlex.split(following), "--json")
+    assert scored.code == 0, scored.stderr
+    best = json.loads((trained[0] / "runs/complaints/metrics.json").read_text())["best"]
+    assert json.loads(scored.stdout)["accuracy"] == best["validation_accuracy"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "RUN", "--split", "validation"),
+        ("evaluate", "RUN", "--data", "my/complaints.csv"),
+        ("predict", "-c", "RUN", "it broke", "-o", "answers"),
+        ("attention", "-c", "RUN", "it broke"),
+        ("explain", "-c", "RUN", "it broke"),
+        ("heads", "RUN", "--max-reviews", "2"),
+        ("shuffle-test", "RUN", "--split", "validation", "-n", "1"),
+        ("export", "RUN", "--format", "int8", "--output", "small.keras"),
+        ("doctor", "RUN"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:3]),
+)
+def test_a_run_directory_stands_for_its_checkpoint(arguments: tuple[str, ...], mha: Mha) -> None:
+    result = mha(*(argument.replace("RUN", "runs/complaints") for argument in arguments))
+    assert result.code == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("more.csv", "id,body\n7,it broke\n"), ("more.jsonl", '{"id": 7, "body": "it broke"}\n'), ("more.txt", "it broke\n")],
+)
+def test_predict_remembers_the_text_column(name: str, rows: str, mha: Mha, cwd: Path) -> None:
+    (cwd / name).write_text(rows)
+    results = [mha("predict", "-c", CHECKPOINT, "-o", str(way), *given) for way, given in enumerate((["it broke"], ["-i", name]))]
+    assert [(result.code, result.stderr) for result in results] == [(0, "")] * 2
+    assert (cwd / "1").read_bytes() == (cwd / "0").read_bytes() != b""
+
+
+@pytest.mark.parametrize("command", ["attention", "explain"])
+def test_looking_into_a_record_remembers_it_too(command: str, mha: Mha, cwd: Path) -> None:
+    (cwd / "more.csv").write_text("id,body\n7,it broke\n")
+    shown = [mha(command, "-c", CHECKPOINT, *given, "--json") for given in (["it broke"], ["-i", "more.csv"])]
+    assert shown[0].code == 0
+    assert shown[0] == shown[1]
+
+
+def test_predict_takes_another_text_column(mha: Mha, cwd: Path) -> None:
+    (cwd / "more.csv").write_text("note,body\nit broke,\n")
+    marks = []
+    for column in ((), ("--text-column", "note")):
+        assert mha("predict", "-c", CHECKPOINT, "-i", "more.csv", *column, "-o", "answers").code == 0
+        marks.append((cwd / "answers").read_text().rstrip("\n").split("\t")[2])
+    assert marks[0] == "empty" != marks[1]
+
+
+# From elsewhere
+
+
+USERS = (
+    ("evaluate", "got.keras"),
+    ("evaluate", "got.keras", "--split", "validation"),
+    ("evaluate", "got.keras", "--text-column", "name"),
+    ("heads", "got.keras"),
+    ("heads", "got.keras", "--prune", "1", "--output", "pruned.keras", "--retrain", "1"),
+    ("shuffle-test", CHECKPOINT, "got.keras"),
+)
+
+
+@pytest.mark.parametrize("arguments", USERS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        ({"source": "files", "train": "secret.csv", "test": "\x1b[31m.csv"}, r"secret.csv, \x1b[31m.csv"),
+        ({"source": "tfds", "name": "imdb_reviews", "data_dir": "sets"}, "tfds:imdb_reviews"),
+        ({"source": "sample"}, "sample"),
+    ],
+    ids=("files", "tfds", "sample"),
+)
+def test_data_that_a_strangers_checkpoint_names_is_left_alone(
+    arguments: tuple[str, ...], data: dict[str, Any], named: str, mha: Mha, cwd: Path
+) -> None:
+    shutil.copy(cwd / CHECKPOINT, cwd / "got.keras")
+    with_data(cwd / "got.keras", **data)
+    (cwd / "secret.csv").write_text("name,password\n")
+    before = tree(cwd)
+    assert refusal(mha(*arguments)) == (
+        f"got.keras: no config.yaml beside it agrees, so the data that it names is left alone: {named}; say with --data what to read"
+    )
+    assert tree(cwd) == before
+
+
+def test_a_config_that_disagrees_makes_no_run_ones_own(mha: Mha, cwd: Path) -> None:
+    with_data(cwd / CHECKPOINT, source="files", train="secret.csv", test="secret.csv")
+    (cwd / "secret.csv").write_text("name,password\n")
+    found = refusal(mha("evaluate", "runs/complaints"))
+    assert found.startswith(
+        f"{CHECKPOINT}: no config.yaml beside it agrees, so the data that it names is left alone: secret.csv, secret.csv;"
+    )
+
+
+@pytest.mark.parametrize("broken", ["text", "pipe", "folder"])
+def test_a_config_that_is_none_makes_no_run_ones_own(broken: str, mha: Mha, cwd: Path) -> None:
+    beside = cwd / "runs/complaints/config.yaml"
+    beside.unlink()
+    if broken == "text":
+        beside.write_text("data: [")
+    elif broken == "pipe":
+        os.mkfifo(beside)  # to open it would wait for ever
+    else:
+        beside.mkdir()
+    assert "no config.yaml beside it agrees" in refusal(mha("evaluate", "runs/complaints", "--split", "validation"))
+
+
+def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
+    """Its columns and its held-out part are those of the training; retraining takes the named data, too."""
+    shutil.move(cwd / CHECKPOINT, cwd / "got.keras")
+    best = json.loads((cwd / "runs/complaints/metrics.json").read_text())["best"]
+    columns = {"text_column": "body", "label_column": "kind"}
+    with_data(cwd / "got.keras", source="files", train="gone.csv", validation_share=0.1, **columns)
+    data = ("--data", "my/complaints.csv", "--split", "validation")
+    scored = mha("evaluate", "got.keras", *data, "--json")
+    assert json.loads(scored.stdout)["accuracy"] == best["validation_accuracy"]
+    pruned = mha("heads", "got.keras", *data, "--prune", "1", "--output", "pruned.keras", "--retrain", "1", "--json")
+    assert pruned.code == 0, pruned.stderr
+    assert "to the letter" not in pruned.stderr
+    assert json.loads(pruned.stdout)["pruning"]["retrained_epochs"] == 1

@@ -1,0 +1,183 @@
+"""Every command line that a page, a help text or a hint shows does what it promises."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from mha_cli import config as configs
+from mha_cli.checkpoint import write_checkpoint
+from mha_cli.config import config_from_dict, config_to_dict, config_to_yaml, load_config
+from mha_cli.export.formats import FORMATS
+from tests.checkpoints import small_checkpoint
+from tests.cli.command import environment, run_here
+from tests.documentation import GROUP, ROOT, mha_commands, shown_lines, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mha_cli.config import Config
+
+LINES = shown_lines()
+
+NOT_RUN = {
+    "python3 -m venv": "set-up with the network; .ci/run runs the two of the README as they stand",
+    "source .venv/bin/activate": "set-up",
+    "pip install": "set-up with the network",
+    "pre-commit install": "set-up; it writes into the checkout",
+    "python -m pytest": "this",
+    "ruff format": "CI runs it",
+    "mypy": "CI runs it",
+    "lint-imports": "CI runs it",
+    "python docs/": "tests/test_docs.py calls both scripts",
+    "python benchmarks/": "takes minutes or hours; some need the real data set",
+    "TFDS_DATA_DIR=…": "has a placeholder, and takes hours",
+    "python -c": "downloads a data set",
+    "mha predict … | head": "has a placeholder; tests/cli/test_predict_output.py has a reader that leaves",
+    "mha explain -i FILE": "has a placeholder",
+    "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
+    "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/cli/test_stopping.py goes on with an interrupted run",
+}
+"""How lines begin that are shown and not run here, and why."""
+
+REVIEWS = ("A superb, moving film.", "Great cast, awful script.")
+"""Of which the model that comes with mha knows the first for pos with more than 0.9, the second for neg."""
+
+
+def not_run(line: str) -> str | None:
+    return next((start for start in NOT_RUN if line.startswith(start)), None)
+
+
+def trains(line: str) -> bool:
+    """Whether a line takes many seconds."""
+    return any({"--config", "--retrain"} & {*words} for words in mha_commands(line))
+
+
+def case(line: str) -> Any:
+    return pytest.param(line, id=f"{LINES[line]}: {line}", marks=[pytest.mark.exhaustive] if trains(line) else [])
+
+
+def test_what_is_not_run_is_shown_and_told_apart_by_its_beginning() -> None:
+    assert {not_run(line) for line in LINES} - {None} == NOT_RUN.keys()
+    assert len([line for line in LINES if not not_run(line)]) > 50
+
+
+def test_mha_commands_are_found_in_a_line_of_shell() -> None:
+    line = "$ zcat 'a b.gz' | .venv/bin/mha predict --json - > out && mha train -c x.yaml  # mha nothing"
+    assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "-c", "x.yaml"]]
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))], ids=lambda line: f"{LINES[line]}: {line}")
+def test_it_fits_the_command(line: str) -> None:
+    for name, *arguments in mha_commands(line):
+        if name.startswith("-"):
+            assert name in {option for parameter in GROUP.params for option in parameter.opts} | {"-h", "--help"}
+            continue
+        assert name in GROUP.commands, f"mha has no command {name}"
+        try:
+            given = GROUP.commands[name].make_context(name, list(arguments)).params
+        except typer.Exit:  # --help
+            continue
+        if given.get("config") is not None and (ROOT / given["config"]).is_file() and not not_run(line):
+            load_config(ROOT / given["config"], given["overrides"] or [])
+
+
+@pytest.mark.parametrize("line", [case(line) for line in LINES if not not_run(line)])
+def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [word.replace("tfds:imdb_reviews", "reviews.csv") for word in words_of(line)]
+    for before, word in pairwise(words):
+        if before == "--format" and word in FORMATS and not all(map(find_spec, FORMATS[word].packages.values())):
+            pytest.skip(f"needs the extra {word}")
+    prepare(tmp_path)
+    monkeypatch.setattr(configs, "load_config", load_small_config)
+    for path in checkpoints_in(words):
+        if "--retrain" in words:  # which wants the very data of the training
+            recipe = f"configs/{path.parent.name}.yaml"
+            run_here("train", "--config", recipe, "--output", path.parent, cwd=tmp_path, monkeypatch=monkeypatch)
+        else:
+            write_small_checkpoint(tmp_path / path)
+    if words[0] == "mha" and words[1] != "predict" and "-" not in words:  # what reads and writes bytes starts at once
+        result = run_here(*words[1:], cwd=tmp_path, monkeypatch=monkeypatch)
+        assert result.code == 0, result.stderr
+        return
+    script = f'mha() {{ "{sys.executable}" -c "from mha_cli.cli.app import main; main()" "$@"; }}; {line}'
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, env=environment(), input=REVIEWS[0], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "error: " not in done.stderr  # of what stands before a pipe
+
+
+# What the lines presuppose
+
+
+def prepare(folder: Path) -> None:
+    """The files that the pages speak of, but for checkpoints."""
+    (folder / "configs").symlink_to(ROOT / "configs")
+    (folder / "docs" / "figures").mkdir(parents=True)
+    rows = [(REVIEWS[number % 2], ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(40)]
+    write_table(folder / "reviews.csv", ("id", "text", "review", "label", "stars"), [(7, text, text, *classes) for text, *classes in rows])
+    write_table(folder / "more.csv", ("text", "stars"), [(text, stars) for text, _, stars in rows])
+    write_table(folder / "mine.csv", ("review", "verdict"), [(text, label) for text, label, _ in rows])
+    (folder / "review.txt").write_text(REVIEWS[0])
+    (folder / "reviews.txt").write_text("\n".join(REVIEWS))
+    (folder / "reviews.gz").write_bytes(gzip.compress("\n".join(REVIEWS).encode()))
+    (folder / "reviews.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))
+    for number, (text, label, _) in enumerate(rows):
+        for split in ("train", "test"):
+            path = folder / "aclImdb" / split / label / f"{number}_1.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+def write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    lines = [",".join(f'"{cell}"' for cell in row) for row in (columns, *rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def checkpoints_in(words: Sequence[str]) -> Iterator[Path]:
+    """The checkpoints that a line reads, itself or as that of a run directory."""
+    for before, word in pairwise(words):
+        if before not in {"--output", "-o"} and (word.endswith(".keras") or word.startswith("runs/")):
+            yield Path(word) if word.endswith(".keras") else Path(word, "checkpoint.keras")
+
+
+def write_small_checkpoint(path: Path) -> None:
+    """A checkpoint of random weights, with the heads of the recipe that its run is named for; other runs are of one's own data."""
+    run = path.parent
+    recipe = ROOT / "configs" / f"{run.name}.yaml"
+    num_heads = load_config(recipe).model.num_heads if recipe.exists() else 2
+    data: dict[str, object] = {"source": "files", "train": "reviews.csv", "test": "reviews.csv"}
+    classes = ("neg", "pos")
+    if run.name == "sample":
+        data, classes = {"source": "sample", "num_reviews": 200}, ("negative", "positive")
+    elif run.parent.name == "runs" and not recipe.exists():
+        data["label_column"], classes = "stars", ("1", "5")
+    checkpoint = small_checkpoint(classes, num_heads=num_heads, key_dim=5)
+    config = config_from_dict({**config_to_dict(checkpoint.config), "data": data}, "small")
+    run.mkdir(parents=True, exist_ok=True)
+    write_checkpoint(path, dataclasses.replace(checkpoint, config=config))
+    if run.parent.name == "runs":
+        (run / "config.yaml").write_text(config_to_yaml(config))
+
+
+def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The config that a line asks for, with a model and data so small that training takes seconds."""
+    whole = config_to_dict(load_config(path, overrides))
+    if whole["data"]["source"] == "tfds":
+        whole["data"] = {"source": "files", "train": "reviews.csv"}
+    small = {"num_reviews": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}
+    small |= dict.fromkeys(("ngram_buckets", "score_buckets"), 64)
+    for section in ("data", "text", "model", "training"):
+        whole[section] |= {name: size for name, size in small.items() if whole[section].get(name)}
+    return config_from_dict(whole, "small")
