@@ -100,7 +100,7 @@ def test_the_default_split() -> None:
     [
         ("train", "films.csv, split train: review 2 has the class 'meh'; the model knows negative, positive"),
         ("validation", "films.csv: a review has the class 'meh'; the classes are negative, positive"),
-        (None, "the config names no test data; set data.test, or give --data FILE"),
+        (None, "the config names no test data; set data.test, give --data FILE, or take --split validation"),
         ("tset", 'no split "tset" in films.csv; choose from train'),
     ],
 )
