@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
 COLUMNS = Columns("text", "label")
-ONE_OBJECT = "write one JSON object a line, a review each"
+ONE_OBJECT = "write one JSON object a line, a text each"
 
 
 @pytest.fixture(autouse=True)
