@@ -438,7 +438,7 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a fraction as a label",
             b'{"text": "a", "label": 0.5}\n',
-            'reviews.jsonl:1: the label "label" is the fraction 0.5; give every review a class: a string, a whole number, true or false',
+            'reviews.jsonl:1: the label "label" is the fraction 0.5; give every text a class: a string, a whole number, true or false',
             "reviews.jsonl",
         ),
         _train(
