@@ -19,6 +19,7 @@ from mha_cli import config as configs
 from mha_cli.checkpoint import write_checkpoint
 from mha_cli.config import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.export.formats import FORMATS
+from mha_cli.recipes import find_config
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import environment, run_here
 from tests.documentation import GROUP, ROOT, mha_commands, shown_lines, words_of
@@ -88,8 +89,8 @@ def test_it_fits_the_command(line: str) -> None:
             given = GROUP.commands[name].make_context(name, list(arguments)).params
         except typer.Exit:  # --help
             continue
-        if given.get("config") is not None and (ROOT / given["config"]).is_file() and not not_run(line):
-            load_config(ROOT / given["config"], given["overrides"] or [])
+        if given.get("config") is not None and not not_run(line):
+            load_config(ROOT / find_config(given["config"]), given["overrides"] or [])
 
 
 @pytest.mark.parametrize("line", [case(line) for line in LINES if not not_run(line)])
