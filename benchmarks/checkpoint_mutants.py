@@ -279,6 +279,9 @@ def config(original: Original, rng: random.Random) -> Made:
         value = rng.choice((*VALUES, rng.randrange(100)))
         edited = settings | {section: settings.get(section, {}) | {name: value}}
         yield f"{section}.{name}={value!r}", sealed(members, config=edited), outcome_of(edited, same)
+    for most in (len(same.vocabulary), len(same.vocabulary) - 1):
+        edited = settings | {"text": settings["text"] | {"vocabulary_size": most}}
+        yield f"room for {most} ids", sealed(members, config=edited), outcome_of(edited, same)
     for value in (None, [], 3, "text"):
         yield f"{value}", sealed(members, config=value), outcome_of(value, same)
     long = settings | {"model": settings["model"] | {"num_heads": [1] * 7_000}}
@@ -317,7 +320,8 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
     yield "order", given(shuffled), replace(same, vocabulary=Vocabulary(shuffled))
     yield "a word twice", given([*words[:one], words[other], *words[one + 1 :]]), "a token stands twice in its vocabulary"
     for number in (0, 1, len(words) - 1, len(words) + 1):
-        yield f"{number} words", given([*words, "more"][:number]), r"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not .+"
+        message = rf"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not \({number + 2}, 6\)"
+        yield f"{number} words", given([*words, "more"][:number]), message
     yield "too many words", given([*words, *"bcdefghi"]), "its vocabulary has 21 ids; its settings allow 20"
     foreign = members["vocabulary.txt"].replace(b"the", b"th\xe9", 1)
     yield "not UTF-8", sealed(members | {"vocabulary.txt": foreign}), r"damaged, or no checkpoint \('utf-8' codec.+"
@@ -406,7 +410,7 @@ FIELDS: tuple[tuple[str, str, int, str, tuple[int, ...] | None, str], ...] = (
     ("message 8", "size", 18, "B", ANY, ".+ does not lie in the file"),
     ("heap", "signature", 0, "I", ANY, "a group's names are damaged"),
     ("heap", "version", 4, "B", ANY, "a group's names are damaged"),
-    ("heap", "size", 8, "Q", (0, 1), "a name lies outside its group"),
+    ("heap", "size", 8, "Q", (0, 1, 8), "a name lies outside its group"),
     ("heap", "names", 24, "Q", FAR, "holds .*, which does not belong there"),
     ("tree", "signature", 0, "I", ANY, "a group's tree is damaged"),
     ("tree", "kind", 4, "B", ANY, "a group's tree is damaged"),
@@ -480,12 +484,17 @@ def arrays(original: Original, rng: random.Random) -> Made:
     }
     for what, (appended, message) in trees.items():
         yield f"a tree {what}", given(patched(data, group + 8, "Q", end) + appended), right(message) if message else same
+    edge = patched(data, group + 8, "Q", len(data) - rng.randrange(1, 8))
+    yield "a tree at the end", given(edge), right("an address lies outside the file")
     shape = rng.choice(found["message 1"]) + 8
     dimensions = 8 * number("B", shape + 1)
     free = patched(patched(data, shape + 2, "B", 0), shape + 8 + dimensions, f"{dimensions}s", rng.randbytes(dimensions))
     yield "a shape without limits", given(free), same
     one, other = sorted(rng.sample(found["message 8"], 2), key=lambda place: number("Q", place + 18))
     yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), right("two arrays overlap")
+    blocks = [data[number("Q", place + 10) :][: number("Q", place + 18)] for place in (one, other)]
+    moved = patched(patched(data, one + 10, "Q", len(data)), other + 10, "Q", len(data) + len(blocks[0]))
+    yield "two arrays side by side", given(moved + b"".join(blocks)), same
     past = len(data) - number("Q", one + 18) + 1
     yield "an array at the end", given(patched(data, one + 10, "Q", past)), right(".+ does not lie in the file")
     for path, weight in rng.sample(list(same.weights.items()), 3):

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +202,7 @@ def test_urls(url: str) -> None:
 
 
 def test_names_that_no_file_can_have() -> None:
-    assert error_of("a\0b") == rf"a\x00b: cannot be read: embedded null byte; {WAY_OUT}"
+    assert fnmatchcase(error_of("a\0b"), rf"a\x00b: cannot be read: *embedded null *; {WAY_OUT}")  # Python 3.13 says it in other words
     assert error_of("\x1b[31m" * 100).startswith(r"\x1b[31m\x1b[31m")
     assert error_of(Path("/dev/null")) == f"/dev/null: is not a regular file; {WAY_OUT}"
 

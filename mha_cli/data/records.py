@@ -55,7 +55,8 @@ def missing_column(column: str, setting: str, columns: Iterable[str], place: str
         delimiter: what should stand between two columns; empty for JSON.
     """
     columns = list(columns)
-    if delimiter and len(columns) == 1 and (found := max(SEPARATORS, key=columns[0].count)) in columns[0]:
+    others = [separator for separator in SEPARATORS if separator != delimiter]
+    if delimiter and len(columns) == 1 and (found := max(others, key=columns[0].count)) in columns[0]:
         extension = next((f", or name it {extension}" for extension, other in DELIMITERS.items() if other == found), "")
         hint = f"save it with {SEPARATORS[delimiter]}s between the columns{extension}"
         return MhaError(f"{place}: the columns are separated by {SEPARATORS[found]}s: {printable(columns[0])}", hint)

@@ -407,7 +407,7 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a label column that is none",
             b"text,label\n" + b"".join(b"%s,%s\n" % (word, word) for word in (b"one", b"two", b"three")),
-            "reviews.csv, split train: 3 of 3 reviews have a class of their own; is the label column the right one?",
+            "reviews.csv, split train: 3 of 3 texts have a class of their own; is the label column the right one?",
         ),
         _train(
             "UTF-16",
@@ -432,8 +432,7 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a JSON list over several lines",
             b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
-            "reviews.json:1: JSON that goes on over further lines; "
-            "write one JSON object a line, a review each; jq -c '.[]' writes a list so",
+            "reviews.json:1: JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
             "reviews.json",
         ),
         _train(

@@ -173,7 +173,7 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "odd [bold]\\x1b[31m\n" in shown.err  # a line of its own
-    assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 reviews/s, 1:01 left" in shown.err
+    assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 texts/s, 1:01 left" in shown.err
     assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 reviews/s), best so far" in shown.err
     assert "\x1b[31m" not in shown.err
 

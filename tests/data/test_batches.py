@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mha_cli import working_memory
+from mha_cli.config import ModelConfig
 from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, scoring_batches, training_batches
+from mha_cli.working_memory import ForwardPass
+
+SMALL = ForwardPass(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_form="blockwise"), 2)
+"""A model whose forward pass takes next to nothing."""
 
 many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))
 
@@ -68,7 +74,7 @@ def test_training_batches_hold_little_padding(batch_size: int) -> None:
 
 @given(many_lengths)
 def test_scoring_batches_hold_every_row_once_the_shortest_first(lengths: npt.NDArray[np.int64]) -> None:
-    order = [row for rows in scoring_batches(lengths) for row in rows]
+    order = [row for rows in scoring_batches(lengths, SMALL) for row in rows]
     assert sorted(order) == list(range(len(lengths)))
     assert lengths[order].tolist() == sorted(lengths)
 
@@ -76,7 +82,7 @@ def test_scoring_batches_hold_every_row_once_the_shortest_first(lengths: npt.NDA
 @pytest.mark.parametrize("scale", [1, 50])
 def test_scoring_batches_are_as_large_as_the_limit_allows(scale: int) -> None:
     lengths = review_lengths(2000) * scale
-    batches = list(scoring_batches(lengths))
+    batches = list(scoring_batches(lengths, SMALL))
     assert len(batches) > 1
     for rows, following in pairwise(batches):
         assert len(rows) == 1 or len(rows) * lengths[rows].max() <= SCORING_TOKENS
@@ -86,16 +92,22 @@ def test_scoring_batches_are_as_large_as_the_limit_allows(scale: int) -> None:
 
 def test_a_review_longer_than_the_limit_is_a_batch_of_its_own() -> None:
     lengths = np.array([SCORING_TOKENS + 1, 3, SCORING_TOKENS * 2])
-    assert [rows.tolist() for rows in scoring_batches(lengths)] == [[1], [0], [2]]
+    assert [rows.tolist() for rows in scoring_batches(lengths, SMALL)] == [[1], [0], [2]]
+
+
+def test_scoring_batches_have_fewer_reviews_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_memory, "MOST_BYTES", SMALL.num_bytes(3, 20))
+    assert [rows.tolist() for rows in scoring_batches(np.full(7, 20), SMALL)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [rows.tolist() for rows in scoring_batches(np.array([5_000, 20]), SMALL)] == [[1], [0]]
 
 
 def test_empty_reviews_count_as_one_token_each() -> None:
-    assert [len(rows) for rows in scoring_batches(np.zeros(SCORING_TOKENS + 5, dtype=np.int64))] == [SCORING_TOKENS, 5]
+    assert [len(rows) for rows in scoring_batches(np.zeros(SCORING_TOKENS + 5, dtype=np.int64), SMALL)] == [SCORING_TOKENS, 5]
 
 
 def test_no_reviews_make_no_batches() -> None:
     nothing = np.zeros(0, dtype=np.int64)
-    assert list(scoring_batches(nothing)) == []
+    assert list(scoring_batches(nothing, SMALL)) == []
     assert training_batches(nothing, np.random.default_rng(0), 8) == []
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
 COLUMNS = Columns("text", "label")
-ONE_OBJECT = "write one JSON object a line, a review each"
+ONE_OBJECT = "write one JSON object a line, a text each"
 
 
 @pytest.fixture(autouse=True)
@@ -344,6 +344,7 @@ def test_a_header_and_nothing_else() -> None:
         ("\n\ntext", '3: no column "label" among text; set data.label_column'),
         ("text,\x1b[2J", '1: no column "label" among text, \\x1b[2J; set data.label_column'),
         ("text;label", "1: the columns are separated by semicolons: text;label; save it with commas between the columns"),
+        ('"the text, in full"', '1: no column "text" among the text, in full; set data.text_column'),
         ("sep=;", "1: the columns are separated by semicolons: sep=;; save it with commas between the columns"),
         (
             "text\tlabel",

@@ -31,7 +31,7 @@ def noted(folder: Path, test: str | None) -> list[str]:
     return [line.removeprefix(f"{folder}/") for line in lines]
 
 
-ODD = "train.csv, 7 reviews; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
+ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
 
 
 def test_what_is_odd_is_told(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_is_odd_is_told(tmp_path: Path) -> None:
 
 
 def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
-    known = "train.csv: 2 reviews of the test data are among the training data, to the letter"
+    known = "train.csv: 2 texts of the test data are among the training data, to the letter"
     assert noted(tmp_path, "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n") == [ODD, known]
 
 
@@ -98,9 +98,9 @@ def test_the_default_split() -> None:
 @pytest.mark.parametrize(
     ("split", "expected"),
     [
-        ("train", "films.csv, split train: review 2 has the class 'meh'; the model knows negative, positive"),
-        ("validation", "films.csv: a review has the class 'meh'; the classes are negative, positive"),
-        (None, "the config names no test data; set data.test, or give --data FILE"),
+        ("train", "films.csv, split train: text 2 has the class 'meh'; the model knows negative, positive"),
+        ("validation", "films.csv: a text has the class 'meh'; the classes are negative, positive"),
+        (None, "the config names no test data; set data.test, give --data FILE, or take --split validation"),
         ("tset", 'no split "tset" in films.csv; choose from train'),
     ],
 )

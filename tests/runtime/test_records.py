@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,10 +122,10 @@ def test_json_lines() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "JSON that goes on over further lines; write one JSON object a line, a review each; jq -c '.[]' writes a list so"),
-        (b"good film", "not JSON: Expecting value at place 1; write one JSON object a line, a review each"),
-        (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a review each"),
-        (b"[" * 100_000, "JSON with a number too long or brackets too deep; write one JSON object a line, a review each"),
+        (b"{", "JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes a list so"),
+        (b"good film", "not JSON: Expecting value at place 1; write one JSON object a line, a text each"),
+        (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a text each"),
+        (b"[" * 100_000, "JSON with a number too long or brackets too deep; write one JSON object a line, a text each"),
         (b'{"txt": "good"}', 'no column "text" among txt; did you mean txt? (see --text-column)'),
         (b'{"text": 3}', 'the text "text" is the value 3; write a string in double quotes'),
         (b'{"text": null}', 'the text "text" is null; write a string in double quotes'),
@@ -342,7 +343,7 @@ def test_what_is_missing_is_refused_before_anything_is_read() -> None:
         assert str(raised.value).endswith(": cannot be read: No such file or directory; give a file of texts")
     with pytest.raises(MhaError) as raised:
         read_inputs(["a\0b"])
-    assert str(raised.value) == r"a\x00b: cannot be read: embedded null byte; give a file of texts"
+    assert fnmatchcase(str(raised.value), r"a\x00b: cannot be read: *embedded null *; give a file of texts")  # as Python words it
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
