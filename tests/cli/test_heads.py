@@ -104,7 +104,7 @@ def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads
     result = heads(trained.checkpoint, *arguments)
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
-    command = "mha heads runs/sample/checkpoint.keras"
+    command = "mha heads runs/sample"
     shown = text_block("inspect.md", command) + text_block(
         "inspect.md", f"{command} --prune 2 --output runs/sample/pruned.keras --retrain 2"
     )
