@@ -90,9 +90,7 @@ def test_it_fits_the_command(line: str) -> None:
         except typer.Exit:  # --help
             continue
         if given.get("config") is not None and not not_run(line):
-            config = ROOT / find_config(given["config"])
-            if config.is_file():
-                load_config(config, given["overrides"] or [])
+            load_config(ROOT / find_config(given["config"]), given["overrides"] or [])
 
 
 @pytest.mark.parametrize("line", [case(line) for line in LINES if not not_run(line)])

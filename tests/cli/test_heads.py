@@ -104,8 +104,10 @@ def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads
     result = heads(trained.checkpoint, *arguments)
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
-    command = "mha heads runs/sample/checkpoint.keras"
-    shown = text_block("inspect.md", command) + text_block("inspect.md", f"{command} --prune 2 --output pruned.keras --retrain 2")
+    command = "mha heads runs/sample"
+    shown = text_block("inspect.md", command) + text_block(
+        "inspect.md", f"{command} --prune 2 --output runs/sample/pruned.keras --retrain 2"
+    )
     assert fits(result.stdout, shown)
     rows = {cells[0].strip(): cells[1:-1] for line in result.lines if len(cells := line.split("│")[1:]) == 4}
     assert rows.keys() == {"accuracy", "weights", "texts/s"}

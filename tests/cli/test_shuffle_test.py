@@ -126,9 +126,9 @@ def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_pa
     assert len(with_positions["shuffled_accuracies"]) == 5
     assert fits_readme(with_positions, "sinusoidal positions")
     assert fits_readme(without, "no positions")
-    text, checkpoint = "The acting was superb, not dreadful.", "runs/sample-shuffle-test/with-positions/checkpoint.keras"
-    shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample/checkpoint.keras --head 0')
-    assert fits(run_here("attention", text, "-c", checkpoint, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
+    text, run = "The acting was superb, not dreadful.", "runs/sample-shuffle-test/with-positions"
+    shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample --head 0')
+    assert fits(run_here("attention", text, "-c", run, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
 
 
 def test_a_picture(compared: Run) -> None:
