@@ -37,7 +37,6 @@ MAX_BYTES = 2**31 - 2**24
 """Of the weights: a protocol buffer holds two gigabytes, the graph included."""
 
 LOWEST = np.float32(-3e38)
-MASKED = np.float32(-1e9)
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
@@ -301,10 +300,10 @@ def _attention(graph: _Graph, x_BLD: str, mask_BM: str, weights: Weights, checkp
         if model.use_scale:
             q_BHLK = graph("Mul", q_BHLK, graph.constant(np.float32(model.head_key_dim**-0.5), f"{name}scale"))
         scores_BHLM = graph("MatMul", q_BHLK, graph("Transpose", k_BHMK, perm=[0, 1, 3, 2]), name=f"{name}scores")
-    allowed_B11M = _unsqueeze(graph, _as_float(graph, mask_BM), 1, 2)
-    hidden_B11M = graph("Mul", graph("Sub", graph.constant(np.float32(1.0)), allowed_B11M), graph.constant(MASKED))
-    weights_BHLM = graph("Softmax", graph("Add", scores_BHLM, hidden_B11M), axis=-1, name=f"{name}weights")
-    anywhere_B111 = graph("ReduceMax", allowed_B11M, axes=[-1], keepdims=1)
+    real_B11M = _unsqueeze(graph, mask_BM, 1, 2)
+    allowed_BHLM = graph("Where", real_B11M, scores_BHLM, graph.constant(LOWEST))
+    weights_BHLM = graph("Softmax", allowed_BHLM, axis=-1, name=f"{name}weights")
+    anywhere_B111 = graph("ReduceMax", _as_float(graph, real_B11M), axes=[-1], keepdims=1)
     mixed_BHLV = graph("Mul", graph("MatMul", weights_BHLM, v_BHMV), anywhere_B111)
     kernel_HVD = weights["output_kernel"]
     heads, head_width, width = kernel_HVD.shape

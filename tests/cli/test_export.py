@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint import read_checkpoint, write_checkpoint
 from mha_cli.export.formats import FORMATS
 from mha_cli.text.encoder import TextEncoder
-from tests.checkpoints import WORDS, small_checkpoint_file
+from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
 from tests.cli.command import refusal, run_here, run_mha, tree
 
 if TYPE_CHECKING:
@@ -127,6 +127,15 @@ def test_the_export_says_what_predict_says(format_name: str, case: str, mha: Mha
         assert alone.shape == (1, len(checkpoint.class_names))
         np.testing.assert_allclose(alone[0], expected[row], atol=1e-5)
     np.testing.assert_allclose(run(padded), expected, atol=1e-5)
+
+
+def test_padding_is_not_looked_at_however_low_the_other_scores(format_name: str, mha: Mha, tmp_path: Path) -> None:
+    checkpoint = small_checkpoint(use_scale=False)
+    large = {path: weight * (3e4 if "key_kernel" in path or "query_kernel" in path else 1) for path, weight in checkpoint.weights.items()}
+    write_checkpoint(tmp_path / "a.keras", dataclasses.replace(checkpoint, weights=large))  # scores of some 10⁹
+    result = mha("export", "a.keras", "--format", format_name, "--output", "exported", "--json")
+    assert (result.code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["largest_difference"] < 1e-4
 
 
 def test_a_trained_model(format_name: str, trained: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mha_cli import working_memory
 from mha_cli.checkpoint import Checkpoint, read_checkpoint
 from mha_cli.config import Config, FilesData, ModelConfig, SampleData, TextConfig
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.layers.attention import MOST_WEIGHTS
+from mha_cli.layers.blockwise import BLOCK_LENGTH
+from mha_cli.model import encoder_blocks
 from mha_cli.parameters import parameter_table
 from mha_cli.progress import Watcher
 from mha_cli.runtime.classifier import Classifier
@@ -29,6 +34,7 @@ from mha_cli.training.evaluation import (
     class_scores,
     confusion_matrix,
     evaluate,
+    to_model,
     wilson_interval,
 )
 
@@ -223,3 +229,23 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
     assert found.num_truncated == sum(prediction.truncated for prediction in predictions)
     read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))
     assert found.unknown_share == unknown / read > 0
+
+
+def test_the_form_to_read_is_not_scored_head_by_head(three_classes: Checkpoint) -> None:
+    settings = three_classes.config.model.model_copy(update={"attention_form": "per_head"})
+    to_read = dataclasses.replace(three_classes, config=three_classes.config.model_copy(update={"model": settings}))
+    assert [block.attention.form for block in encoder_blocks(to_model(to_read))] == ["auto"]
+
+
+def test_a_table_of_too_many_classes_is_refused(three_classes: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("films.csv").write_text("text,label\na film,good\n")
+    many = dataclasses.replace(three_classes, class_names=tuple(map(str, range(90_000))))
+    labelled = labelled_reviews(three_classes, FilesData(source="files", train="films.csv"), "train")
+    assert error_of(lambda: evaluate(many, labelled)) == (
+        "a table of 90,000 by 90,000 classes would take about 194.4 GB of memory; mha takes 2 GB at most; use mha predict"
+    )
+
+
+def test_what_the_estimate_of_memory_knows_of_the_layers() -> None:
+    assert (working_memory.MOST_SCORES_AT_ONCE, working_memory.QUERIES_OF_A_BLOCK) == (MOST_WEIGHTS, BLOCK_LENGTH)

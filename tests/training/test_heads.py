@@ -218,7 +218,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
     checkpoint = small_checkpoint(names, num_blocks=2, num_heads=[3, 2], key_dim=5)
     reviews = some_reviews(num_classes, count=11)
     masks = [tf.Variable(tf.ones(count)) for count in checkpoint.config.model.heads]
-    found = gradient_importance(to_model(checkpoint), masks, reviews)
+    found = gradient_importance(to_model(checkpoint), masks, reviews, checkpoint.forward_pass)
     assert [len(of_block) for of_block in found] == [3, 2]
 
     def losses(block: int, head: int, factor: float) -> np.ndarray:
@@ -243,7 +243,9 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
     assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:
-        return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(model)), reviews, 2), reviews.labels)[1]
+        return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(model)), reviews, model.forward_pass), reviews.labels)[
+            1
+        ]
 
     assert report.accuracy == accuracy(checkpoint)
     assert [(score.block, score.head) for score in report.heads] == [(0, 0), (0, 1)]
@@ -287,7 +289,9 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
 
 def validation_loss(checkpoint: Checkpoint) -> float:
     reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
-    return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(checkpoint)), reviews, 2), reviews.labels)[0]
+    return mean_loss_and_accuracy(
+        predict_probabilities(compile_forward(to_model(checkpoint)), reviews, checkpoint.forward_pass), reviews.labels
+    )[0]
 
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:

@@ -29,6 +29,7 @@ from mha_cli.training.loop import (
     predicted_classes,
 )
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
+from mha_cli.working_memory import ForwardPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,7 +295,7 @@ def test_a_run_that_goes_on_measures_its_own_steps(tiny_config: Config, tiny_dat
 def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
-    probabilities = predict_probabilities(compile_forward(trainer.model), tiny_data.train, 2)
+    probabilities = predict_probabilities(compile_forward(trainer.model), tiny_data.train, ForwardPass(tiny_config.model, 2))
     done = trainer.run_epoch(1, ignore_step)
     assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
     assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
@@ -317,7 +318,7 @@ def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedDa
     assert three_classes.class_names == ("a", "b", "c")
     assert records[-1].validation_accuracy == 1
     assert records[-1].train_loss < records[0].train_loss / 4
-    probabilities = predict_probabilities(compile_forward(trainer.model), three_classes.validation, 3)
+    probabilities = predict_probabilities(compile_forward(trainer.model), three_classes.validation, ForwardPass(tiny_config.model, 3))
     assert probabilities.shape == (30, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(probabilities, three_classes.validation.labels), abs=1e-5)
@@ -336,7 +337,7 @@ def test_a_compiled_model_attends_by_blocks_and_at_once(most_weights: int, tiny_
 def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     forward = compile_forward(build_classifier(tiny_config, len(tiny_data.vocabulary), 2))
     done: list[int] = []
-    probabilities = predict_probabilities(forward, tiny_data.validation, 2, done.append)
+    probabilities = predict_probabilities(forward, tiny_data.validation, ForwardPass(tiny_config.model, 2), done.append)
     one_by_one = np.concatenate([forward(tiny_data.validation.padded(np.array([row]))).numpy() for row in range(len(tiny_data.validation))])
     np.testing.assert_allclose(probabilities[:, 1:], one_by_one, atol=1e-6)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -365,7 +366,7 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
     for weight in model.trainable_variables:
         weight.assign(found[weight.path])
-    probabilities = predict_probabilities(compile_forward(model), tiny_data.validation, 2)
+    probabilities = predict_probabilities(compile_forward(model), tiny_data.validation, ForwardPass(tiny_config.model, 2))
     assert loss == pytest.approx(scikit_learn_loss(probabilities, tiny_data.validation.labels), abs=1e-5)
     assert accuracy == (probabilities.argmax(axis=1) == tiny_data.validation.labels).mean()
 
