@@ -431,7 +431,7 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
     assert all(gradient is not None for gradient in tape.gradient(mixed, inputs))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 @pytest.mark.parametrize(("form", "least", "most"), [("auto", 0, 1), ("fused", 2, 12)])
