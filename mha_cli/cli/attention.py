@@ -54,12 +54,15 @@ def attention(
     """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
+    from mha_cli.cli.output import refuse_output
     from mha_cli.cli.predict import load_checkpoint
 
+    if html is not None:
+        refuse_output("--html", html)
     if png is not None:
-        from mha_cli.cli.plots import refuse_unknown_format
+        from mha_cli.cli.plots import refuse_picture
 
-        refuse_unknown_format(png, "--png")
+        refuse_picture(png, "--png")
     from mha_cli.runtime.inspection import view_attention
 
     model = load_checkpoint(checkpoint)

@@ -46,9 +46,12 @@ def explain(
     """
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
+    from mha_cli.cli.output import refuse_output
     from mha_cli.cli.predict import load_checkpoint
     from mha_cli.runtime.inspection import explain as explain_text
 
+    if html is not None:
+        refuse_output("--html", html)
     model = load_checkpoint(checkpoint)
     review = one_text(context, text, given, form, text_column, record, model.text_column)
     explanation = explain_text(model, review)

@@ -51,9 +51,9 @@ def heads(
 
         refuse_output("--output", output, new=True)
     if plot is not None:
-        from mha_cli.cli.plots import refuse_unknown_format
+        from mha_cli.cli.plots import refuse_picture
 
-        refuse_unknown_format(plot)
+        refuse_picture(plot)
     from mha_cli.checkpoint import read_checkpoint
     from mha_cli.runs import checkpoint_in, is_own
 

@@ -28,7 +28,7 @@ MAX_HEIGHT = 120.0
 _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 
 
-def refuse_unknown_format(path: Path, option: str = "--plot") -> None:
+def refuse_picture(path: Path, option: str = "--plot") -> None:
     """Refuse a file name that no plot can be written to, before any work is done.
 
     Args:

@@ -68,9 +68,9 @@ def shuffle_test(
     if data is None and (text_column or label_column):
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if plot is not None:
-        from mha_cli.cli.plots import refuse_unknown_format
+        from mha_cli.cli.plots import refuse_picture
 
-        refuse_unknown_format(plot)
+        refuse_picture(plot)
     config_file = None if config is None else find_config(config)
     settings = None if config_file is None else load_config(config_file, overrides or [])
 

@@ -600,9 +600,14 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("answers into a name that is too long", f"{FILM} -o {LONG}", f"…: cannot be written: {TOO_LONG}"),
         Case("answers into a link that leads to itself", f"{FILM} -o loop", f"loop: cannot be written: {A_LOOP}"),
-        Case("a page into a name that is too long", f"{INSIDE} --html {LONG}", f"…: cannot be written: {TOO_LONG}"),
-        Case("a page into a link that leads to itself", f"{INSIDE} --html loop", f"loop: cannot be written: {A_LOOP}"),
-        Case("a page into a folder", f"{INSIDE} --html finished", "finished: cannot be written: Is a directory; choose another file"),
+        Case("a page into a name that is too long", f"{INSIDE} --html {LONG}", f"--html …: {TOO_LONG}"),
+        Case("a page into a link that leads to itself", f"{INSIDE} --html loop", f"--html loop: {A_LOOP}"),
+        Case(
+            "a page into a folder",
+            f"{INSIDE} --html finished",
+            "--html finished: is a folder; give the name of a file",
+            also=("explain 'the film' -c good.keras --html finished",),
+        ),
         Case(
             "a picture into a name that is too long",
             f"{INSIDE} --png {LONG}.png",

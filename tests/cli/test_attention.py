@@ -304,7 +304,7 @@ def test_the_picture_of_a_long_review_has_a_size_that_opens(blocks: Path, tmp_pa
         ([TEXT, "--png", "folder.png"], "--png folder.png: is a folder; give the name of a file"),
         (
             [TEXT, "--html", "nowhere/page.html"],
-            "nowhere/page.html: cannot be written: No such file or directory; choose a folder that exists and can be written to",
+            "--html nowhere/page.html: its folder does not exist; make it first",
         ),
     ],
 )

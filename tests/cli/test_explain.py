@@ -193,7 +193,7 @@ def test_hostile_class_names_are_shown_as_they_are(tmp_path: Path, monkeypatch: 
         ([" _ <br>", "--gradients"], "the text has no words; give a text with at least one word"),
         (
             [TEXT, "--html", "nowhere/why.html"],
-            "nowhere/why.html: cannot be written: No such file or directory; choose a folder that exists and can be written to",
+            "--html nowhere/why.html: its folder does not exist; make it first",
         ),
     ],
 )
