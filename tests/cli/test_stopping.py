@@ -7,12 +7,24 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.checkpoint import read_checkpoint
 from mha_cli.cli.stopping import StopRequest, stop_request
 from tests.cli.command import RESUME, TIMEOUT, TINY, held_training, refusal, run_here, run_mha, start_training, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def obeyed() -> Iterator[None]:
+    """Ctrl-C as a terminal's shell sets it up; a test run that was started in the background ignores it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
