@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,13 @@ def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
         == f"wide.keras: a text of 100,000 tokens would take about {said} of memory; mha takes 2 GB at most; give shorter texts"
     )
     assert Classifier(checkpoint).predict(["film"])
+
+
+def test_the_refusal_that_the_page_shows() -> None:
+    model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
+    with pytest.raises(MhaError) as raised:
+        ForwardPass(model, 2, "wide.keras", in_blocks=True).refuse_too_long(20_000)
+    assert f"`error: {raised.value}`" in (Path(__file__).parents[1] / "docs" / "checkpoint.md").read_text("utf-8")
 
 
 def test_a_long_text_in_a_usual_model_is_within_the_budget() -> None:
