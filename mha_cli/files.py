@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
 """Name of what is not yet in its place. The second number follows from the first, so that nothing of somebody else's has such a name."""
 
-LOCK = ".lock"
+LOCK = ".mha.lock"
 """Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
 
 FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
-from mha_cli.files import atomic_place, atomic_write, locked
+from mha_cli.files import LOCK, atomic_place, atomic_write, locked
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import ROOT, environment, tree
 
@@ -404,7 +404,7 @@ def test_a_lock_whose_holder_has_just_gone(tmp_path: Path, monkeypatch: pytest.M
     lock = fcntl.flock
 
     def lock_too_late(descriptor: int, how: int) -> None:
-        (tmp_path / ".lock").unlink()
+        (tmp_path / LOCK).unlink()
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", lock_too_late)
@@ -414,7 +414,7 @@ def test_a_lock_whose_holder_has_just_gone(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_lock_that_leads_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("precious")
-    (tmp_path / ".lock").symlink_to("precious")
+    (tmp_path / LOCK).symlink_to("precious")
     with pytest.raises(MhaError) as raised, locked(tmp_path):
         pass
     assert str(raised.value) == f"{tmp_path}: cannot be written to: Too many levels of symbolic links; choose another folder"

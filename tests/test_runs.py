@@ -107,6 +107,7 @@ def test_an_unused_directory(output: str) -> None:
         ),
         ("used/mine.txt", "used", "--output used: is not empty; choose another folder"),
         ("used/.hidden", "used", "--output used: is not empty; choose another folder"),
+        ("used/.lock", "used", "--output used: is not empty; choose another folder"),  # of another program; ours has our name
         ("used", "used", "--output used: is a file; choose another folder"),
         ("u\x1b[31m", "u\x1b[31m", r"--output u\x1b[31m: is a file; choose another folder"),
     ],

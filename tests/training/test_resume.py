@@ -17,6 +17,7 @@ import pytest
 from mha_cli.config import Config, config_to_yaml, load_config
 from mha_cli.data.preparation import prepare
 from mha_cli.errors import MhaError
+from mha_cli.files import LOCK
 from mha_cli.progress import SILENT, StepProgress
 from mha_cli.runs import STATE, has_state
 from mha_cli.training import state
@@ -177,6 +178,6 @@ def test_a_run_that_another_training_finished_meanwhile_is_not_lost(config: Conf
 
 def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".lock").touch()
+    (tmp_path / "run" / LOCK).touch()
     interrupt(config, tmp_path / "run", 1)
     assert has_state(tmp_path / "run")
