@@ -50,6 +50,11 @@ def need_tensorflow_addresses() -> None:
         raise _too_few(limit)
 
 
+def out_of_memory(error: Exception) -> bool:
+    """Whether Python or TensorFlow, which has an error of its own for it, has found no memory."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+
+
 def out_of_addresses(error: ImportError) -> MhaError | None:
     """What to say of a library that cannot be loaded for want of addresses; None where something else is wrong."""
     limit = _limit()

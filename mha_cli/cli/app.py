@@ -15,7 +15,7 @@ from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, pre
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
-from mha_cli.limits import heed_address_limit, out_of_addresses
+from mha_cli.limits import heed_address_limit, out_of_addresses, out_of_memory
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
 
@@ -68,8 +68,6 @@ def main() -> None:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", EXIT_INTERRUPTED)
-    except MemoryError:
-        _fail(OUT_OF_MEMORY, EXIT_FAILURE)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
             message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
@@ -78,7 +76,7 @@ def main() -> None:
             _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
-        if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's MemoryError
+        if out_of_memory(error):
             _fail(OUT_OF_MEMORY, EXIT_FAILURE)
         if isinstance(error, ImportError) and (too_few := out_of_addresses(error)):
             _fail(str(too_few), too_few.exit_code)

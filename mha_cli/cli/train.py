@@ -11,6 +11,7 @@ import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.limits import out_of_memory
 
 if TYPE_CHECKING:
     from mha_cli.progress import StepProgress
@@ -76,7 +77,9 @@ def train(
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
             raise MhaError(f"interrupted; {run_directory} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
-        except MemoryError:
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
             hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     untested = settings.data.source == "files" and settings.data.test is None
