@@ -21,7 +21,7 @@ import numpy as np
 import plots
 import tables
 
-from mha_cli.processor import available_cores
+from mha_cli.system.processor import available_cores
 
 EMBED_DIM, NUM_HEADS = 256, 4
 KEY_DIM = EMBED_DIM // NUM_HEADS

@@ -27,7 +27,8 @@ import harness
 import numpy as np
 import tables
 
-from mha_cli.config import Config, TrainingConfig, load_config
+from mha_cli.config.loading import load_config
+from mha_cli.config.settings import Config, TrainingConfig
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from mha_cli.config import Config
+from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews
 

@@ -13,10 +13,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mha_cli.config import Config
+from mha_cli.config.settings import Config
 from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.processor import available_cores
+from mha_cli.system.processor import available_cores
 
 TRIAL_STEPS = 8
 """Training steps for which each option is tried before the fastest is taken, after as many that do not count."""

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mha_cli.checkpoint import Checkpoint, write_checkpoint
-from mha_cli.config import config_from_dict, config_to_dict
+from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
+from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.parameters import parameter_table
 from mha_cli.errors import MhaError
-from mha_cli.parameters import parameter_table
 from mha_cli.text.vocabulary import Vocabulary
 
 Members = dict[str, bytes]

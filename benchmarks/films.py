@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_cli.config import load_config
+from mha_cli.config.loading import load_config
 from mha_cli.data.preparation import prepare
 
 HELD_OUT = 0.16
@@ -32,8 +32,8 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
+    from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
     from mha_cli.training.loop import Trainer, fit, mean_loss_and_accuracy, predict_probabilities
-    from mha_cli.training.stacking import fit_stack, probabilities_of
 
     trainer = Trainer(config, data)
     scores, labels = trainer.validation_scores, data.validation.labels

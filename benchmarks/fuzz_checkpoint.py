@@ -36,7 +36,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the address space of its threads wou
 
 from checkpoint_mutants import NAME, Mutant, mutants
 
-from mha_cli.checkpoint import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
 
 MORE_MEMORY = 200_000_000
@@ -129,7 +129,7 @@ def plant(name: str, code: types.CodeType) -> None:
 
 def problem_of(path: Path, mutant: Mutant) -> str:
     """What is wrong with how a mutant is read; empty if nothing is."""
-    from mha_cli.checkpoint import read_checkpoint  # the one that has the bug
+    from mha_cli.checkpoint.file import read_checkpoint  # the one that has the bug
 
     refusal = isinstance(mutant.right, str)
     try:

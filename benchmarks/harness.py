@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))  # this checkout's mha_cli, whichever is installed
 
-from mha_cli.processor import available_cores  # noqa: E402
+from mha_cli.system.processor import available_cores  # noqa: E402
 
 PACKAGES = ("tensorflow", "keras", "torch", "scikit-learn", "fasttext", "numpy")
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")

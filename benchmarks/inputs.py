@@ -16,7 +16,7 @@ import harness
 import numpy as np
 import tables
 
-from mha_cli.config import load_config
+from mha_cli.config.loading import load_config
 
 RECIPES = ("imdb-fast", "imdb", "book")
 WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_ending=0", "model.score_windows=[]")

@@ -21,10 +21,10 @@ TEXT = "A superb, moving film."
 KERAS = """
 import sys
 from pathlib import Path
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import encode_texts
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.encoding import TextEncoder
 import keras
 import mha_cli.layers
 import numpy as np
@@ -43,7 +43,7 @@ for row in probabilities:
 
 def write_reviews(path: Path, num_reviews: int) -> None:
     """Reviews of IMDB's test split, a line each."""
-    from mha_cli.config import TfdsData
+    from mha_cli.config.settings import TfdsData
     from mha_cli.data.tfds import TfdsReviews
 
     texts = TfdsReviews(TfdsData(source="tfds")).read_texts(f"test[:{num_reviews}]")

@@ -18,8 +18,9 @@ from typing import Any
 import harness
 import tables
 
-from mha_cli.config import Config, load_config
-from mha_cli.progress import SILENT, EpochRecord
+from mha_cli.config.loading import load_config
+from mha_cli.config.settings import Config
+from mha_cli.system.watcher import SILENT, EpochRecord
 
 
 def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[float], int]:

@@ -29,7 +29,7 @@ DIFFERENT_LINES = 10_000
 
 def write_lines(path: Path, number: int) -> float:
     """Write that many lines; returns how many bytes one has on average."""
-    from mha_cli.config import SampleData
+    from mha_cli.config.settings import SampleData
     from mha_cli.data.sample import SampleReviews
 
     words = sorted({word for review in islice(SampleReviews(SampleData()).read("train"), 500) for word in review.text.split()})

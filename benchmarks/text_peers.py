@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config import TextConfig, TfdsData
+from mha_cli.config.settings import TextConfig, TfdsData
 from mha_cli.data.sources import open_source
-from mha_cli.processor import available_cores
+from mha_cli.system.processor import available_cores
 from mha_cli.text.tokenizer import make_tokenizer
 
 Labels = npt.NDArray[np.int64]

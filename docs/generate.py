@@ -26,7 +26,7 @@ import annotated_types
 from typer.main import get_command
 
 from mha_cli.cli.app import app
-from mha_cli.config import Config, Settings
+from mha_cli.config.settings import Config, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mha_cli
-from mha_cli.archive import MAX_FILE_BYTES, open_regular
-from mha_cli.checkpoint import FORMAT_VERSION, read_checkpoint
+from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
+from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
-from mha_cli.memory import memory_info
-from mha_cli.processor import available_cores, bfloat16_features
-from mha_cli.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
+from mha_cli.system.memory import memory_info
+from mha_cli.system.processor import available_cores, bfloat16_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

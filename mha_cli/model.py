@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from mha_cli.config.parameters import num_outputs, salient_words
 from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding, TransformerEncoder
-from mha_cli.parameters import num_outputs, salient_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mha_cli.config import Config
+    from mha_cli.config.settings import Config
 
 
 def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> keras.Model:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mha_cli.checkpoint import Checkpoint, write_checkpoint
-from mha_cli.config import config_from_dict
-from mha_cli.parameters import parameter_table
+from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.parameters import parameter_table
 from mha_cli.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 
-from mha_cli.config import Config, config_from_dict
-from mha_cli.parameters import parameter_table
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.parameters import parameter_table
+from mha_cli.config.settings import Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable

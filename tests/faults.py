@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mha_cli.checkpoint import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.errors import MhaError
 from tests.checkpoints import small_checkpoint
 

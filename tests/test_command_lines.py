@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from mha_cli import config as configs
-from mha_cli.checkpoint import write_checkpoint
-from mha_cli.config import config_from_dict, config_to_dict, config_to_yaml, load_config
+from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.config import loading
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
+from mha_cli.config.recipes import find_config
 from mha_cli.export.formats import FORMATS
-from mha_cli.recipes import find_config
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import environment, run_here
 from tests.documentation import GROUP, ROOT, mha_commands, shown_lines, words_of
@@ -27,7 +27,7 @@ from tests.documentation import GROUP, ROOT, mha_commands, shown_lines, words_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mha_cli.config import Config
+    from mha_cli.config.settings import Config
 
 LINES = shown_lines()
 
@@ -100,7 +100,7 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if before == "--format" and word in FORMATS and not all(map(find_spec, FORMATS[word].packages.values())):
             pytest.skip(f"needs the extra {word}")
     prepare(tmp_path)
-    monkeypatch.setattr(configs, "load_config", load_small_config)
+    monkeypatch.setattr(loading, "load_config", load_small_config)
     for path in checkpoints_in(words):
         if "--retrain" in words:  # which wants the very data of the training
             recipe = f"configs/{path.parent.name}.yaml"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.diagnosis import Place, diagnose
 from mha_cli.errors import MhaError
-from mha_cli.runs import PACKAGED
 
 CPU = "processor\t: 0\nflags\t\t: fpu sse amx_bf16 avx512_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 MEMORY = "MemTotal:       24684000 kB\nMemFree:         100 kB\nMemAvailable:   21000000 kB\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mha_cli.recipes import recipe_names
+from mha_cli.config.recipes import recipe_names
 from tests.documentation import DOCS, GROUP, PAGES, ROOT, relative
 
 if TYPE_CHECKING:

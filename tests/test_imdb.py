@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.runs import PACKAGED
+from mha_cli.checkpoint.runs import PACKAGED
 from tests.cli.command import CONFIGS, run_mha
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
 
     import numpy as np
 
-    from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.config import TfdsData
+    from mha_cli.analysis.evaluation import to_model
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.config.settings import TfdsData
     from mha_cli.data.corpus import encode_texts
     from mha_cli.data.tfds import TfdsReviews
     from mha_cli.runtime.classifier import probabilities_of
-    from mha_cli.text.encoder import TextEncoder
-    from mha_cli.training.evaluation import to_model
+    from mha_cli.text.encoding import TextEncoder
     from mha_cli.training.loop import compile_forward, predict_probabilities
 
     checkpoint = read_checkpoint(PACKAGED)

@@ -156,18 +156,18 @@ def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "module",
     [
-        "mha_cli.checkpoint",
-        "mha_cli.config",
+        "mha_cli.checkpoint.file",
+        "mha_cli.config.loading",
         "mha_cli.data.files",
         "mha_cli.data.sample",
         "mha_cli.data.sources",
-        "mha_cli.parameters",
-        "mha_cli.runs",
+        "mha_cli.config.parameters",
+        "mha_cli.checkpoint.runs",
         "mha_cli.runtime.classifier",
         "mha_cli.runtime.records",
         "mha_cli.runtime.stream",
         "mha_cli.runtime.workers",
-        "mha_cli.text.encoder",
+        "mha_cli.text.encoding",
     ],
 )
 def test_what_predicts_needs_neither_tensorflow_nor_the_command_line(module: str) -> None:

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from mha_cli.config import Config, config_from_dict
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import Config
 from mha_cli.model import build_classifier
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, pre
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
-from mha_cli.limits import heed_address_limit, out_of_addresses, out_of_memory
+from mha_cli.system.address_limit import heed_address_limit, out_of_addresses, out_of_memory
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
 

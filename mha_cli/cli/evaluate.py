@@ -10,7 +10,7 @@ from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, Labe
 from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
-    from mha_cli.config import Config, FilesData, SampleData, TfdsData
+    from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -31,8 +31,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score a checkpoint on labelled texts."""
-    from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.runs import checkpoint_in
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import checkpoint_in
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
@@ -45,7 +45,7 @@ def evaluate(
     with status("reading") as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
         watcher.tell("starting TensorFlow")
-        from mha_cli.training.evaluation import evaluate as score
+        from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, watcher)
     render.evaluation(evaluation, as_json=as_json)
@@ -59,8 +59,9 @@ def data_section(
     Raises:
         MhaError: no data is named but by a checkpoint that is no run of the user's own.
     """
-    from mha_cli.config import FilesData, SampleData, config_from_dict
-    from mha_cli.runs import is_own
+    from mha_cli.checkpoint.runs import is_own
+    from mha_cli.config.loading import config_from_dict
+    from mha_cli.config.settings import FilesData, SampleData
 
     trained = trained_on.data
     if data is None and not is_own(checkpoint, trained_on):

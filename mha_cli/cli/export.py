@@ -66,8 +66,8 @@ def export(
     from mha_cli.export.formats import export_checkpoint, known_format
 
     known_format(format_name)
-    from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.runs import checkpoint_in
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import checkpoint_in
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)

@@ -54,8 +54,8 @@ def heads(
         from mha_cli.cli.plots import refuse_picture
 
         refuse_picture(plot)
-    from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.runs import checkpoint_in, is_own
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import checkpoint_in, is_own
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
@@ -78,8 +78,8 @@ def heads(
     with training_progress() as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
         watcher.tell("starting TensorFlow")
-        from mha_cli.training.heads import prune as prune_heads
-        from mha_cli.training.heads import score_heads
+        from mha_cli.analysis.heads import prune as prune_heads
+        from mha_cli.analysis.heads import score_heads
 
         report, reviews = score_heads(model, labelled, max_reviews, watcher)
         pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from mha_cli.cli.console import print_json, print_line, stdout_console
+from mha_cli.config.parameters import num_parameters
 from mha_cli.errors import printable
-from mha_cli.files import atomic_write
+from mha_cli.system.files import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.console import Console
 
-    from mha_cli.checkpoint import Checkpoint
+    from mha_cli.analysis.heads import HeadReport, PruningReport
+    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.runtime.classifier import Prediction
     from mha_cli.runtime.inspection import AttentionView, Explanation
-    from mha_cli.training.heads import HeadReport, PruningReport
 
 SHADES = " ░▒▓█"
 NUM_LINKS = 12
@@ -196,7 +197,7 @@ def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str
         "positions": settings.positions,
         "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
         "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
-        "weights": f"{model.config.num_parameters(len(model.vocabulary), len(model.class_names)):,}",
+        "weights": f"{num_parameters(model.config, len(model.vocabulary), len(model.class_names)):,}",
     }
     return {
         "words": seen.words,

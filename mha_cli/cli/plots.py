@@ -15,9 +15,9 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mha_cli.analysis.heads import HeadReport
+    from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.runtime.inspection import AttentionView
-    from mha_cli.training.heads import HeadReport
-    from mha_cli.training.shuffle import ShuffleResult
 
 FORMATS = (".png", ".svg", ".pdf")
 MAX_COLUMNS = 4
@@ -144,7 +144,7 @@ def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) ->
 
 def _save(figure: Any, path: Path) -> set[str]:
     """Write a picture; the characters that are boxes in it, because the font has no glyph for them."""
-    from mha_cli.files import atomic_write
+    from mha_cli.system.files import atomic_write
 
     try:
         with atomic_write(path) as file, warnings.catch_warnings(record=True) as caught:

@@ -16,9 +16,9 @@ from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mha_cli.checkpoint import Checkpoint
+    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.cli.answers import AnswerFormat
     from mha_cli.cli.counter import Counter
-    from mha_cli.cli.lines import AnswerFormat
     from mha_cli.cli.output import Write
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.lines import Pause
@@ -116,7 +116,7 @@ def predict(
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
 
-    from mha_cli.runtime.process import prepare_to_compute
+    from mha_cli.system.numpy_setup import prepare_to_compute
 
     prepare_to_compute()
     from mha_cli.runtime.choice import Choice
@@ -155,15 +155,15 @@ def predict(
 
 
 def _answer_format(choice: Choice, fields: Sequence[str], *, as_json: bool, on_terminal: bool) -> AnswerFormat:
-    from mha_cli.cli import lines
+    from mha_cli.cli import answers
 
     if as_json:
-        return lines.JsonLines(choice, tuple(fields))
+        return answers.JsonLines(choice, tuple(fields))
     if on_terminal:
-        return lines.TerminalLines(choice, lines.styles_wanted(), sys.stdout.encoding)
+        return answers.TerminalLines(choice, answers.styles_wanted(), sys.stdout.encoding)
     if choice.only and not fields and choice.top_k is None:
-        return lines.MatchingRecords()
-    return lines.TabLines(choice)
+        return answers.MatchingRecords()
+    return answers.TabLines(choice)
 
 
 def _write_answers(
@@ -199,8 +199,8 @@ def _counter_fits(inputs: Sequence[Path]) -> bool:
 
 def load_checkpoint(given: Path | None) -> Checkpoint:
     """The checkpoint to use; stderr says which where it was not named."""
-    from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.runs import choose_checkpoint
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import choose_checkpoint
 
     path, reason = choose_checkpoint(given)
     checkpoint = read_checkpoint(path)

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from mha_cli.cli.console import print_line
 from mha_cli.errors import printable
-from mha_cli.progress import Watcher
+from mha_cli.system.watcher import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mha_cli.progress import EpochRecord, StepProgress
+    from mha_cli.system.watcher import EpochRecord, StepProgress
 
 PLAIN_SECONDS = 15.0
 """Between two plain lines about the same epoch."""

@@ -13,10 +13,10 @@ from mha_cli.cli.console import print_json, print_line, stdout_console
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from mha_cli.analysis.evaluation import Evaluation, Range
+    from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.export.formats import Export
-    from mha_cli.training.evaluation import Evaluation, Range
     from mha_cli.training.run import TrainingSummary
-    from mha_cli.training.shuffle import ShuffleResult
 
 
 def training(summary: TrainingSummary, following: str, *, as_json: bool) -> None:

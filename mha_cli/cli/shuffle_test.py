@@ -54,9 +54,9 @@ def shuffle_test(
 
     Without positions, attention sees a set of words: no shuffle can change what it says.
     """
-    from mha_cli.config import load_config
-    from mha_cli.recipes import find_config, new_run_name
-    from mha_cli.runs import checkpoint_in, new_run_directory, refuse_used, run_name
+    from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
+    from mha_cli.config.loading import load_config
+    from mha_cli.config.recipes import find_config, new_run_name
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
     if bool(paths) == (config is not None):
@@ -74,7 +74,7 @@ def shuffle_test(
     config_file = None if config is None else find_config(config)
     settings = None if config_file is None else load_config(config_file, overrides or [])
 
-    from mha_cli.checkpoint import read_checkpoint
+    from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.cli import render
 
     read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
@@ -87,14 +87,14 @@ def shuffle_test(
 
         with training_progress() as watcher:
             watcher.tell("starting TensorFlow")
-            from mha_cli.training.shuffle import train_and_compare
+            from mha_cli.analysis.shuffle import train_and_compare
 
             results = train_and_compare(settings, directory, shuffles, split, max_reviews, seed, watcher)
     else:
         from mha_cli.cli.progress import status
 
         with status("starting TensorFlow") as watcher:
-            from mha_cli.training.shuffle import compare
+            from mha_cli.analysis.shuffle import compare
 
             results = compare(list(zip(map(run_name, paths), read, sections, strict=True)), shuffles, split, max_reviews, seed, watcher)
     if plot is not None:

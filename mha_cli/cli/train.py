@@ -11,10 +11,10 @@ import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.limits import out_of_memory
+from mha_cli.system.address_limit import out_of_memory
 
 if TYPE_CHECKING:
-    from mha_cli.progress import StepProgress
+    from mha_cli.system.watcher import StepProgress
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -38,9 +38,9 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
-    from mha_cli.config import load_config
-    from mha_cli.recipes import find_config, new_run_name
-    from mha_cli.runs import CONFIG, has_state, new_run_directory, refuse_other_run, refuse_used
+    from mha_cli.checkpoint.runs import CONFIG, has_state, new_run_directory, refuse_other_run, refuse_used
+    from mha_cli.config.loading import load_config
+    from mha_cli.config.recipes import find_config, new_run_name
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.working_memory import ForwardPass
+from mha_cli.system.working_memory import ForwardPass
 
 Rows = npt.NDArray[np.int64]
 

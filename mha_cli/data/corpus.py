@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config import TextConfig
+from mha_cli.config.settings import TextConfig
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
 from mha_cli.data.token_store import TokenIds, TokenStore
 from mha_cli.errors import MhaError, printable
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 

@@ -38,7 +38,7 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from mha_cli.config import FilesData
+    from mha_cli.config.settings import FilesData
 
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""

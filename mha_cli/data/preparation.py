@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import Config, TfdsData
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.settings import Config, TfdsData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
 from mha_cli.data.files import FileReviews
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError
-from mha_cli.progress import SILENT, Watcher
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary, doubt_of_unknown
 
 

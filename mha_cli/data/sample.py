@@ -29,7 +29,7 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mha_cli.config import SampleData
+    from mha_cli.config.settings import SampleData
 
 # A row's place in its table decides which plans are for testing: a new row changes every review, and
 # the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from mha_cli.config import FilesData, SampleData, TfdsData
+from mha_cli.config.settings import FilesData, SampleData, TfdsData
 
 if TYPE_CHECKING:
     from collections.abc import Callable

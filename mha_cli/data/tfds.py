@@ -17,12 +17,12 @@ from urllib.request import getproxies
 
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
-from mha_cli.tensorflow_setup import import_tensorflow
+from mha_cli.system.tensorflow_setup import import_tensorflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mha_cli.config import TfdsData
+    from mha_cli.config.settings import TfdsData
 
 BATCH_SIZE = 256
 """Reviews that are taken from TensorFlow at once; of no meaning outside this module."""

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.progress import SILENT, Watcher
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.system.watcher import SILENT, Watcher
 
 
 @dataclass(frozen=True)

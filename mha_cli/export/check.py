@@ -10,12 +10,12 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import SampleData
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleReviews
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.system.working_memory import ForwardPass
+from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
-from mha_cli.working_memory import ForwardPass
 
 SAMPLE_TEXTS = 16
 LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)

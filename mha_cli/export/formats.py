@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
 from mha_cli.export import onnx_file, small, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
-from mha_cli.files import atomic_place
-from mha_cli.progress import SILENT, Watcher
 from mha_cli.runtime.classifier import probabilities_of
+from mha_cli.system.files import atomic_place
+from mha_cli.system.watcher import SILENT, Watcher
 
 TokenIds = npt.NDArray[np.int32]
 

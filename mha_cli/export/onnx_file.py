@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import mha_cli
-from mha_cli.config import config_to_dict
+from mha_cli.config.loading import config_to_dict
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, below, sinusoid
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from mha_cli.checkpoint import Checkpoint
-    from mha_cli.config import ModelConfig
+    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.config.settings import ModelConfig
     from mha_cli.runtime.forward import Weights
 
 OPSET = 17

@@ -1,4 +1,4 @@
-"""The small form of a checkpoint: one byte a weight, for `mha` itself; see ``mha_cli.quantization``."""
+"""The small form of a checkpoint: one byte a weight, for `mha` itself; see ``mha_cli.checkpoint.quantization``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.runtime.forward import class_probabilities
 
 

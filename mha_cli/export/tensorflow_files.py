@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mha_cli
-from mha_cli.config import config_to_dict
+from mha_cli.config.loading import config_to_dict
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 
 if TYPE_CHECKING:
-    from mha_cli.checkpoint import Checkpoint
+    from mha_cli.checkpoint.file import Checkpoint
 
 EXTRA_FOLDER = "assets.extra"
 """Where a SavedModel carries what is not part of the graph."""
@@ -66,7 +66,7 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     Raises:
         MhaError: TensorFlow's converter cannot translate the model.
     """
-    from mha_cli import tensorflow_setup
+    from mha_cli.system import tensorflow_setup
 
     with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
         _write_graph(checkpoint, Path(folder))
@@ -86,7 +86,7 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
 
 def open_litert(path: Path) -> Any:
     """The file in LiteRT's interpreter, as a function from token ids to probabilities."""
-    from mha_cli import tensorflow_setup
+    from mha_cli.system import tensorflow_setup
 
     with tensorflow_setup.native_stderr_held_back():
         from ai_edge_litert.interpreter import Interpreter
@@ -107,13 +107,13 @@ def open_litert(path: Path) -> Any:
 
 def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
     """A SavedModel without the companions."""
-    from mha_cli import tensorflow_setup
+    from mha_cli.system import tensorflow_setup
 
     tensorflow_setup.import_tensorflow()
     with tensorflow_setup.native_stderr_held_back():
         import tensorflow as tf
 
-        from mha_cli.training.evaluation import to_model
+        from mha_cli.analysis.evaluation import to_model
 
         # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
         settings = checkpoint.config.model.model_copy(update={"attention_form": "fused"})

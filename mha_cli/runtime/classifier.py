@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.text.encoder import TextEncoder
-from mha_cli.working_memory import ForwardPass
+from mha_cli.system.working_memory import ForwardPass
+from mha_cli.text.encoding import TextEncoder
 
 BATCH_TOKENS = 4_096
 """Tokens of a batch, padding included: enough to keep the cores busy, few enough for their caches."""

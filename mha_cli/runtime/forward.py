@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config import ModelConfig
+from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.working_memory import SCORE_BLOCK, blocks, head_bytes, hidden_bytes
+from mha_cli.system.working_memory import SCORE_BLOCK, blocks, head_bytes, hidden_bytes
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier, Prediction, named, probabilities_of
 from mha_cli.runtime.forward import attention_weights
+from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.vocabulary import UNKNOWN_ID
-from mha_cli.working_memory import refuse_bytes
 
 Array = npt.NDArray[np.float32]
 

@@ -7,10 +7,10 @@ from itertools import chain
 from typing import TypeAlias
 
 from mha_cli.errors import MhaError
-from mha_cli.processor import available_cores
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.lines import Pause
 from mha_cli.runtime.records import Record
+from mha_cli.system.processor import available_cores
 
 FIRST_BATCH_RECORDS = 64
 MAX_BATCH_RECORDS = 1024

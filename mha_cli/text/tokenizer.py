@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mha_cli.config import TextConfig
+    from mha_cli.config.settings import TextConfig
 
 # All expressions run in linear time: no alternative overlaps another, and a repetition within a repetition begins with a mark of its own.
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)

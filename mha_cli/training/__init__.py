@@ -1,5 +1,5 @@
-"""Experiments: functions that take a config and return a dataclass. Importing this package imports TensorFlow, quietly."""
+"""From a config to a checkpoint. Importing this package imports TensorFlow, quietly."""
 
-from mha_cli import tensorflow_setup
+from mha_cli.system import tensorflow_setup
 
 tensorflow_setup.import_tensorflow()

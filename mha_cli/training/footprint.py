@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mha_cli.config import Config
+from mha_cli.config.parameters import num_outputs, num_parameters
+from mha_cli.config.settings import Config
 from mha_cli.data.batches import training_batches
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.layers.attention import form_of_auto
-from mha_cli.memory import available_memory
-from mha_cli.parameters import num_outputs
-from mha_cli.training.scores import MOST_REVIEWS
+from mha_cli.ngram_scores.fit import MOST_REVIEWS
+from mha_cli.system.memory import available_memory
 
 BYTES = 4
 FRAMEWORK_BYTES = 700_000_000
@@ -51,7 +51,7 @@ def refuse_what_does_not_fit(config: Config, data: PreparedData) -> None:
 def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
     """Bytes that training will take, by the settings that decide."""
     model, training = config.model, config.training
-    weights = config.num_parameters(len(data.vocabulary), len(data.class_names))
+    weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
     units = num_outputs(len(data.class_names))
     table = model.score_buckets * units
     copies = COPIES[training.optimizer] + (training.average_decay is not None)

@@ -14,21 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mha_cli.config import Config
+from mha_cli.config.parameters import num_outputs, salient_words
+from mha_cli.config.settings import Config
 from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews, drop_words
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
-from mha_cli.parameters import num_outputs, salient_words
-from mha_cli.progress import EpochRecord, StepProgress
-from mha_cli.tensorflow_setup import set_seed
+from mha_cli.ngram_scores.fit import fit_scores
+from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.system.tensorflow_setup import set_seed
+from mha_cli.system.watcher import EpochRecord, StepProgress
+from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
-from mha_cli.training.scores import fit_scores
-from mha_cli.training.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.training.winners import training_output, winners_suffice
-from mha_cli.working_memory import ForwardPass
 
 EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
 """Weights of which a step touches few rows."""

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from mha_cli.config import TrainingConfig
+from mha_cli.config.settings import TrainingConfig
 
 
 class LazyOptimizer(ABC):

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import keras
 
-from mha_cli.config import Config
+from mha_cli.config.settings import Config
 from mha_cli.layers import MultiHeadAttention
-from mha_cli.processor import bfloat16_features
+from mha_cli.system.processor import bfloat16_features
 
 WIDE = 128
 """Width of queries and keys per head from which bfloat16 gains: below it, converting costs more than the products save."""

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint import read_checkpoint, write_checkpoint
-from mha_cli.config import Config
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, STATE
+from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError, printable
-from mha_cli.files import atomic_write
 from mha_cli.model import build_classifier
-from mha_cli.progress import EpochRecord, Watcher
-from mha_cli.runs import CHECKPOINT, STATE
+from mha_cli.system.files import atomic_write
+from mha_cli.system.watcher import EpochRecord, Watcher
+from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.loop import Trainer, compile_forward, predict_probabilities
 from mha_cli.training.state import UNREADABLE, fit_resumably, to_checkpoint
-from mha_cli.working_memory import ForwardPass
 
 Floats = npt.NDArray[np.float32]
 

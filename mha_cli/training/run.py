@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mha_cli.checkpoint import write_checkpoint
-from mha_cli.config import Config, config_to_yaml
+from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, STATE, kept_if_learnt, make_run_directory, refuse_other_run, refuse_used
+from mha_cli.config.loading import config_to_yaml
+from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.files import atomic_write, locked
-from mha_cli.progress import SILENT, EpochRecord, Watcher
-from mha_cli.runs import CHECKPOINT, CONFIG, METRICS, STATE, kept_if_learnt, make_run_directory, refuse_other_run, refuse_used
+from mha_cli.system.files import atomic_write, locked
+from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import Trainer
 from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from mha_cli.checkpoint import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
-from mha_cli.files import atomic_write
-from mha_cli.progress import EpochRecord, Watcher
+from mha_cli.system.files import atomic_write
+from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.training.loop import EpochPosition, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mha_cli.progress import StepProgress
+    from mha_cli.system.watcher import StepProgress
     from mha_cli.training.loop import Trainer
 
 LEAST_SECONDS = 30.0

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from mha_cli.config import ModelConfig
+from mha_cli.config.settings import ModelConfig
 from mha_cli.model import classify, encoder_blocks
 
 PLACES_STEP = 8

@@ -8,13 +8,13 @@ import text_peers
 import torch
 from book_torch import Classifier
 
-from mha_cli.config import config_from_dict
+from mha_cli.config.loading import config_from_dict
 from mha_cli.runtime.forward import class_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mha_cli.config import Config
+    from mha_cli.config.settings import Config
 
 TEXTS = ["good film", "good plot , good end", "not bad", "bad film", "bad plot", "not good"] * 5
 LABELS = np.array([1, 1, 1, 0, 0, 0] * 5)

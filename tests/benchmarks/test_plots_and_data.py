@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from plots import spread
 
-from mha_cli.config import load_config
+from mha_cli.config.loading import load_config
 from mha_cli.data.files import Columns, read_labelled_file
 
 if TYPE_CHECKING:

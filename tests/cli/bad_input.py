@@ -713,7 +713,7 @@ SECTIONS: dict[str, list[Case]] = {
             0,
             env={"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
             shell='"$@"',
-            stdout="*the *@@*",
+            stdout="*the **",
         ),
         Case(
             "`PYTHONIOENCODING=ascii`",

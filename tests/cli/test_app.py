@@ -145,7 +145,7 @@ def test_ctrl_c_at_the_first_moment(before: str, code: int, tmp_path: Path) -> N
 
 
 def test_ctrl_c_later_is_answered(tmp_path: Path) -> None:
-    program = f"{COMMAND[-1].replace('main()', '')}\nimport os, signal\nimport mha_cli.checkpoint\n"
+    program = f"{COMMAND[-1].replace('main()', '')}\nimport os, signal\nimport mha_cli.checkpoint.file\n"
     program += "mha_cli.checkpoint.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)\nmain()"
     command = [sys.executable, "-c", program, "doctor", "x.keras"]
     done = subprocess.run(

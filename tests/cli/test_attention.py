@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree

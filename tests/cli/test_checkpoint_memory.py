@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import Checkpoint, write_checkpoint
-from mha_cli.config import config_from_dict
-from mha_cli.parameters import parameter_table
+from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.parameters import parameter_table
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import environment

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from tests.cli.command import COMMAND, RESUME, TIMEOUT, environment, held_training, run_mha, tree
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import mha_cli
-from mha_cli.runs import PACKAGED
+from mha_cli.checkpoint.runs import PACKAGED
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import refusal, run_mha, tree
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.config import SampleData
+from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleReviews
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree

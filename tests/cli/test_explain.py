@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, run_on_terminal, tree
@@ -123,7 +123,7 @@ def test_json(explain: Explain, small: Path) -> None:
 
 
 def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> None:
-    from mha_cli.training.attribution import integrated_gradients
+    from mha_cli.analysis.attribution import integrated_gradients
 
     said = json.loads(explain(TEXT, "--gradients", "--json").stdout)
     expected, _ = integrated_gradients(read_checkpoint(small), TEXT, said["label"])

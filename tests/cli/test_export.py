@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.export.formats import FORMATS
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.encoding import TextEncoder
 from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
 from tests.cli.command import refusal, run_here, run_mha, tree
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
 from tests.documentation import fits, text_block

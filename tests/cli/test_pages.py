@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.inspection import explain, view_attention
 from tests.cli.command import TIMEOUT, run_here
 from tests.cli.pages import HOSTILE, data_of

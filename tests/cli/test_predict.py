@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import write_checkpoint
-from mha_cli.config import SampleData
+from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleReviews
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, run_on_terminal, start
@@ -311,8 +311,8 @@ model.save(sys.argv[2])
 
 @pytest.mark.parametrize("run", ["trained", "scored"])
 def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    from mha_cli.checkpoint import read_checkpoint
-    from mha_cli.text.encoder import TextEncoder
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.text.encoding import TextEncoder
 
     trained: Run = request.getfixturevalue(run)
     texts = [review.text for review in SampleReviews(SampleData(num_reviews=200)).read("test")]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, run_on_terminal, start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from tests.cli.command import CONFIGS, ROOT, TINY, Result, has_control_characters, refusal, run_here, run_mha, tree
 from tests.documentation import fits, text_block
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli.stopping import StopRequest, stop_request
 from tests.cli.command import RESUME, TIMEOUT, TINY, held_training, refusal, run_here, run_mha, start_training, tree
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli import render
 from mha_cli.cli.progress import status, step_text, training_progress
-from mha_cli.config import SampleData, load_config
+from mha_cli.config.loading import load_config
+from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.sample import SampleReviews
-from mha_cli.progress import EpochRecord, StepProgress
+from mha_cli.system.watcher import EpochRecord, StepProgress
 from tests.cli.command import (
     TIMEOUT,
     TINY,

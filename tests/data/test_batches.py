@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli import working_memory
-from mha_cli.config import ModelConfig
+from mha_cli.config.settings import ModelConfig
 from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, scoring_batches, training_batches
-from mha_cli.working_memory import ForwardPass
+from mha_cli.system import working_memory
+from mha_cli.system.working_memory import ForwardPass
 
 SMALL = ForwardPass(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_form="blockwise"), 2)
 """A model whose forward pass takes next to nothing."""

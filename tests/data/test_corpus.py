@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.config import SampleData, TextConfig
+from mha_cli.config.settings import SampleData, TextConfig
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mha_cli.config import FilesData
+from mha_cli.config.settings import FilesData
 from mha_cli.data import files
 from mha_cli.data.files import Columns, FileReviews, read_labelled_file, read_text_lines
 from mha_cli.data.reviews import Review

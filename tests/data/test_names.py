@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mha_cli.config import TextConfig
+from mha_cli.config.settings import TextConfig
 from mha_cli.data import names
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.config import FilesData, SampleData, TfdsData, config_from_dict
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import FilesData, SampleData, TfdsData
 from mha_cli.data import corpus, preparation
 from mha_cli.data.preparation import default_split, labelled_reviews, prepare
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
-from mha_cli.progress import Watcher
+from mha_cli.system.watcher import Watcher
 from tests.checkpoints import small_checkpoint
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.config import SampleData
+from mha_cli.config.settings import SampleData
 from mha_cli.data import sample
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mha_cli.config import TfdsData
+from mha_cli.config.settings import TfdsData
 from mha_cli.data.reviews import Review
 from mha_cli.data.tfds import TfdsReviews
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError

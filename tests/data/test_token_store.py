@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mha_cli.config import TextConfig
+from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.reviews import Review
 from mha_cli.data.token_store import TokenStore

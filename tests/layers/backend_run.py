@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from mha_cli.config import config_from_dict
+from mha_cli.config.loading import config_from_dict
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers.normalization import layer_normalization
 from mha_cli.model import build_classifier

@@ -31,7 +31,7 @@ from attention_cases import (
 )
 from layer_contract import randomize
 
-from mha_cli.config import config_from_dict, config_to_dict
+from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, NgramScores, PositionalEmbedding, TransformerEncoder
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import Checkpoint
-from mha_cli.config import config_from_dict
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.loading import config_from_dict
 from mha_cli.runtime import classifier
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.vocabulary import Vocabulary

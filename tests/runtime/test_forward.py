@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from mha_cli.config import ModelConfig, config_from_dict
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.positions import ngram_buckets_of

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.config import TextConfig
-from mha_cli.text import encoder, tokenizer
-from mha_cli.text.encoder import TextEncoder
+from mha_cli.config.settings import TextConfig
+from mha_cli.text import encoding as encoder
+from mha_cli.text import tokenizer
+from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import Vocabulary
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.config import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
+from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.data.preparation import PreparedData
-    from mha_cli.training.shuffle import ShuffleResult
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def tiny_data(tiny_config: Config) -> PreparedData:
 @pytest.fixture(scope="session")
 def shuffle_run(tiny_config: Config, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ShuffleResult]]:
     """The model of ``tiny_config``, trained with and without positions, and what the shuffle test says of both."""
-    from mha_cli.training.shuffle import train_and_compare
+    from mha_cli.analysis.shuffle import train_and_compare
 
     output = tmp_path_factory.mktemp("shuffle") / "run"
     orderless = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"positions": "none"})})

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
-from mha_cli.progress import SILENT
-from mha_cli.runs import CHECKPOINT
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT
+from mha_cli.system.watcher import SILENT
 from mha_cli.training.pseudo_labels import LABELS
 from mha_cli.training.run import train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.config import Config
-    from mha_cli.progress import StepProgress
+    from mha_cli.config.settings import Config
+    from mha_cli.system.watcher import StepProgress
 
 
 def assert_same_run(one: Path, other: Path) -> None:

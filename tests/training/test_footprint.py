@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mha_cli.config import load_config
+from mha_cli.config.loading import load_config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.training import footprint

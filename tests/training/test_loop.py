@@ -12,12 +12,13 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import log_loss
 
-from mha_cli.config import Config, TextConfig, TrainingConfig
+from mha_cli.config.settings import Config, TextConfig, TrainingConfig
 from mha_cli.data.corpus import Corpus, EncodedReviews
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model import build_classifier
+from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.loop import (
     EpochPosition,
     Trainer,
@@ -29,12 +30,11 @@ from mha_cli.training.loop import (
     predicted_classes,
 )
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
-from mha_cli.working_memory import ForwardPass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mha_cli.progress import EpochRecord, StepProgress
+    from mha_cli.system.watcher import EpochRecord, StepProgress
 
 Floats = npt.NDArray[np.float32]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli import processor
-from mha_cli.config import Config, TextConfig
+from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import one_hot
 from mha_cli.model import build_classifier
-from mha_cli.progress import EpochRecord
 from mha_cli.runtime import forward
+from mha_cli.system import processor
+from mha_cli.system.watcher import EpochRecord
 from mha_cli.training.loop import Trainer
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
 from mha_cli.training.run import to_checkpoint

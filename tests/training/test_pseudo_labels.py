@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint import read_checkpoint
-from mha_cli.config import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.progress import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.runtime import forward
+from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.training import pseudo_labels as module
 from mha_cli.training import run
 from mha_cli.training.loop import Trainer, fit

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.config import Config, config_to_yaml, load_config
+from mha_cli.checkpoint.runs import STATE, has_state
+from mha_cli.config.loading import config_to_yaml, load_config
+from mha_cli.config.settings import Config
 from mha_cli.data.preparation import prepare
 from mha_cli.errors import MhaError
-from mha_cli.files import LOCK
-from mha_cli.progress import SILENT, StepProgress
-from mha_cli.runs import STATE, has_state
+from mha_cli.system.files import LOCK
+from mha_cli.system.watcher import SILENT, StepProgress
 from mha_cli.training import state
 from mha_cli.training.loop import Trainer
 from mha_cli.training.run import train
@@ -92,7 +93,7 @@ def test_the_state_is_saved_now_and_then_without_being_asked(
 KILLED_IN_A_SAVE = """
 import os, sys
 from pathlib import Path
-from mha_cli.config import load_config
+from mha_cli.config.loading import load_config
 from mha_cli.training import state
 from mha_cli.training.run import train
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.config import Config, config_to_yaml, load_config
+from mha_cli.checkpoint.runs import CHECKPOINT, has_state
+from mha_cli.config.loading import config_to_yaml, load_config
+from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError
-from mha_cli.progress import SILENT, StepProgress
-from mha_cli.runs import CHECKPOINT, has_state
+from mha_cli.system.watcher import SILENT, StepProgress
 from mha_cli.training.pseudo_labels import LABELS
 from mha_cli.training.run import train
 from tests.cli.command import TIMEOUT, TINY, environment, run_mha, start_training, tree
@@ -103,7 +104,7 @@ def test_nothing_of_a_teacher_is_left_but_its_labels(whole: Path) -> None:
 KILLED_AT_A_RENAME = """
 import os, sys
 from pathlib import Path
-from mha_cli.config import load_config
+from mha_cli.config.loading import load_config
 from mha_cli.training import state
 from mha_cli.training.run import train
 

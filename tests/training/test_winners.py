@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.config import Config, ModelConfig
+from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.model import build_classifier
 from mha_cli.training import loop, winners
 from mha_cli.training.loop import Trainer

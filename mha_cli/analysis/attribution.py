@@ -1,0 +1,77 @@
+"""Which words decided, by gradients.
+
+Axes: S steps along the path, L length, D model width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from mha_cli.analysis.evaluation import to_model
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.model import after_embedding, scores_of
+from mha_cli.text.encoding import TextEncoder
+
+STEPS = 64
+"""Points of the path at which the gradient is taken."""
+
+BATCH_TOKENS = 4_096
+"""Tokens of the points whose gradients are taken at once; long reviews take one point at a time."""
+
+
+def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
+    """How much each word adds to the probability of a class, on the straight path from no words to the review.
+
+    The path starts where every word's embedding is zero (positions and n-gram scores stay) and ends at the review's embeddings. The
+    attribution of a word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability
+    at the end minus that at the start, up to the error of the sum that stands for the integral.
+
+    Args:
+        checkpoint: the model.
+        text: the review.
+        label: the class whose probability is attributed.
+        steps: points of the path (midpoint rule), S.
+
+    Returns:
+        An attribution a word, and the probability at the end minus that at the start.
+
+    Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
+    """
+    token_ids = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(text).token_ids
+    class_id = checkpoint.class_names.index(label)
+    forward_pass = dataclasses.replace(checkpoint.forward_pass, gradient=True)
+    forward_pass.refuse_too_long(len(token_ids))
+    model = to_model(checkpoint)
+    ids_1L = tf.constant([token_ids], dtype=tf.int32)
+    review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
+    words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(ids_1L, training=False))
+    start_1LD = review_1LD - words_1LD  # the positions alone
+    scores_1U = scores_of(model, ids_1L)
+    shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
+    mean_gradient_LD = tf.zeros_like(words_1LD[0])
+    together = forward_pass.most_texts(len(token_ids), min(steps, BATCH_TOKENS // len(token_ids)))
+    for some_S11 in np.array_split(shares_S11, math.ceil(steps / together)):
+        path_SLD = start_1LD + some_S11 * words_1LD
+        with tf.GradientTape() as tape:
+            tape.watch(path_SLD)
+            total = tf.reduce_sum(class_probability(model, path_SLD, scores_1U, class_id))
+        mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
+    attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
+    ends = class_probability(model, tf.concat([start_1LD, review_1LD], axis=0), scores_1U, class_id)
+    return [float(value) for value in attributions], float(ends[1] - ends[0])
+
+
+def class_probability(model: keras.Model, embedded_SLD: Any, scores_1U: Any, class_id: int) -> Any:
+    """Probability of a class, (S,), from embeddings on."""
+    mask_SL = tf.ones(tf.shape(embedded_SLD)[:2], dtype=tf.bool)
+    scores_SU = tf.repeat(scores_1U, tf.shape(embedded_SLD)[0], axis=0)
+    probabilities = after_embedding(model, embedded_SLD, mask_SL, scores_SU)
+    if probabilities.shape[-1] == 1:
+        return probabilities[:, 0] if class_id == 1 else 1.0 - probabilities[:, 0]
+    return probabilities[:, class_id]

@@ -1,0 +1,205 @@
+"""Scoring a checkpoint on labelled reviews."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.preparation import LabelledReviews
+from mha_cli.model import build_classifier
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.system.working_memory import refuse_bytes
+from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
+
+CALIBRATION_BINS = 15
+
+PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
+"""Up to which the ranges of an answer's probability go."""
+
+CONFUSION_BYTES = 24
+"""Of one entry of the confusion matrix, while it is counted and made a list."""
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """How well one class is recognised; precision, recall and F1 in [0, 1]."""
+
+    name: str
+    precision: float
+    recall: float
+    f1: float
+    num_reviews: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """How often the answers are right for reviews with a number in some range.
+
+    Args:
+        above: what the number is more than; the first range has those at 0, too.
+        up_to: what it is at most.
+        num_reviews: in this range.
+        accuracy: in [0, 1]; None where there is no review.
+    """
+
+    above: float
+    up_to: float
+    num_reviews: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a checkpoint scores.
+
+    Args:
+        data: the source, in words.
+        split: of the source.
+        num_reviews: labelled reviews scored.
+        num_truncated: how many of them were cut to the model's length.
+        unknown_share: of the tokens that the model reads, those that its vocabulary does not have, in [0, 1].
+        accuracy: in [0, 1].
+        accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
+        loss: mean cross-entropy, in nats.
+        roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where a
+            class does not occur.
+        calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
+        classes: a row a class.
+        confusion: rows are true classes, columns predicted ones.
+        by_probability: of the answer.
+        by_length: in tokens that the model reads, in quarters of the longest that it can read.
+        seconds: for the forward passes.
+    """
+
+    data: str
+    split: str
+    num_reviews: int
+    num_truncated: int
+    unknown_share: float
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    loss: float
+    roc_auc: float | None
+    calibration_error: float
+    classes: list[ClassScore]
+    confusion: list[list[int]]
+    by_probability: list[Range]
+    by_length: list[Range]
+    seconds: float
+
+
+def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> Evaluation:
+    """Score a checkpoint.
+
+    Args:
+        checkpoint: from ``read_checkpoint``.
+        labelled: from ``labelled_reviews``.
+        watcher: told how it goes.
+    """
+    num_classes, reviews = len(checkpoint.class_names), labelled.reviews
+    refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")
+    forward = compile_forward(to_model(checkpoint))
+    started = time.perf_counter()
+    probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass, lambda done: watcher.on_reviews(done, len(reviews)))
+    seconds = time.perf_counter() - started
+    loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
+    correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
+    return Evaluation(
+        data=labelled.data,
+        split=labelled.split,
+        num_reviews=len(reviews),
+        num_truncated=reviews.num_truncated,
+        unknown_share=reviews.num_unknown / max(1, len(reviews.token_ids)),
+        accuracy=accuracy,
+        accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
+        loss=loss,
+        roc_auc=area_under_roc(probabilities, reviews.labels),
+        calibration_error=calibration_error(probabilities, reviews.labels),
+        classes=class_scores(probabilities, reviews.labels, checkpoint.class_names),
+        confusion=confusion_matrix(probabilities, reviews.labels),
+        by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
+        by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
+        seconds=seconds,
+    )
+
+
+def to_model(checkpoint: Checkpoint) -> keras.Model:
+    """The Keras model that a checkpoint describes, built by our own code, with its weights."""
+    config = checkpoint.config
+    if config.model.attention_form == "per_head":  # the form to read: its graph has a part for every head, and there may be 25,600
+        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_form": "auto"})})
+    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
+    for weight in model.weights:
+        weight.assign(checkpoint.weights[weight.path])
+    return model
+
+
+def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
+    """95 % confidence interval of an accuracy.
+
+    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
+    """
+    from scipy.stats import binomtest
+
+    interval = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
+    """Area under the ROC curve; the mean over one-against-rest for more than two classes; None where a class does not occur."""
+    from sklearn.metrics import roc_auc_score
+
+    num_classes = probabilities.shape[1]
+    if len(np.unique(labels)) < num_classes:
+        return None
+    if num_classes == 2:
+        return float(roc_auc_score(labels, probabilities[:, 1]))
+    return float(roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
+
+
+def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float:
+    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = probabilities.argmax(axis=1) == labels
+    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / len(labels))
+
+
+def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:
+    """The accuracy of reviews by ranges of a number, between 0 and the last bound."""
+    places = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
+    numbers, right = (np.bincount(places, weights, minlength=len(bounds)) for weights in (None, correct))
+    return [
+        Range(float(above), float(up_to), int(number), float(count / number) if number else None)
+        for above, up_to, number, count in zip((0, *bounds), bounds, numbers, right, strict=False)
+    ]
+
+
+def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], class_names: tuple[str, ...]) -> list[ClassScore]:
+    """Precision, recall and F1 of every class; 0 where they are undefined."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    figures: Any = precision_recall_fscore_support(labels, probabilities.argmax(axis=1), labels=range(len(class_names)), zero_division=0.0)
+    return [
+        ClassScore(name, float(precision), float(recall), float(f1), int(support))
+        for name, precision, recall, f1, support in zip(class_names, *figures, strict=True)
+    ]
+
+
+def confusion_matrix(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> list[list[int]]:
+    """Counts, rows true and columns predicted."""
+    from sklearn.metrics import confusion_matrix as count
+
+    counts: list[list[int]] = count(labels, probabilities.argmax(axis=1), labels=range(probabilities.shape[1])).tolist()
+    return counts

@@ -1,0 +1,192 @@
+"""Does a model read word order? Shuffle the words of every review and see what it says then.
+
+Without positions, self-attention treats a review as a set: permuting the tokens permutes the encoder's outputs, and the maximum over
+them does not change. Source: Vaswani et al. 2017, section 3.5; Lee et al. 2019, "Set Transformer", property 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from mha_cli.analysis.evaluation import to_model
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
+from mha_cli.checkpoint.runs import refuse_used
+from mha_cli.config.settings import Config, SampleData
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews, prepare
+from mha_cli.data.sources import DataSection
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.training.loop import compile_forward, predict_probabilities
+from mha_cli.training.run import train
+
+ROUNDING = 1e-5
+"""Largest change of a probability that is put down to the order of float32 additions."""
+
+
+@dataclass(frozen=True)
+class ShuffleResult:
+    """One model, in order and shuffled.
+
+    Args:
+        name: of the model: its run directory, or its file.
+        positions: how the model encodes places.
+        data: the source, in words.
+        split: of the source.
+        num_reviews: reviews scored.
+        accuracy: in order, in [0, 1].
+        shuffled_accuracies: one a shuffle, in [0, 1].
+        shuffled_mean: their mean.
+        shuffled_spread: their standard deviation (n - 1); 0 for one shuffle.
+        flip_share: share of predictions that a shuffle changes, in [0, 1], mean over the shuffles.
+        largest_change: of any class probability of any review in any shuffle.
+        reads_order: whether the probabilities move by more than rounding.
+        verdict: the same in words.
+    """
+
+    name: str
+    positions: Literal["learned", "sinusoidal", "none"]
+    data: str
+    split: str
+    num_reviews: int
+    accuracy: float
+    shuffled_accuracies: list[float]
+    shuffled_mean: float
+    shuffled_spread: float
+    flip_share: float
+    largest_change: float
+    reads_order: bool
+    verdict: str
+
+
+def train_and_compare(
+    config: Config,
+    output: Path,
+    num_shuffles: int,
+    split: str | None = None,
+    max_reviews: int | None = None,
+    seed: int = 0,
+    watcher: Watcher = SILENT,
+) -> list[ShuffleResult]:
+    """Train the config's model with and without positions, then shuffle-test both.
+
+    Args:
+        config: the run; where it has no positions itself, learned ones are taken for the model with positions.
+        output: folder of the two run directories.
+        num_shuffles: permutations of every review.
+        split: see ``compare``.
+        max_reviews: see ``compare``.
+        seed: of the shuffles; the training's stands in the config.
+        watcher: told how it goes.
+    """
+    with_positions = config.model
+    if with_positions.positions == "none":
+        with_positions = with_positions.model_copy(update={"positions": "learned"})
+    refuse_used(output)
+    data = prepare(config, watcher)
+    models = []
+    for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
+        watcher.tell(f"training {name}")
+        variant = config.model_copy(update={"model": model})
+        models.append((name, read_checkpoint(train(variant, output / name, watcher, data).checkpoint), config.data))
+    return compare(models, num_shuffles, split, max_reviews, seed, watcher)
+
+
+def compare(
+    models: Sequence[tuple[str, Checkpoint, DataSection]],
+    num_shuffles: int,
+    split: str | None = None,
+    max_reviews: int | None = None,
+    seed: int = 0,
+    watcher: Watcher = SILENT,
+) -> list[ShuffleResult]:
+    """Shuffle-test models, each on the reviews as it reads them.
+
+    Args:
+        models: of each a name, the checkpoint, and where its labelled reviews come from.
+        num_shuffles: permutations of every review.
+        split: of the source; by default the word-order twins of the built-in sample, else the test split.
+        max_reviews: score a random part of that size only.
+        seed: of the permutations and of the part.
+        watcher: told how it goes.
+    """
+    results = []
+    for name, checkpoint, data in models:
+        default = "twins" if isinstance(data, SampleData) else None
+        labelled = labelled_reviews(checkpoint, data, split or default, watcher)
+        reviews = labelled.reviews
+        rng = np.random.default_rng(seed)
+        if max_reviews and max_reviews < len(reviews):
+            reviews = reviews.subset(np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
+        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, name, labelled.data, labelled.split, watcher))
+    return results
+
+
+def shuffle_test(
+    checkpoint: Checkpoint,
+    reviews: EncodedReviews,
+    num_shuffles: int,
+    rng: np.random.Generator,
+    name: str,
+    data: str,
+    split: str,
+    watcher: Watcher = SILENT,
+) -> ShuffleResult:
+    """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
+    forward, forward_pass = compile_forward(to_model(checkpoint)), checkpoint.forward_pass
+    in_order = predict_probabilities(forward, reviews, forward_pass)
+    classes = in_order.argmax(axis=1)
+    accuracies, flips, largest = [], [], 0.0
+    for number in range(1, num_shuffles + 1):
+        watcher.tell(f"{name}: shuffle {number} of {num_shuffles}")
+        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), forward_pass)
+        accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
+        flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
+        largest = max(largest, float(np.abs(shuffled - in_order).max()))
+    accuracy = float((classes == reviews.labels).mean())
+    mean = float(np.mean(accuracies))
+    result = ShuffleResult(
+        name=name,
+        positions=checkpoint.config.model.positions,
+        data=data,
+        split=split,
+        num_reviews=len(reviews),
+        accuracy=accuracy,
+        shuffled_accuracies=accuracies,
+        shuffled_mean=mean,
+        shuffled_spread=float(np.std(accuracies, ddof=1)) if num_shuffles > 1 else 0.0,
+        flip_share=float(np.mean(flips)),
+        largest_change=largest,
+        reads_order=largest > ROUNDING,
+        verdict="",
+    )
+    return replace(result, verdict=verdict(result))
+
+
+def verdict(result: ShuffleResult) -> str:
+    """What the figures mean, in words."""
+    if not result.reads_order:
+        return (
+            f"cannot read word order: no shuffle moves a probability by more than {result.largest_change:.0e}, "
+            f"which is float rounding (up to {ROUNDING:.0e})"
+        )
+    fall = 100 * (result.accuracy - result.shuffled_mean)
+    if abs(fall) < 200 * standard_error(result):
+        return f"sees word order (probabilities move by up to {result.largest_change:.2f}), but its accuracy hardly depends on it"
+    return f"reads word order: shuffling the words {'costs' if fall > 0 else 'gains'} {abs(fall):.1f} points of accuracy"
+
+
+def standard_error(result: ShuffleResult) -> float:
+    """Of the accuracy, in [0, 1], by the binomial distribution."""
+    return float(np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_reviews))
+
+
+def shuffle_words(reviews: EncodedReviews, rng: np.random.Generator) -> EncodedReviews:
+    """The same reviews with the tokens of each in random order, after truncation: the same words, another order."""
+    review_of_token = np.repeat(np.arange(len(reviews)), reviews.lengths)
+    order = np.lexsort((rng.random(len(reviews.token_ids)), review_of_token))
+    return replace(reviews, token_ids=reviews.token_ids[:][order])

@@ -1,0 +1,1 @@
+"""A trained model in one file, and where such files lie."""

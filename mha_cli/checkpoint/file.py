@@ -1,0 +1,283 @@
+"""``checkpoint.keras``: one file that holds the model and everything that a command needs to use it.
+
+The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mha_cli.layers`` is imported, with two members of ours:
+
+    metadata.json, config.json, model.weights.h5    as Keras writes them
+    vocabulary.txt                                  a token a line, id 2 first
+    mha.json                                        format version, settings, class names, metrics, and a SHA-256 of every other member
+
+In the small form ``weights.int8`` stands in the place of Keras's three; Keras does not open it, and `mha` uses it as any other.
+
+Reading never calls Keras's deserializer and runs nothing that the file brings: the settings go through the config model, they imply
+the name and shape of every weight, and only float32 arrays of those names and shapes are taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import zipfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
+from mha_cli.checkpoint.hdf5 import read_arrays
+from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
+from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.parameters import Parameter, parameter_table
+from mha_cli.config.settings import Config, FilesData
+from mha_cli.errors import MhaError, printable
+from mha_cli.system.files import atomic_write
+from mha_cli.system.working_memory import ForwardPass
+from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+FORMAT_VERSION = 3
+MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
+SMALL_WEIGHTS = "weights.int8"
+SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
+MAX_DESCRIPTION_BYTES = 1_000_000
+MAX_CONFIG_BYTES = 20_000
+MAX_JSON_BYTES = 4_000_000
+MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1
+"""Of a token in the vocabulary: UTF-8 takes four bytes a character at most, and a line feed ends it."""
+
+HDF5_BYTES_A_WEIGHT = 10_000
+"""That HDF5 adds to the numbers of a weight, at most."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained classifier.
+
+    Args:
+        config: the resolved settings it was trained with.
+        class_names: names in the order of their ids.
+        vocabulary: ids of the words.
+        metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
+        weights: float32 arrays by Keras variable path.
+        keras_config: the architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
+        name: of the file that it was read from, for messages; empty if it was not.
+    """
+
+    config: Config
+    class_names: tuple[str, ...]
+    vocabulary: Vocabulary
+    metrics: Mapping[str, float]
+    weights: Mapping[str, npt.NDArray[np.float32]]
+    keras_config: str
+    name: str = field(default="", compare=False)
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Name and shape of every weight."""
+        return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
+
+    @property
+    def text_column(self) -> str:
+        """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
+        return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
+
+    @property
+    def forward_pass(self) -> ForwardPass:
+        """What decides how much memory the model takes where TensorFlow computes it."""
+        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
+
+    def __repr__(self) -> str:
+        """What kind of classifier it is, in one line; the weights and words would fill a screen."""
+        model, names = self.config.model, ", ".join(self.class_names)
+        parts = [
+            f"{sum(math.prod(parameter.shape) for parameter in self.parameters):,} weights",
+            f"{model.embed_dim} wide, heads {' + '.join(map(str, model.heads))}",
+            f"{len(self.vocabulary):,} ids",
+            f"classes {printable(names, 200)}",
+        ]
+        if "validation_accuracy" in self.metrics:
+            parts.append(f"validation accuracy {self.metrics['validation_accuracy']:.2%}")
+        return f"<Checkpoint {self.name or 'in memory'}: {'; '.join(parts)}>"
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
+    """Write a checkpoint; an earlier file of that name is replaced only by a whole one.
+
+    Args:
+        path: the file.
+        checkpoint: what to write.
+        small: one byte a weight, for `mha` alone; see ``quantization``.
+
+    Raises:
+        MhaError: the file cannot be written.
+    """
+    members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)} if small else _members_for_keras(checkpoint)
+    members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
+    description = {
+        "format": FORMAT_VERSION,
+        "config": config_to_dict(checkpoint.config),
+        "class_names": list(checkpoint.class_names),
+        "metrics": dict(checkpoint.metrics),
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
+    }
+    members["mha.json"] = json.dumps(description, indent=1, ensure_ascii=False).encode()
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data)  # without the hour, so that the same model gives the same bytes
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint that may come from anywhere.
+
+    Raises:
+        MhaError: the file is missing, is no checkpoint of ours, is damaged, or holds anything that its settings do not imply.
+    """
+    with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
+        return _read_archive(archive)
+
+
+def _read_archive(archive: Archive) -> Checkpoint:
+    name = archive.name
+    description = _read_description(archive)
+    if description.get("format") != FORMAT_VERSION:
+        found = printable(repr(description.get("format")), 20)
+        raise MhaError(f"{name}: has format {found}; this version of mha reads format {FORMAT_VERSION}", "update mha, or train anew")
+    digests = description.get("sha256")
+    if not isinstance(digests, dict):
+        raise MhaError(f"{name}: has no checksums", WAY_OUT)
+
+    def check(member: str, digest: str) -> None:
+        if digest != digests.get(member):
+            raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
+
+    def checked(member: str, limit: int) -> memoryview:
+        data, digest = archive.read(member, limit)
+        check(member, digest)
+        return data
+
+    config = _config(description.get("config"), name)
+    class_names = _class_names(description.get("class_names"), name)
+    metrics = _metrics(description.get("metrics"), name)
+    tokens = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size))
+    parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
+    small = SMALL_WEIGHTS in archive
+    if small:
+        weights = _small_weights(archive, parameters, check)
+    else:
+        most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
+        weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
+        checked("metadata.json", MAX_JSON_BYTES)
+    return Checkpoint(
+        config=config,
+        class_names=class_names,
+        vocabulary=_vocabulary(tokens, name),  # late: it takes many times its bytes, which the weights have to be worth
+        metrics=metrics,
+        weights=weights,
+        keras_config="" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode(),
+        name=name,
+    )
+
+
+def _read_description(archive: Archive) -> dict[str, Any]:
+    try:
+        description = json.loads(bytes(archive.read("mha.json", MAX_DESCRIPTION_BYTES)[0]))
+        json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
+    except (ValueError, RecursionError) as error:
+        raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
+    if not isinstance(description, dict):
+        raise MhaError(f"{archive.name}: mha.json is not an object", WAY_OUT)
+    return description
+
+
+def _config(value: object, name: str) -> Config:
+    if len(json.dumps(value)) > MAX_CONFIG_BYTES:  # a long list of faults would take much memory to report
+        raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_BYTES:,} characters", WAY_OUT)
+    return config_from_dict(value, f"{name}: mha.json")
+
+
+def _class_names(value: object, name: str) -> tuple[str, ...]:
+    if (
+        not isinstance(value, list)
+        or len(value) < 2
+        or len(set(map(repr, value))) < len(value)
+        or not all(isinstance(item, str) for item in value)
+    ):
+        raise MhaError(f"{name}: its class names are not two or more distinct words", WAY_OUT)
+    return tuple(value)
+
+
+def _metrics(value: object, name: str) -> dict[str, float]:
+    if not isinstance(value, dict) or not all(type(number) in {int, float} and math.isfinite(number) for number in value.values()):
+        raise MhaError(f"{name}: its metrics are not finite numbers", WAY_OUT)
+    return value
+
+
+def _num_ids(tokens: bytes, config: Config, name: str) -> int:
+    number = len(SPECIAL_TOKENS) + (tokens.count(b"\n") + 1 if tokens else 0)
+    if number > config.text.vocabulary_size:
+        raise MhaError(f"{name}: its vocabulary has {number:,} ids; its settings allow {config.text.vocabulary_size:,}", WAY_OUT)
+    return number
+
+
+def _vocabulary(data: bytes, name: str) -> Vocabulary:
+    vocabulary = Vocabulary(data.decode().split("\n") if data else [])
+    if vocabulary.repeats:
+        raise MhaError(f"{name}: a token stands twice in its vocabulary", WAY_OUT)
+    return vocabulary
+
+
+def _members_for_keras(checkpoint: Checkpoint) -> dict[str, bytes]:
+    metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
+    return {
+        "metadata.json": json.dumps(metadata).encode(),
+        "config.json": checkpoint.keras_config.encode(),
+        "model.weights.h5": _weights_to_hdf5(checkpoint),
+    }
+
+
+def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
+    import h5py  # only to write: a prediction need not wait for it
+
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", libver="earliest") as file:  # the form that hdf5.py reads
+        for parameter in checkpoint.parameters:
+            weight = checkpoint.weights[parameter.path]
+            if weight.shape != parameter.shape:
+                raise ValueError(f"{parameter.path} has the shape {weight.shape}; the settings imply {parameter.shape}")
+            file.create_dataset(parameter.hdf5_path, data=np.asarray(weight, dtype="<f4"))
+    return buffer.getvalue()
+
+
+def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
+    size = quantized_size(parameters)
+    with archive.open(SMALL_WEIGHTS) as stream:
+        if stream.size != size:
+            raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
+        problem, weights = "", dict[str, Any]()
+        try:
+            weights = dequantize(stream, parameters)
+        except ValueError as error:
+            problem = f"{archive.name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}"
+        check(SMALL_WEIGHTS, stream.sha256)
+        if problem:
+            raise MhaError(problem, WAY_OUT)
+    return weights
+
+
+def _weights_from_hdf5(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
+    try:
+        arrays = read_arrays(data, {parameter.hdf5_path: parameter.shape for parameter in parameters})
+    except ValueError as error:
+        raise MhaError(f"{name}: model.weights.h5: {printable(str(error), 200)}", WAY_OUT) from None
+    for parameter in parameters:
+        if not np.isfinite(arrays[parameter.hdf5_path]).all():
+            raise MhaError(f"{name}: the weight {parameter.path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
+    return {parameter.path: arrays[parameter.hdf5_path] for parameter in parameters}

@@ -1,0 +1,85 @@
+"""Weights in one byte each: the small form of a checkpoint.
+
+A weight's last axis is its channels; every channel has a scale of its own, and a number is stored as the nearest of 255 multiples of it.
+The bytes are laid one after another in the order of ``parameter_table``: for each weight its scales in float32, little-endian, then its
+numbers in int8. Nothing in them says what they are, so nothing in them can mislead: names, shapes and sizes follow from the settings.
+
+Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", section 2.1,
+with zero at zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mha_cli.config.parameters import Parameter
+
+LARGEST = 127
+PIECE_BYTES = 1 << 16
+"""That are held at once while they become numbers, unless one row has more."""
+
+SCALE = np.dtype("<f4")
+LARGEST_SCALE = np.finfo(np.float32).max / 129
+"""With a larger one, a number could be infinite: int8 goes down to -128."""
+
+
+class Readable(Protocol):
+    """What bytes come from."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, ``size`` of them unless the end comes first."""
+
+
+def quantized_size(parameters: Sequence[Parameter]) -> int:
+    """Bytes that the weights take."""
+    return sum(parameter.shape[-1] * SCALE.itemsize + math.prod(parameter.shape) for parameter in parameters)
+
+
+def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequence[Parameter]) -> bytes:
+    """The weights in one byte each."""
+    parts = []
+    for parameter in parameters:
+        channels = weights[parameter.path].reshape(-1, parameter.shape[-1])
+        scales = (np.abs(channels).max(axis=0) / LARGEST).astype(SCALE)
+        numbers = np.rint(channels / np.where(scales > 0, scales, 1)).clip(-LARGEST, LARGEST).astype(np.int8)
+        parts += [scales.tobytes(), numbers.tobytes()]
+    return b"".join(parts)
+
+
+def dequantize(stream: Readable, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights in float32, by path; of the bytes that they come from, little is held at once.
+
+    Args:
+        stream: gives ``quantized_size`` bytes; it is read to its end in any case.
+        parameters: name and shape of every weight.
+
+    Raises:
+        ValueError: a scale is no number or too large.
+    """
+    weights, problem = {}, ""
+    for parameter in parameters:
+        width = parameter.shape[-1]
+        weight = np.zeros((math.prod(parameter.shape) // width, width), np.float32)
+        scales = _numbers(stream, SCALE, width)
+        if not (np.abs(scales) <= LARGEST_SCALE).all():  # not a number fails this, too
+            problem = problem or f"the weight {parameter.path} holds NaN or infinite numbers"
+            scales = np.zeros_like(scales)
+        rows = max(1, PIECE_BYTES // width)
+        for start in range(0, len(weight), rows):
+            piece = weight[start : start + rows]
+            np.multiply(_numbers(stream, np.dtype(np.int8), piece.size).reshape(piece.shape), scales, out=piece)
+        weights[parameter.path] = weight.reshape(parameter.shape)
+    if problem:
+        raise ValueError(problem)
+    return weights
+
+
+def _numbers(stream: Readable, kind: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+    return np.frombuffer(stream.read(count * kind.itemsize), kind, count)

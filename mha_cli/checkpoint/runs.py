@@ -1,0 +1,144 @@
+"""Run directories: naming a new one, refusing a used one, finding the last trained one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mha_cli.config.loading import config_to_dict, load_config
+from mha_cli.errors import MhaError, printable
+from mha_cli.system.files import LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mha_cli.config.settings import Config
+
+RUNS = Path("runs")
+PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"
+"""The checkpoint that the package brings; see docs/model-card.md."""
+CHECKPOINT = "checkpoint.keras"
+CONFIG = "config.yaml"
+METRICS = "metrics.json"
+STATE = Path("last") / "state.npz"
+CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
+
+
+def new_run_directory(name: str) -> Path:
+    """``runs/NAME``, or the first of ``runs/NAME-2``, ``runs/NAME-3`` … that is not there yet."""
+    return next(path for number in count(1) if not (path := RUNS / (name if number == 1 else f"{name}-{number}")).exists())
+
+
+def checkpoint_in(path: Path) -> Path:
+    """The checkpoint in a run directory; any other path as it is."""
+    inside = path / CHECKPOINT
+    return inside if os.path.isfile(inside) else path
+
+
+def is_own(checkpoint: Path, config: Config) -> bool:
+    """Whether a checkpoint lies beside the config of a run on the data that it names; any other may name any file and any download."""
+    beside = checkpoint.parent / CONFIG
+    try:
+        return os.path.isfile(beside) and load_config(beside).data == config.data
+    except MhaError:
+        return False
+
+
+def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """The checkpoint to use, and why that one: the given one, ``$MHA_CHECKPOINT``, the last trained run's, or the one that mha brings."""
+    if given is not None:
+        return checkpoint_in(given), ""
+    if environment.get(CHECKPOINT_VARIABLE):
+        return checkpoint_in(Path(environment[CHECKPOINT_VARIABLE])), f"${CHECKPOINT_VARIABLE}"
+    found = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
+    if found:
+        return found[-1], "the last trained run"
+    return PACKAGED, "the model that comes with mha"
+
+
+def run_name(checkpoint: Path) -> str:
+    """A short name for a checkpoint: that of its run directory, or of the file where it has a name of its own."""
+    return checkpoint.absolute().parent.name if checkpoint.name == CHECKPOINT else checkpoint.stem
+
+
+def refuse_used(output: Path) -> None:
+    """Refuse a run directory that holds anything but a lock.
+
+    Raises:
+        MhaError: it is not a folder, or it is not empty.
+    """
+    name = printable(str(output), 200)
+    try:
+        mode = os.stat(output).st_mode
+        used = not stat.S_ISDIR(mode) or any(path.name != LOCK for path in output.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MhaError(f"--output {name}: cannot be used: {error.strerror}", "choose another folder") from None
+    if not used:
+        return
+    if (output / METRICS).is_file():
+        raise MhaError(f"--output {name}: holds a finished run", "choose another folder, or remove this one")
+    if (output / CONFIG).is_file():
+        raise MhaError(f"--output {name}: holds an unfinished run", "add --resume to go on with it, or choose another folder")
+    raise MhaError(f"--output {name}: {'is not empty' if output.is_dir() else 'is a file'}", "choose another folder")
+
+
+def refuse_other_run(output: Path, config: Config) -> None:
+    """Refuse to resume what is no interrupted run of this config.
+
+    Raises:
+        MhaError: there is no run, it is finished, or it has other settings.
+    """
+    name = printable(str(output), 200)
+    if not (output / CONFIG).is_file():
+        raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
+    if (output / METRICS).is_file():
+        raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
+    earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
+    for section, settings in now.items():
+        pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
+        for key, value in pairs:
+            before = earlier[section].get(key) if key else earlier[section]
+            if before != value:
+                dotted = f"{section}.{key}" if key else section
+                raise MhaError(
+                    f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
+                    f"resume with --config {name}/{CONFIG}",
+                )
+
+
+def has_state(output: Path) -> bool:
+    """Whether a run directory holds anything that was learnt: a state, pseudo-labels, or the checkpoint of an epoch."""
+    return (output / CHECKPOINT).is_file() or any((output / STATE.parent).rglob("*.np[yz]"))
+
+
+def make_run_directory(output: Path) -> bool:
+    """Make the run directory; whether it was not there yet.
+
+    Raises:
+        MhaError: it cannot be made.
+    """
+    new = not os.path.isdir(output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None
+    return new
+
+
+@contextmanager
+def kept_if_learnt(output: Path) -> Iterator[None]:
+    """A new run in its directory; one that ends before anything was learnt is removed, so that the same command can start it again."""
+    try:
+        yield
+    except BaseException:
+        if not has_state(output):
+            (output / CONFIG).unlink(missing_ok=True)
+            shutil.rmtree(output / STATE.parent, ignore_errors=True)
+        raise

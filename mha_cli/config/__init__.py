@@ -1,0 +1,1 @@
+"""Settings of a run: what they are, how they are read, and which weights they imply."""

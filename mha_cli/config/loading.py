@@ -1,0 +1,184 @@
+"""From a YAML file and overrides to a config, and back.
+
+Whatever does not fit becomes one line that names the file, the line, the setting and the way out.
+"""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.representer import SafeRepresenter
+
+from mha_cli.config.parameters import num_parameters
+from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, Settings, TextConfig, TfdsData, TrainingConfig
+from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
+from mha_cli.errors import MhaError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ruamel.yaml.nodes import ScalarNode
+
+MAX_PARAMETERS = 1_000_000_000
+"""A model with more weights than this (4 GB in float32) is taken for a slip of the keyboard."""
+
+
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
+    """Read a YAML config and apply ``key.path=value`` overrides in order.
+
+    Raises:
+        MhaError: the file cannot be read, is not plain YAML, or a setting does not fit; the message names file, line and setting.
+    """
+    document = read_yaml(Path(path))
+    override_keys: list[tuple[str, ...]] = []
+    for override in overrides:
+        override_keys.append(_apply_override(document, override, override_keys))
+    return _validated(document.value, document, override_keys)
+
+
+def parse_config(text: str, name: str) -> Config:
+    """A config from YAML text, for what travels inside a checkpoint; ``name`` stands in the error messages."""
+    document = parse_yaml(text, name)
+    return _validated(document.value, document)
+
+
+def config_to_dict(config: Config) -> dict[str, Any]:
+    """The resolved config as plain values, every default spelled out."""
+    return config.model_dump(mode="json")
+
+
+def config_to_yaml(config: Config) -> str:
+    """The resolved config as a YAML file that gives the same run again."""
+    stream = StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
+    yaml.default_flow_style = False
+    yaml.dump(config_to_dict(config), stream)
+    return stream.getvalue()
+
+
+class _Representer(SafeRepresenter):
+    """Escapes what does not print; ruamel.yaml writes some of it plainly and reads it back as something else."""
+
+    def represent_str(self, text: str) -> ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"')
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
+def config_from_dict(value: object, name: str) -> Config:
+    """A config from plain values, for what travels inside a checkpoint; ``name`` stands in the error messages."""
+    return _validated(value, YamlDocument(value, name, {}))
+
+
+def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    dotted, equals, text = override.partition("=")
+    keys = tuple(dotted.strip().split("."))
+    if not equals or not all(keys):
+        raise MhaError(f"--set {printable(override)}: not of the form KEY.PATH=VALUE", "write for example --set model.num_heads=4")
+    value = parse_yaml(text, f"--set {printable(dotted)}").value
+    node = document.value
+    for depth, key in enumerate(keys[:-1]):
+        node = node.setdefault(key, {})
+        if not isinstance(node, dict):
+            raise MhaError(
+                f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "write for example --set model.num_heads=4"
+            )
+    if keys[-1] == "source" and len(keys) == 2 and isinstance(node, dict) and node.get("source") != value:
+        # The file's settings of another source would all be unknown to the new one; those of earlier overrides are meant for it.
+        for key in [key for key in node if (keys[0], key) not in earlier]:
+            del node[key]
+    node[keys[-1]] = value
+    return keys
+
+
+def _validated(value: object, document: YamlDocument, override_keys: Sequence[tuple[str, ...]] = ()) -> Config:
+    try:
+        config = Config.model_validate(value)
+    except ValidationError as error:
+        raise _config_error(error, document, override_keys) from None
+    parameters = num_parameters(config, config.text.vocabulary_size)
+    if parameters > MAX_PARAMETERS:
+        raise MhaError(
+            f"{document.place(())}: the model would have {parameters:,} weights ({parameters * 4 / 1e9:,.0f} GB), "
+            f"more than the {MAX_PARAMETERS:,} allowed; "
+            "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim"
+        )
+    return config
+
+
+def _config_error(error: ValidationError, document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> MhaError:
+    # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
+    # Then the deepest: of the forms that a setting may take, it is that of the form which was meant.
+    first = min(error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
+    keys = _without_union_tags(first["loc"])
+    dotted = printable(".".join(map(str, keys)), 200)
+    place = _place(keys, document, override_keys)
+    setting = f"{place} {dotted or 'the config'}"
+    found = printable(repr(first["input"]), 60)
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        return MhaError(f"{setting} is not a setting", _other_source(keys) or _nearest(keys, document.value))
+    if kind in {"union_tag_invalid", "union_tag_not_found"}:
+        place = _place(("data", "source"), document, override_keys)
+        found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
+        return MhaError(f"{place} data.source is {found}", "choose from sample, tfds, files")
+    if kind == "missing":
+        return MhaError(f"{setting} is missing", "add it")
+    if kind == "value_error":
+        return MhaError(f"{place} {f'{dotted}: ' if dotted else ''}{first['ctx']['error']}")
+    if kind in {"model_type", "model_attributes_type", "dict_type"}:
+        return MhaError(f"{setting} is {found}, not a section of settings", "write `key: value` lines below it")
+    message = (first["msg"][0].lower() + first["msg"][1:]).replace("input should", "it should")
+    return MhaError(f"{setting} is {found}", message)
+
+
+def _place(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
+    """Where a setting comes from: an override of it, of its section, or of what is below it and not in the file; else the file."""
+    if keys in override_keys:
+        return "--set"
+    for override in override_keys:
+        below = bool(keys) and override[: len(keys)] == keys and keys not in document.lines
+        if below or keys[: len(override)] == override:
+            return f"--set {printable('.'.join(override))}:"
+    return f"{document.place(keys)}:"
+
+
+def _nearest(keys: tuple[str, ...], value: object) -> str:
+    """A hint at what an unknown setting may have meant: the same word elsewhere, else one of its section."""
+    elsewhere = {name: f"{section}.{name}" for section in Config.model_fields for name in _known_keys((section,), value)}
+    word, same = keys[-1], elsewhere | {name: name for name in Config.model_fields}
+    return f"did you mean {same[word]}?" if word in same else did_you_mean(word, _known_keys(keys[:-1], value))
+
+
+def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
+    parts = [str(part) for part in location]
+    if len(parts) > 1 and parts[0] == "data" and parts[1] in _SOURCES:
+        del parts[1]
+    return tuple(parts[:2])  # what follows names the form of a setting that may take several
+
+
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+
+
+def _other_source(keys: tuple[str, ...]) -> str:
+    """A hint at the data source that has a setting; empty if none has it."""
+    sources = [source for source, section in _SOURCES.items() if keys[:-1] == ("data",) and keys[-1] in section.model_fields]
+    return f"it goes with data.source={sources[0]}" if sources else ""
+
+
+def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
+    """The settings of a section, by its dotted place; none of what is no section."""
+    if not section:
+        return list(Config.model_fields)
+    if section == ("data",):
+        data = value.get("data") if isinstance(value, dict) else None
+        source = data.get("source") if isinstance(data, dict) else None
+        return list((_SOURCES.get(source, SampleData) if isinstance(source, str) else SampleData).model_fields)
+    sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
+    return list(sections[section[0]].model_fields) if section[0] in sections else []

@@ -1,0 +1,102 @@
+"""The name and shape of every weight that a config implies: what a checkpoint must hold, known without building the model."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mha_cli.config.settings import Config
+
+SALIENT_WORDS = 2_000
+"""With more, nothing is gained: rare words tell little about where a review gives its verdict."""
+
+
+class Parameter(NamedTuple):
+    """One weight.
+
+    Args:
+        path: Keras's variable path, for example ``encoder_0/attention/query_kernel``.
+        hdf5_path: where Keras 3 keeps it inside ``model.weights.h5``.
+        shape: the size of each axis.
+    """
+
+    path: str
+    hdf5_path: str
+    shape: tuple[int, ...]
+
+
+def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:
+    """Every weight of the classifier, in the order in which Keras creates them."""
+    units, scores = num_outputs(num_classes), num_outputs(num_classes) if config.model.score_ngrams else 0
+    return [
+        *_embedding(config, vocabulary_size),
+        *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
+        *(_scores(config, vocabulary_size, scores) if scores else ()),
+        *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim + scores, units), "bias": (units,)}),
+    ]
+
+
+def num_parameters(config: Config, vocabulary_size: int, num_classes: int = 2) -> int:
+    """Number of weights with a vocabulary of this many ids, the table of n-gram scores included."""
+    return sum(math.prod(parameter.shape) for parameter in parameter_table(config, vocabulary_size, num_classes))
+
+
+def num_outputs(num_classes: int) -> int:
+    """Units of the last layer: one sigmoid unit for two classes, else one softmax unit a class."""
+    return 1 if num_classes == 2 else num_classes
+
+
+def salient_words(config: Config, vocabulary_size: int) -> int:
+    """Ids that have a salience of their own among n-gram scores: the most frequent words; all others share the last row."""
+    return min(SALIENT_WORDS, vocabulary_size) if config.model.score_windows else 1
+
+
+def _scores(config: Config, vocabulary_size: int, units: int) -> Iterator[Parameter]:
+    weights = {"table": (config.model.score_buckets, units)}
+    if config.model.score_windows:
+        weights["salience"] = (salient_words(config, vocabulary_size), len(config.model.score_windows))
+    return _group("scores", "layers/ngram_scores", weights)
+
+
+def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
+    weights = {"token_embeddings": (vocabulary_size, config.model.embed_dim)}
+    if config.model.positions == "learned":
+        weights["position_embeddings"] = (config.text.sequence_length, config.model.embed_dim)
+    if config.model.max_ngram > 1:
+        weights["ngram_embeddings"] = (config.model.ngram_buckets, config.model.embed_dim)
+    return _group("embedding", "layers/positional_embedding", weights)
+
+
+def _encoder(config: Config, block: int) -> Iterator[Parameter]:
+    model = config.model
+    width, heads = model.embed_dim, model.heads[block]
+    key_width, value_width = model.head_key_dim, model.head_value_dim
+    attention: dict[str, tuple[int, ...]] = {}
+    for name, kernel, bias in (
+        ("query", (width, heads, key_width), (heads, key_width)),
+        ("key", (width, heads, key_width), (heads, key_width)),
+        ("value", (width, heads, value_width), (heads, value_width)),
+        ("output", (heads, value_width, width), (width,)),
+    ):
+        attention[f"{name}_kernel"] = kernel
+        if model.use_bias:
+            attention[f"{name}_bias"] = bias
+    if model.scoring == "additive":
+        attention["score_kernel"] = (heads, key_width)
+    name = f"encoder_{block}"
+    group = "layers/transformer_encoder" + (f"_{block}" if block else "")
+    norm = {"gamma": (width,), "beta": (width,)}
+    hidden = model.feed_forward_dim
+    yield from _group(f"{name}/attention", f"{group}/attention", attention)
+    yield from _group(f"{name}/attention_norm", f"{group}/attention_norm", norm)
+    yield from _group(f"{name}/feed_forward_in", f"{group}/feed_forward_in", {"kernel": (width, hidden), "bias": (hidden,)})
+    yield from _group(f"{name}/feed_forward_out", f"{group}/feed_forward_out", {"kernel": (hidden, width), "bias": (width,)})
+    yield from _group(f"{name}/feed_forward_norm", f"{group}/feed_forward_norm", norm)
+
+
+def _group(name: str, group: str, weights: Mapping[str, tuple[int, ...]]) -> Iterator[Parameter]:
+    for index, (weight, shape) in enumerate(weights.items()):
+        yield Parameter(f"{name}/{weight}", f"{group}/vars/{index}", shape)

@@ -1,0 +1,43 @@
+"""The recipes that come with mha, and what a run from one is called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import MhaError, printable
+
+if TYPE_CHECKING:
+    from mha_cli.config.settings import Config
+
+_INSTALLED = Path(__file__).parents[1] / "configs"
+RECIPES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "configs"
+"""Their folder: a wheel brings it inside the package, a checkout has it beside."""
+
+
+def recipe_names() -> list[str]:
+    """What ``--config`` can name."""
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
+
+
+def find_config(given: str) -> Path:
+    """The config that ``--config`` means: a recipe by its name, else a path.
+
+    Raises:
+        MhaError: a bare word that is neither a recipe nor a file.
+    """
+    names = recipe_names()
+    if given in names:
+        return RECIPES / f"{given}.yaml"
+    if os.sep not in given and "." not in given and not os.path.lexists(given):
+        raise MhaError(f"--config {printable(given)}: no such recipe", f"choose from {', '.join(names)}, or give the path of a YAML config")
+    return Path(given)
+
+
+def new_run_name(config_file: Path, config: Config) -> str:
+    """A name for a run: that of its config file, or, from a recipe on files of one's own, that of these."""
+    if config.data.source == "files" and config_file.resolve().parent == RECIPES.resolve():
+        name = os.path.basename(os.path.abspath(os.path.expanduser(config.data.train)))
+        return name.partition(".")[0] or config_file.stem
+    return config_file.stem

@@ -1,0 +1,296 @@
+"""Every setting of a run: its type, its range, its unit and what it means.
+
+The models are frozen and refuse unknown keys. The resolved config travels inside the checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Settings(BaseModel):
+    """Base of every section: frozen, strict about types and unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class DataSettings(Settings):
+    """What every data source has."""
+
+    validation_share: float = Field(
+        0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."
+    )
+
+    validation: Literal["random", "names"] = Field(
+        "random",
+        description="How it is drawn: each class in proportion, or so that texts with rare names in common (of one film) stay together.",
+    )
+
+
+class SampleData(DataSettings):
+    """Made-up film reviews from the built-in grammar; needs no network."""
+
+    source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
+    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter of that.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same texts.")
+
+
+class TfdsData(DataSettings):
+    """A text-classification set of TensorFlow Datasets."""
+
+    source: Literal["tfds"] = Field(description="TensorFlow Datasets.")
+    name: str = Field(
+        "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2)."
+    )
+    data_dir: str | None = Field(None, description="TFDS data directory; null takes $TFDS_DATA_DIR, else TFDS's own default.")
+    train_split: str = Field("train", min_length=1, description="Split to train on.")
+    test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
+    unlabelled_split: str | None = Field(
+        None, min_length=1, description="Split whose texts are learnt from without their labels; null for none."
+    )
+    text_key: str = Field("text", min_length=1, description="Feature that holds the text.")
+    label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
+
+
+class FilesData(DataSettings):
+    """Labelled texts in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
+
+    source: Literal["files"] = Field(description="Files or folders of one's own.")
+    train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
+    test: str | None = Field(None, description="File or folder that `mha evaluate` scores by default.")
+    unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
+    text_column: str = Field("text", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the text.")
+    label_column: str = Field("label", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the class.")
+
+
+class TextConfig(Settings):
+    """How a text becomes token ids."""
+
+    vocabulary_size: int = Field(
+        20_000,
+        ge=3,
+        le=10_000_000,
+        description="Most ids to use, in ids: padding, unknown word, then the most frequent tokens of the training part.",
+    )
+    min_count: int = Field(
+        1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own."
+    )
+    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; the rest is cut.")
+    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer text is kept.")
+    lowercase: bool = Field(True, description="Turn every word into lower case.")
+    punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
+
+
+HeadCount = Annotated[int, Field(ge=1, le=256)]
+
+
+class ModelConfig(Settings):
+    """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
+
+    embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
+    positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's place is added to its embedding.")
+    max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
+    ngram_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table that all n-grams share.")
+    ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the n-gram embeddings' units zeroed in training.")
+    score_ngrams: int = Field(
+        0,
+        ge=0,
+        le=5,
+        description="Longest n-gram that counts in a text's naive-Bayes score, a feature beside the encoder's; 0 for none.",
+    )
+    score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of naive-Bayes scores.")
+    score_ending: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Tokens over which a text's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
+    )
+    score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
+        [],
+        max_length=5,
+        description="Tokens to either side whose mean salience, which is learnt, says how much an n-gram counts in the score: a number "
+        "a window; [] for none.",
+    )
+    num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
+    num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
+    key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
+    value_dim: int | None = Field(None, ge=1, le=16_384, description="Width of values per head; null is key_dim.")
+    feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
+    activation: Literal["relu", "gelu"] = Field("relu", description="Between the two feed-forward projections.")
+    normalization: Literal["post", "pre"] = Field(
+        "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
+    )
+    use_bias: bool = Field(True, description="Biases in the attention projections.")
+    scoring: Literal["dot_product", "additive"] = Field("dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k).")
+    use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
+    attention_form: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
+        "auto",
+        description="How attention is computed, with the same numbers: all heads at once, head by head, in blocks of little memory, "
+        "or with the kernels multiplied first, for heads as wide as embed_dim.",
+    )
+    embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
+    attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
+    block_dropout: float = Field(
+        0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training, before the residual sum."
+    )
+    dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if isinstance(self.num_heads, list):
+            if len(self.num_heads) != self.num_blocks:
+                raise ValueError(f"num_heads names {len(self.num_heads)} blocks, num_blocks={self.num_blocks}; name as many")
+            if self.key_dim is None:
+                raise ValueError("num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim")
+        elif self.key_dim is None and self.embed_dim % self.num_heads:
+            heads = self.num_heads
+            divisors = [n for n in range(1, self.embed_dim + 1) if self.embed_dim % n == 0]
+            nearest = sorted(sorted(divisors, key=lambda n: abs(n - heads))[:2])
+            raise ValueError(
+                f"num_heads={heads} does not divide embed_dim={self.embed_dim}; "
+                f"take num_heads={' or '.join(map(str, nearest))}, or set key_dim"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _form_computes_scoring(self) -> Self:
+        if self.attention_form in ("blockwise", "folded") and self.scoring == "additive":
+            raise ValueError(f"attention_form={self.attention_form} computes dot products only; take attention_form=auto")
+        if self.attention_form == "folded" and self.attention_dropout:
+            raise ValueError("attention_form=folded computes no attention_dropout; take attention_form=auto")
+        return self
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Attention heads of every block."""
+        return tuple(self.num_heads) if isinstance(self.num_heads, list) else (self.num_heads,) * self.num_blocks
+
+    @model_validator(mode="after")
+    def _ngrams_carry_order(self) -> Self:
+        if self.max_ngram > 1 and self.positions == "none":
+            raise ValueError(f"max_ngram={self.max_ngram} carries word order and positions=none must not; take max_ngram=1")
+        if self.score_ngrams > 1 and self.positions == "none":
+            raise ValueError(f"score_ngrams={self.score_ngrams} carries word order and positions=none must not; take score_ngrams=1")
+        for name, value, none in (("score_ending", self.score_ending, 0), ("score_windows", self.score_windows, [])):
+            if value and self.positions == "none":
+                raise ValueError(f"{name}={value} carries word order and positions=none must not; take {name}={none}")
+            if value and not self.score_ngrams:
+                raise ValueError(f"{name}={value} weighs n-gram scores, and score_ngrams=0 has none; take {name}={none}")
+        if (self.score_ngrams > 0) != (self.score_buckets > 0):
+            raise ValueError(
+                f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "
+                "take 0 for both, or more of both"
+            )
+        if (self.max_ngram > 1) != (self.ngram_buckets > 0):
+            raise ValueError(
+                f"max_ngram={self.max_ngram} and ngram_buckets={self.ngram_buckets} do not go together; "
+                "take max_ngram=1 and ngram_buckets=0, or more of both"
+            )
+        return self
+
+    def without_positions(self) -> ModelConfig:
+        """The same model with everything taken out that tells in which order the words stand."""
+        without: dict[str, Any] = {"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0}
+        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1), "score_ending": 0, "score_windows": []})
+
+    @property
+    def head_key_dim(self) -> int:
+        """Width of queries and keys per head, in units."""
+        return self.key_dim if self.key_dim is not None else self.embed_dim // self.heads[0]
+
+    @property
+    def head_value_dim(self) -> int:
+        """Width of values per head, in units."""
+        return self.value_dim if self.value_dim is not None else self.head_key_dim
+
+
+class TrainingConfig(Settings):
+    """How the weights are found."""
+
+    epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step.")
+    batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="Tokens in a step, padding included: many short texts or few long ones; null takes batch_size texts.",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Of the products in training: auto is bfloat16 where the processor has it and the model is wide enough to gain. "
+        "Softmax, normalization, loss and weights are float32 in any case.",
+    )
+    optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
+    learning_rate: float = Field(1e-3, gt=0, le=10, description="Per step, at its highest.")
+    schedule: Literal["constant", "cosine"] = Field(
+        "constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine."
+    )
+    warmup_share: float = Field(
+        0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly."
+    )
+    weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled decay per step and unit of learning rate; adamw only.")
+    clip_norm: float | None = Field(
+        None, gt=0, description="Largest global norm of the gradient of all weights but the embedding tables; null does not clip."
+    )
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
+    pseudo_labels: int = Field(
+        0,
+        ge=0,
+        le=10,
+        description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
+    )
+    labelled_epochs: int = Field(
+        0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out the pseudo-labels."
+    )
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
+    average_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Decay per step of an exponential average of the weights, which is then scored and saved; null has none.",
+    )
+    patience: int | None = Field(
+        None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
+    )
+    select_by: Literal["accuracy", "loss"] = Field("accuracy", description="Validation figure that chooses the best epoch.")
+
+    @model_validator(mode="after")
+    def _labelled_epochs_follow_others(self) -> Self:
+        if self.labelled_epochs and not self.pseudo_labels:
+            raise ValueError(f"labelled_epochs={self.labelled_epochs} leaves out pseudo-labels, and pseudo_labels=0 has none; take 0")
+        if self.labelled_epochs and self.labelled_epochs >= self.epochs:
+            raise ValueError(
+                f"labelled_epochs={self.labelled_epochs} leaves no epoch to pseudo-labels; take fewer than epochs={self.epochs}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _decay_needs_adamw(self) -> Self:
+        if self.weight_decay and self.optimizer != "adamw":
+            raise ValueError(
+                f"weight_decay={self.weight_decay} has no effect with optimizer={self.optimizer}; take optimizer=adamw or weight_decay=0"
+            )
+        return self
+
+
+class Config(Settings):
+    """One run, whole."""
+
+    seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
+    data: Annotated[SampleData | TfdsData | FilesData, Field(discriminator="source")] = SampleData()
+    text: TextConfig = TextConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="after")
+    def _pseudo_labels_need_texts(self) -> Self:
+        if not self.training.pseudo_labels:
+            return self
+        name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
+        if name is None:
+            raise ValueError(f"training.pseudo_labels needs unlabelled texts, which source={self.data.source} has none of; take 0")
+        if getattr(self.data, name) is None:
+            raise ValueError(f"training.pseudo_labels needs unlabelled texts; set data.{name}, or take training.pseudo_labels=0")
+        return self

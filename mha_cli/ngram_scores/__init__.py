@@ -1,0 +1,1 @@
+"""N-gram scores of a text: a linear model beside the encoder, fitted before it."""

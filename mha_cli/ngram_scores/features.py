@@ -1,0 +1,76 @@
+"""The n-grams of reviews as sparse features: what a linear model reads.
+
+Axes: N reviews, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another, R buckets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.settings import ModelConfig
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.layers.positions import ngram_buckets_of
+
+CHUNK_REVIEWS = 2_000
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """The distinct n-grams of reviews.
+
+    Args:
+        buckets: int32 (E,).
+        tokens: int64 (E,), the last token of the last place where an n-gram stands in its review, counted over all reviews.
+        offsets: int64 (N + 1,); review i has those from ``offsets[i]`` up to ``offsets[i + 1]``.
+    """
+
+    buckets: npt.NDArray[np.int32]
+    tokens: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+
+
+def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
+    """The n-grams of reviews up to length ``score_ngrams``, by hash."""
+    buckets, longest = model.score_buckets, max(1, int(reviews.lengths.max(initial=0)))
+    parts, tokens, counts = [], [], []
+    for start in range(0, len(reviews), CHUNK_REVIEWS):
+        lengths = reviews.lengths[start : start + CHUNK_REVIEWS]
+        first_token = reviews.offsets[start]
+        token_ids = reviews.token_ids[first_token : reviews.offsets[start + len(lengths)]]
+        starts = np.cumsum(lengths) - lengths
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        places = np.arange(len(token_ids)) - starts[rows]
+        found = []
+        for n in range(1, model.score_ngrams + 1):
+            numbers = np.asarray(ngram_buckets_of(token_ids[None], n, buckets)[0])[0]
+            whole = places >= n - 1  # the others reach back into the review before
+            found.append((rows[whole] * buckets + numbers[whole]) * longest + places[whole])
+        cells, last_places = np.divmod(np.sort(np.concatenate(found)), longest)
+        distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last place
+        rows, numbers = np.divmod(cells[distinct], buckets)
+        parts.append(numbers.astype(np.int32))
+        tokens.append(first_token + starts[rows] + last_places[distinct])
+        counts.append(np.bincount(rows, minlength=len(lengths)))
+    return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
+
+
+def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) -> Any:
+    """What each n-gram counts by its place, over the length of all that a review's count: sparse (N, R).
+
+    Times a table it is ``layers.scores.review_scores`` without windows.
+    """
+    from scipy.sparse import csr_matrix
+
+    counts = np.diff(ngrams.offsets)
+    weights = _ending_weights(np.repeat(reviews.offsets[1:], counts) - 1 - ngrams.tokens, model.score_ending)
+    norms = np.sqrt(np.bincount(np.repeat(np.arange(len(counts)), counts), np.square(weights), len(counts)))
+    unit_weights = (weights / np.repeat(norms, counts)).astype(np.float32)
+    return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), model.score_buckets))
+
+
+def _ending_weights(tokens_after: npt.NDArray[np.int64], ending: int) -> npt.NDArray[np.float64]:
+    return 1.0 + np.exp(-tokens_after / ending) if ending else np.ones(len(tokens_after))

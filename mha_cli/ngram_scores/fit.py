@@ -1,0 +1,108 @@
+"""All that is fitted of n-gram scores before the first step: the table and, with windows, the salience.
+
+Axes: N reviews, R buckets, U units of a score, E distinct n-grams of all reviews, W words with a salience of their own, K windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.settings import ModelConfig
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.ngram_scores.features import Ngrams, ngram_features, ngrams_of
+from mha_cli.ngram_scores.naive_bayes import ngram_scores
+from mha_cli.ngram_scores.salience import learn_salience
+from mha_cli.ngram_scores.stacking import fit_stack
+
+MOST_REVIEWS = 100_000
+"""Scores are fitted on at most so many reviews, drawn at random: the n-grams of all of them are in memory at once."""
+
+FOLDS = 5
+"""Parts of the reviews; those of each are scored by what the other parts taught, for salience to be learnt on."""
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FittedScores:
+    """What the layer `scores` holds.
+
+    Args:
+        table: (R, U); a unit stands for a class, or for the second of two classes.
+        salience: (W, K).
+    """
+
+    table: Floats
+    salience: Floats
+
+
+def fit_scores(
+    reviews: EncodedReviews,
+    num_classes: int,
+    model: ModelConfig,
+    salient_words: int,
+    seed: int,
+    tell: Callable[[str], None] = lambda _: None,
+) -> FittedScores:
+    """Fit the scores of n-grams, and where there are windows the salience of words.
+
+    Args:
+        reviews: labelled reviews to learn from.
+        num_classes: C.
+        model: the settings of the scores.
+        salient_words: W.
+        seed: of all that is drawn.
+        tell: called with a line of text on what is done.
+    """
+    tell("fitting n-gram scores")
+    rng = np.random.default_rng(seed)
+    if len(reviews) > MOST_REVIEWS:
+        reviews = reviews.subset(np.sort(rng.choice(len(reviews), MOST_REVIEWS, replace=False)))
+    ngrams = ngrams_of(reviews, model)
+    features = ngram_features(reviews, ngrams, model)
+    table = _fit_table(features, reviews.labels, num_classes)
+    if not model.score_windows:
+        return FittedScores(table, np.zeros((salient_words, 0), np.float32))
+    folds = rng.permutation(len(reviews)) % FOLDS
+    scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, num_classes, folds, tell)
+    tell("learning where n-grams count")
+    start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
+    return FittedScores(table, learn_salience(reviews, ngrams, scores_EU, start, model, salient_words, seed))
+
+
+def _fit_table(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Floats:
+    """Scores of all n-grams, (R, U)."""
+    return np.stack([ngram_scores(features, labels == class_id) for class_id in _classes(num_classes)], axis=1)
+
+
+def _cross_fit(
+    features: Any,
+    ngrams: Ngrams,
+    labels: npt.NDArray[np.int32],
+    num_classes: int,
+    folds: npt.NDArray[np.int64],
+    tell: Callable[[str], None],
+) -> tuple[Floats, Floats]:
+    """Scores of every review's n-grams, (E, U), and of every review, (N, U), as fitted on the reviews of other folds."""
+    classes, folds_E = _classes(num_classes), np.repeat(folds, np.diff(ngrams.offsets))
+    scores_EU = np.zeros((len(ngrams.buckets), len(classes)), np.float32)
+    scores_NU = np.zeros((len(labels), len(classes)), np.float32)
+    for fold in range(FOLDS):
+        tell(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
+        own, own_E, others = folds == fold, folds_E == fold, folds != fold
+        of_own, of_others = features[own], features[others]
+        for unit, class_id in enumerate(classes):
+            scores_R = ngram_scores(of_others, labels[others] == class_id)
+            scores_EU[own_E, unit] = scores_R[ngrams.buckets[own_E]]
+            scores_NU[own, unit] = of_own @ scores_R
+    return scores_EU, scores_NU
+
+
+def _classes(num_classes: int) -> list[int]:
+    """The class that each unit of a score stands for."""
+    return [1] if num_classes == 2 else list(range(num_classes))

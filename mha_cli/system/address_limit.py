@@ -1,0 +1,70 @@
+"""A limit on addresses (`ulimit -v`): too small a one is told in one line, before a library ends the process in its own words."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.system.processor import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+LEAST_BYTES = 250_000_000
+"""Of addresses, that a prediction takes with the linear algebra on one core."""
+
+ENOUGH_BYTES = 4_000_000_000
+"""With less, linear algebra runs on one core: every other core would take addresses for itself."""
+
+TENSORFLOW_BYTES, TENSORFLOW_BYTES_A_CORE = 2_200_000_000, 60_000_000
+"""Of addresses, without which TensorFlow, its threads and a small model end the process in words of their own, or in none."""
+
+NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
+"""What the loader of shared libraries says then."""
+
+
+def heed_address_limit(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Get along with few addresses; to be called before NumPy is imported.
+
+    Raises:
+        MhaError: they are too few for anything.
+    """
+    limit = _limit()
+    if limit is None or limit >= ENOUGH_BYTES:
+        return
+    if limit < LEAST_BYTES:
+        raise _too_few(limit)
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def need_tensorflow_addresses() -> None:
+    """To be called before TensorFlow is imported.
+
+    Raises:
+        MhaError: there are too few addresses for it.
+    """
+    limit = _limit()
+    if limit is not None and limit < TENSORFLOW_BYTES + TENSORFLOW_BYTES_A_CORE * available_cores():
+        raise _too_few(limit)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether Python or TensorFlow, which has an error of its own for it, has found no memory."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+
+
+def out_of_addresses(error: ImportError) -> MhaError | None:
+    """What to say of a library that cannot be loaded for want of addresses; None where something else is wrong."""
+    limit = _limit()
+    return _too_few(limit) if limit is not None and any(reason in str(error) for reason in NO_ROOM) else None
+
+
+def _too_few(limit: int) -> MhaError:
+    return MhaError(f"out of memory: {limit // 1024:,} KiB of addresses are allowed", "raise the limit with ulimit -v", EXIT_FAILURE)
+
+
+def _limit() -> int | None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft

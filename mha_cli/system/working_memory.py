@@ -1,0 +1,137 @@
+"""How much memory a forward pass takes beside the weights, told before it is taken: a checkpoint from elsewhere may be small and wide.
+
+One budget holds for NumPy, which computes in blocks what grows fastest, and for TensorFlow, which computes it whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.config.settings import ModelConfig
+
+MOST_BYTES = 2_000_000_000
+"""A batch has no more texts than fit into it; a text that alone does not is refused."""
+
+BLOCK_BYTES = 1 << 27
+"""Of what NumPy computes block by block, as far as a single token, head or class does not take more."""
+
+FLOAT = 4
+ARRAYS_OF_WIDTH = 8
+"""Arrays (B, L, D) alive at once in a block of the encoder: its input, what is added to it, and a normalization of the sum."""
+
+ARRAYS_OF_SCORES = 3
+"""Arrays (B, H, L, M) alive at once where attention is not computed block by block, or (B, H, L, M, K) with additive scoring."""
+
+NGRAM_BYTES = 80
+"""For one n-gram of one text, where the text is scored."""
+
+ARRAYS_OF_CLASSES = 6
+"""Arrays (B, C) alive at once in the last layer and after it."""
+
+SCORE_BLOCK = 1 << 18
+"""Attention scores that NumPy holds at a time, if one row of them is not more: a megabyte stays in a core's cache."""
+
+MOST_SCORES_AT_ONCE = 2**27
+"""Attention weights, B·H·L·M, up to which the layer's form ``auto`` computes them all at once; see ``layers/attention.py``."""
+
+QUERIES_OF_A_BLOCK = 256
+"""Of the layer's form ``blockwise``; see ``layers/blockwise.py``."""
+
+
+def blocks(number: int, bytes_each: int) -> Iterator[slice]:
+    """Slices of ``number`` items, each of as many as fit into ``BLOCK_BYTES``, and of one at least."""
+    size = max(1, BLOCK_BYTES // max(1, bytes_each))
+    for start in range(0, number, size):
+        yield slice(start, min(start + size, number))
+
+
+def head_bytes(model: ModelConfig) -> int:
+    """Of one head's queries, keys, values and what it mixes, for one token."""
+    return FLOAT * (4 * model.head_key_dim + 7 * model.head_value_dim + 3)
+
+
+def hidden_bytes(model: ModelConfig) -> int:
+    """Of the feed-forward layer's hidden units, while they are activated, for one token."""
+    return FLOAT * (4 if model.activation == "gelu" else 2) * model.feed_forward_dim
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """What decides how much memory a forward pass takes.
+
+    Args:
+        model: the sizes.
+        num_classes: C.
+        name: of the model, for messages.
+        in_blocks: whether NumPy computes it, and not TensorFlow.
+        gradient: whether what every block of the encoder computes is kept for a gradient.
+    """
+
+    model: ModelConfig
+    num_classes: int
+    name: str = "this model"
+    in_blocks: bool = False
+    gradient: bool = False
+
+    def num_bytes(self, texts: int, length: int) -> int:
+        """At its peak, from above, for so many texts together, of which the longest has so many tokens."""
+        model, tokens, heads = self.model, texts * length, max(self.model.heads)
+        ngrams = tokens * model.score_ngrams
+        sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
+        attention = self._at_once(tokens * heads * head_bytes(model), tokens * head_bytes(model)) + self._score_bytes(texts, length)
+        feed_forward = self._at_once(tokens * hidden_bytes(model), hidden_bytes(model))
+        encoder = FLOAT * ARRAYS_OF_WIDTH * tokens * model.embed_dim + max(attention, feed_forward)
+        last = FLOAT * ARRAYS_OF_CLASSES * texts * self.num_classes
+        scores = NGRAM_BYTES * ngrams + self._at_once(2 * FLOAT * ngrams * self.num_classes, 2 * FLOAT * self.num_classes)
+        return sinusoid + encoder * (2 * model.num_blocks if self.gradient else 1) + last + scores
+
+    def fits(self, texts: int, length: int) -> bool:
+        """Whether they may be computed together; a text alone always may."""
+        return texts == 1 or self.num_bytes(texts, length) <= MOST_BYTES
+
+    def most_texts(self, length: int, most: int) -> int:
+        """How many texts of a length may be computed together: ``most``, or fewer; one at least."""
+        return next(texts for texts in range(max(1, most), 0, -1) if self.fits(texts, length))
+
+    def refuse_too_long(self, length: int) -> None:
+        """Refuse a text that does not fit even alone.
+
+        Args:
+            length: of the longest text, in tokens.
+
+        Raises:
+            MhaError: naming the estimate.
+        """
+        refuse_bytes(self.num_bytes(1, length), f"{self.name}: a text of {length:,} tokens", "give shorter texts")
+
+    def _at_once(self, every: int, least: int) -> int:
+        return max(least, min(every, BLOCK_BYTES)) if self.in_blocks else every
+
+    def _score_bytes(self, texts: int, length: int) -> int:
+        """Of attention scores."""
+        model, heads = self.model, max(self.model.heads)
+        additive = model.scoring == "additive"
+        if self.in_blocks:
+            return ARRAYS_OF_SCORES * FLOAT * max(SCORE_BLOCK, length * (2 * model.head_key_dim if additive else heads))
+        scores = texts * heads * length**2
+        chosen = model.attention_form in ("auto", "per_head") and not additive  # a checkpoint's per_head is computed as auto
+        if model.attention_form == "blockwise" or (chosen and scores > MOST_SCORES_AT_ONCE):
+            scores = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
+        return ARRAYS_OF_SCORES * FLOAT * scores * (model.head_key_dim if additive else 1)
+
+
+def refuse_bytes(estimate: int, what: str, hint: str) -> None:
+    """Refuse what would take more than ``MOST_BYTES``.
+
+    Raises:
+        MhaError: naming the estimate and the budget.
+    """
+    if estimate > MOST_BYTES:
+        message = f"{what} would take about {estimate / 1e9:,.1f} GB of memory; mha takes {MOST_BYTES / 1e9:,.0f} GB at most"
+        raise MhaError(message, hint)

@@ -1,0 +1,39 @@
+"""Text to token ids: tokenizer, vocabulary and truncation in one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mha_cli.text.tokenizer import make_splitter, make_tokenizer
+from mha_cli.text.vocabulary import UNKNOWN_ID, EncodedText, Vocabulary, kept_slices
+
+if TYPE_CHECKING:
+    from mha_cli.config.settings import TextConfig
+
+
+class TextEncoder:
+    """Turns a text into what the model reads.
+
+    Args:
+        settings: how to split and how much to keep.
+        vocabulary: ids of the words.
+    """
+
+    def __init__(self, settings: TextConfig, vocabulary: Vocabulary) -> None:
+        self.settings = settings
+        self.vocabulary = vocabulary
+        self.tokenize = make_tokenizer(settings)
+        self._split = make_splitter(settings)
+
+    def encode(self, text: str) -> EncodedText:
+        """The token ids of a text, cut to ``sequence_length``."""
+        tokens = self.tokenize(text)
+        first, second = kept_slices(len(tokens), self.settings.sequence_length, self.settings.truncation)
+        token_ids = self.vocabulary.ids(tokens[first] + tokens[second])
+        return EncodedText(token_ids, len(tokens), token_ids.count(UNKNOWN_ID))
+
+    def read_words(self, text: str) -> list[str]:
+        """The words that the model reads, as their writer wrote them: one for every id of ``encode``."""
+        words = self._split(text)
+        first, second = kept_slices(len(words), self.settings.sequence_length, self.settings.truncation)
+        return words[first] + words[second]

@@ -1,0 +1,251 @@
+"""Scores against their formulas, and a checkpoint scored end to end."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mha_cli.analysis.evaluation import (
+    accuracy_by,
+    area_under_roc,
+    calibration_error,
+    class_scores,
+    confusion_matrix,
+    evaluate,
+    to_model,
+    wilson_interval,
+)
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
+from mha_cli.config.parameters import parameter_table
+from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig
+from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.reviews import Review
+from mha_cli.data.sample import SampleReviews
+from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.layers.attention import MOST_WEIGHTS
+from mha_cli.layers.blockwise import BLOCK_LENGTH
+from mha_cli.model import encoder_blocks
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.system import working_memory
+from mha_cli.system.watcher import Watcher
+from mha_cli.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Floats = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int32]
+
+
+def guesses(num_reviews: int, num_classes: int, seed: int = 0) -> tuple[Floats, Labels]:
+    """Probabilities that have something to do with the labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
+    scores = rng.normal(size=(num_reviews, num_classes)) + np.eye(num_classes)[labels]
+    return (np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def error_of(run: Callable[[], object]) -> str:
+    with pytest.raises(MhaError) as raised:
+        run()
+    assert raised.value.exit_code == EXIT_USAGE
+    return str(raised.value)
+
+
+# Figures
+
+
+@given(st.integers(1, 30_000), st.floats(0, 1))
+def test_the_accuracy_interval_by_hand(num_reviews: int, share: float) -> None:
+    num_correct = round(share * num_reviews)
+    accuracy, z = num_correct / num_reviews, 1.959963984540054
+    centre = (accuracy + z * z / (2 * num_reviews)) / (1 + z * z / num_reviews)
+    half = z / (1 + z * z / num_reviews) * math.sqrt(accuracy * (1 - accuracy) / num_reviews + z * z / (4 * num_reviews**2))
+    low, high = wilson_interval(num_correct, num_reviews)
+    assert (low, high) == (pytest.approx(centre - half, abs=1e-9), pytest.approx(centre + half, abs=1e-9))
+    assert 0 <= low <= accuracy <= high <= 1
+
+
+def test_the_area_under_the_roc_curve_counts_pairs() -> None:
+    probabilities, labels = guesses(53, 2)
+    positive, negative = probabilities[labels == 1, 1], probabilities[labels == 0, 1]
+    assert area_under_roc(probabilities, labels) == pytest.approx(np.mean([p > n for p in positive for n in negative]))
+
+
+def test_the_area_under_the_roc_curve_of_three_classes_is_the_mean_of_one_against_the_rest() -> None:
+    probabilities, labels = guesses(53, 3)
+    areas = [
+        np.mean([p > n for p in probabilities[labels == c, c] for n in probabilities[labels != c, c]])  # a pair each
+        for c in range(3)
+    ]
+    assert area_under_roc(probabilities, labels) == pytest.approx(np.mean(areas))
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_no_area_under_the_roc_curve_where_a_class_does_not_occur(num_classes: int) -> None:
+    probabilities, labels = guesses(20, num_classes)
+    assert area_under_roc(probabilities, np.minimum(labels, num_classes - 2)) is None
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 20])
+def test_the_calibration_error_against_a_plain_loop(num_classes: int) -> None:
+    probabilities, labels = guesses(211, num_classes)
+    expected = 0.0
+    for bin_number in range(15):
+        low, high = bin_number / 15, (bin_number + 1) / 15
+        members = [
+            (float(row.max()), row.argmax() == label)
+            for row, label in zip(probabilities, labels, strict=True)
+            if low <= row.max() < high or (bin_number == 14 and row.max() >= 1)
+        ]
+        if members:
+            confidence, correct = np.mean(members, axis=0)
+            expected += len(members) / len(labels) * abs(confidence - correct)
+    assert calibration_error(probabilities, labels) == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_calibration_error_at_its_ends() -> None:
+    certain = np.array([[1, 0], [0, 1], [0, 1]], dtype=np.float32)
+    assert calibration_error(certain, np.array([0, 1, 1], dtype=np.int32)) == 0
+    assert calibration_error(certain, np.array([1, 0, 0], dtype=np.int32)) == 1
+    assert calibration_error(certain, np.array([0, 1, 0], dtype=np.int32)) == pytest.approx(1 / 3)
+
+
+def test_accuracy_by_ranges_whose_upper_ends_belong_to_them() -> None:
+    found = accuracy_by([0, 1, 2, 2.5, 7, 8, 9], (2, 4, 6, 8), np.array([True, False, True, False, True, True, False]))
+    assert [(one.above, one.up_to, one.num_reviews, one.accuracy) for one in found] == [
+        (0, 2, 3, pytest.approx(2 / 3)),
+        (2, 4, 1, 0),
+        (4, 6, 0, None),
+        (6, 8, 3, pytest.approx(2 / 3)),  # what lies beyond by a rounding error counts here
+    ]
+
+
+def test_gaps_in_different_bins_do_not_cancel() -> None:
+    probabilities = np.array([[0.1, 0.9], [0.4, 0.6]], dtype=np.float32)
+    assert calibration_error(probabilities, np.array([0, 1], dtype=np.int32)) == pytest.approx((0.9 + 0.4) / 2)
+
+
+def test_confusion_has_true_classes_in_rows() -> None:
+    probabilities = np.eye(3, dtype=np.float32)[[0, 1, 1, 1, 2]]  # what is predicted
+    assert confusion_matrix(probabilities, np.array([0, 0, 0, 1, 0], dtype=np.int32)) == [[1, 2, 1], [0, 1, 0], [0, 0, 0]]
+
+
+def test_class_scores_by_hand_in_the_order_of_the_ids() -> None:
+    probabilities = np.eye(3, dtype=np.float32)[[0, 1, 1, 1, 2]]
+    zebra, ant, mole = class_scores(probabilities, np.array([0, 0, 0, 1, 0], dtype=np.int32), ("zebra", "ant", "mole"))
+    assert (zebra.name, zebra.precision, zebra.recall, zebra.f1, zebra.num_reviews) == ("zebra", 1.0, 0.25, pytest.approx(0.4), 4)
+    assert (ant.name, ant.precision, ant.recall, ant.f1, ant.num_reviews) == ("ant", pytest.approx(1 / 3), 1.0, pytest.approx(0.5), 1)
+    assert (mole.name, mole.precision, mole.recall, mole.f1, mole.num_reviews) == ("mole", 0.0, 0.0, 0.0, 0)
+
+
+# End to end
+
+
+def test_the_validation_split_is_the_one_held_out_in_training(checkpoint_path: Path, tiny_config: Config) -> None:
+    checkpoint = read_checkpoint(checkpoint_path)
+    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "validation"))
+    assert (found.data, found.split, found.num_reviews) == ("sample", "validation", 40)
+    assert found.accuracy == checkpoint.metrics["validation_accuracy"]
+    assert found.loss == pytest.approx(checkpoint.metrics["validation_loss"], abs=1e-6)
+
+
+def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_path: Path, tiny_config: Config) -> None:
+    checkpoint = read_checkpoint(checkpoint_path)
+    told: list[str] = []
+    passed: list[tuple[int, int]] = []
+    watcher = Watcher(tell=told.append, on_reviews=lambda *counts: passed.append(counts))
+    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, watcher=watcher), watcher)
+    reviews = list(SampleReviews(SampleData(num_reviews=400)).read("test"))
+    predictions = Classifier(checkpoint).predict([review.text for review in reviews])
+
+    assert (found.data, found.split, found.num_reviews) == ("sample", "test", len(reviews))
+    assert told[-1] == "reading sample, split test: 100 texts"
+    assert passed[-1] == (100, 100)
+    pairs = [(review.label, prediction) for review, prediction in zip(reviews, predictions, strict=True)]
+    correct = sum(label == prediction.label for label, prediction in pairs)
+    assert found.accuracy == correct / 100
+    assert found.accuracy_interval == wilson_interval(correct, 100)
+    assert found.loss == pytest.approx(np.mean([-math.log(prediction.probabilities[label]) for label, prediction in pairs]), abs=1e-5)
+    assert found.num_truncated == sum(prediction.truncated for prediction in predictions) > 0
+    assert found.confusion == [
+        [sum(label == true and prediction.label == predicted for label, prediction in pairs) for predicted in ("negative", "positive")]
+        for true in ("negative", "positive")
+    ]
+    assert [(row.name, row.num_reviews) for row in found.classes] == [("negative", 50), ("positive", 50)]
+    assert found.roc_auc is not None
+    assert 0 <= found.roc_auc <= 1
+    assert 0 <= found.calibration_error <= 1
+    assert found.seconds > 0
+
+
+@pytest.fixture(scope="module")
+def three_classes() -> Checkpoint:
+    """Random weights, random biases among them, and classes in no alphabetical order."""
+    config = Config(
+        text=TextConfig(vocabulary_size=20, sequence_length=5),
+        model=ModelConfig(embed_dim=7, num_heads=3, key_dim=2, value_dim=5, feed_forward_dim=11),
+    )
+    vocabulary = Vocabulary(["good", "bad", "dull", "the", "film"])
+    rng = np.random.default_rng(4)
+    table = parameter_table(config, len(vocabulary), 3)
+    weights = {parameter.path: rng.normal(size=parameter.shape).astype(np.float32) for parameter in table}
+    return Checkpoint(config, ("so-so", "bad", "good"), vocabulary, {}, weights, keras_config="{}")
+
+
+def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    reviews = [
+        Review(
+            " ".join(rng.choice(["good", "bad", "dull", "the", "film", "unheard-of"], rng.integers(0, 9))),
+            str(rng.choice(["bad", "so-so"])),
+        )
+        for _ in range(60)
+    ]
+    path = tmp_path / "films.csv"
+    path.write_text("text,label\n" + "".join(f"{review.text},{review.label}\n" for review in reviews))
+
+    found = evaluate(three_classes, labelled_reviews(three_classes, FilesData(source="files", train=str(path)), "train"))
+
+    predictions = Classifier(three_classes).predict([review.text for review in reviews])
+    names = three_classes.class_names
+    expected = np.zeros((3, 3), dtype=int)
+    for review, prediction in zip(reviews, predictions, strict=True):
+        expected[names.index(review.label), names.index(prediction.label)] += 1
+    assert (expected.sum(axis=0) > 0).all()  # every class is predicted, or the columns would show nothing
+    assert found.confusion == expected.tolist()
+    assert found.accuracy == expected.trace() / 60
+    assert tuple(row.name for row in found.classes) == names
+    assert [row.num_reviews for row in found.classes] == expected.sum(axis=1).tolist()
+    assert found.roc_auc is None  # no review is good
+    assert found.num_truncated == sum(prediction.truncated for prediction in predictions)
+    read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))
+    assert found.unknown_share == unknown / read > 0
+
+
+def test_the_form_to_read_is_not_scored_head_by_head(three_classes: Checkpoint) -> None:
+    settings = three_classes.config.model.model_copy(update={"attention_form": "per_head"})
+    to_read = dataclasses.replace(three_classes, config=three_classes.config.model_copy(update={"model": settings}))
+    assert [block.attention.form for block in encoder_blocks(to_model(to_read))] == ["auto"]
+
+
+def test_a_table_of_too_many_classes_is_refused(three_classes: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("films.csv").write_text("text,label\na film,good\n")
+    many = dataclasses.replace(three_classes, class_names=tuple(map(str, range(90_000))))
+    labelled = labelled_reviews(three_classes, FilesData(source="files", train="films.csv"), "train")
+    assert error_of(lambda: evaluate(many, labelled)) == (
+        "a table of 90,000 by 90,000 classes would take about 194.4 GB of memory; mha takes 2 GB at most; use mha predict"
+    )
+
+
+def test_what_the_estimate_of_memory_knows_of_the_layers() -> None:
+    assert (working_memory.MOST_SCORES_AT_ONCE, working_memory.QUERIES_OF_A_BLOCK) == (MOST_WEIGHTS, BLOCK_LENGTH)

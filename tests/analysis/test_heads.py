@@ -1,0 +1,336 @@
+"""What heads are worth, and models without some of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from mha_cli.analysis.evaluation import to_model
+from mha_cli.analysis.heads import (
+    HeadReport,
+    HeadScore,
+    gradient_importance,
+    least_important,
+    masked_forward,
+    prune,
+    retrain,
+    score_heads,
+    without_heads,
+)
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.config.settings import SampleData
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews
+from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.runtime.forward import class_probabilities
+from mha_cli.system.watcher import EpochRecord, Watcher
+from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
+from tests.checkpoints import small_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]] = {
+    "one-block": (("negative", "positive"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
+    "three-classes-pre": (
+        ("bad", "mixed", "good"),
+        {"num_blocks": 3, "num_heads": [3, 1, 5], "key_dim": 5, "value_dim": 11, "normalization": "pre"},
+        [(0, 0), (2, 1), (2, 4)],
+    ),
+    "no-bias": (("negative", "positive"), {"num_blocks": 2, "num_heads": 2, "use_bias": False}, [(1, 0)]),
+    "additive": (("negative", "positive"), {"num_heads": 7, "scoring": "additive"}, [(0, 0), (0, 6)]),
+    "head-by-head": (("negative", "positive"), {"num_heads": 7, "attention_form": "per_head", "value_dim": 3}, [(0, 3)]),
+}
+"""Class names, settings, and the heads to remove."""
+
+
+@pytest.fixture(params=MODELS.values(), ids=MODELS)
+def case(request: pytest.FixtureRequest) -> tuple[Checkpoint, list[tuple[int, int]]]:
+    class_names, model, removed = request.param
+    return small_checkpoint(class_names, **model), removed
+
+
+def some_reviews(num_classes: int = 2, count: int = 29) -> EncodedReviews:
+    """Reviews of all lengths from 1 to 13, labelled by chance."""
+    rng = np.random.default_rng(count)
+    lengths = rng.integers(1, 14, count)
+    token_ids = rng.integers(1, 13, lengths.sum()).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return EncodedReviews(token_ids, offsets, rng.integers(0, num_classes, count).astype(np.int32), 0)
+
+
+def every_row(reviews: EncodedReviews) -> np.ndarray:
+    return reviews.padded(np.arange(len(reviews)))
+
+
+def with_linear_output(model: keras.Model) -> keras.Model:
+    """The same model with logits as its output."""
+    model.get_layer("classifier").activation = keras.activations.linear
+    return model
+
+
+def silenced(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Checkpoint:
+    """The same model with the rows of W^O that belong to these heads set to zero."""
+    weights = {path: weight.copy() for path, weight in checkpoint.weights.items()}
+    for block, head in heads:
+        weights[f"encoder_{block}/attention/output_kernel"][head] = 0.0
+    return dataclasses.replace(checkpoint, weights=weights)
+
+
+def masks_without(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> list[Any]:
+    masks = [np.ones(count, dtype=np.float32) for count in checkpoint.config.model.heads]
+    for block, head in heads:
+        masks[block][head] = 0.0
+    return [tf.constant(mask) for mask in masks]
+
+
+def error_of(run: Callable[[], object]) -> str:
+    with pytest.raises(MhaError) as raised:
+        run()
+    assert raised.value.exit_code == EXIT_USAGE
+    return str(raised.value)
+
+
+# Removing heads
+
+
+def test_the_pruned_model_is_the_masked_model(case: tuple[Checkpoint, list[tuple[int, int]]]) -> None:
+    """The logits of three: heads cut out of the matrices, multiplied by zero, and with zero rows in W^O."""
+    checkpoint, removed = case
+    token_ids = every_row(some_reviews())
+    pruned = with_linear_output(to_model(without_heads(checkpoint, removed)))(token_ids)
+    masked = masked_forward(with_linear_output(to_model(checkpoint)), tf.constant(token_ids), masks_without(checkpoint, removed))
+    zeroed = with_linear_output(to_model(silenced(checkpoint, removed)))(token_ids)
+    whole = with_linear_output(to_model(checkpoint))(token_ids)
+    np.testing.assert_allclose(pruned, masked, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(pruned, zeroed, rtol=0, atol=1e-5)
+    assert np.abs(pruned - whole).max() > 1e-3
+
+
+def test_the_matrices_are_smaller(case: tuple[Checkpoint, list[tuple[int, int]]]) -> None:
+    checkpoint, removed = case
+    pruned = without_heads(checkpoint, removed)
+    before, after = checkpoint.config.model, pruned.config.model
+    for block, count in enumerate(before.heads):
+        gone = [head for other, head in removed if other == block]
+        kept = [head for head in range(count) if head not in gone]
+        assert after.heads[block] == count - len(gone) >= 1
+        for path, weight in checkpoint.weights.items():
+            name = path.removeprefix(f"encoder_{block}/attention/")
+            if name == path:
+                continue
+            smaller = pruned.weights[path]
+            if name == "output_bias":
+                np.testing.assert_array_equal(smaller, weight)
+            elif name in ("query_kernel", "key_kernel", "value_kernel"):
+                np.testing.assert_array_equal(smaller, weight[:, kept])
+            else:  # output_kernel, score_kernel, and the biases of the other three
+                np.testing.assert_array_equal(smaller, weight[kept])
+    assert (after.head_key_dim, after.head_value_dim) == (before.head_key_dim, before.head_value_dim)
+    assert {parameter.path: parameter.shape for parameter in pruned.parameters} == {
+        path: weight.shape for path, weight in pruned.weights.items()
+    }
+    sizes = [sum(weight.size for weight in model.weights.values()) for model in (checkpoint, pruned)]
+    assert sizes[1] < sizes[0]
+    assert {path for path in pruned.weights if pruned.weights[path] is not checkpoint.weights[path]} <= {
+        path for path in pruned.weights if "/attention/" in path
+    }
+
+
+def test_a_pruned_checkpoint_is_read_by_all_three(case: tuple[Checkpoint, list[tuple[int, int]]], tmp_path: Path) -> None:
+    """By our reader, by the NumPy runtime and by plain Keras."""
+    checkpoint, removed = case
+    pruned = without_heads(checkpoint, removed)
+    write_checkpoint(tmp_path / "pruned.keras", pruned)
+    found = read_checkpoint(tmp_path / "pruned.keras")
+    assert found.config == pruned.config
+    assert found.config.model.num_heads == list(pruned.config.model.heads)
+    for path, weight in pruned.weights.items():
+        np.testing.assert_array_equal(found.weights[path], weight)
+    token_ids = every_row(some_reviews())
+    expected = np.array(to_model(pruned)(token_ids))
+    theirs = keras.models.load_model(tmp_path / "pruned.keras")
+    np.testing.assert_allclose(theirs(token_ids), expected, rtol=0, atol=1e-6)
+    ours = class_probabilities(token_ids, found.weights, found.config.model)
+    np.testing.assert_allclose(ours[:, 1:] if expected.shape[1] == 1 else ours, expected, rtol=0, atol=1e-5)
+    # Once pruned, it can be pruned again.
+    if max(pruned.config.model.heads) > 1:
+        block = int(np.argmax(pruned.config.model.heads))
+        again = without_heads(found, [(block, 0)])
+        masked = masked_forward(to_model(found), tf.constant(token_ids), masks_without(found, [(block, 0)]))
+        np.testing.assert_allclose(to_model(again)(token_ids), masked, rtol=0, atol=1e-5)
+
+
+def report_of(importances: list[list[float]]) -> HeadReport:
+    scores = [
+        HeadScore(block, head, 0.5, 0.0, importance)
+        for block, of_block in enumerate(importances)
+        for head, importance in enumerate(of_block)
+    ]
+    return HeadReport("sample", "test", 1, 0.5, scores)
+
+
+@pytest.mark.parametrize(
+    ("importances", "count", "removed"),
+    [
+        ([[3.0, 1.0, 2.0]], 1, [(0, 1)]),
+        ([[3.0, 1.0, 2.0]], 2, [(0, 1), (0, 2)]),
+        ([[1.0, 2.0], [3.0, 4.0]], 2, [(0, 0), (1, 0)]),  # the last head of block 0 stays, though it matters less
+        ([[1.0], [3.0, 2.0, 4.0]], 2, [(1, 0), (1, 1)]),
+        ([[0.0, 0.0], [0.0]], 1, [(0, 0)]),
+    ],
+)
+def test_the_least_important_go_but_every_block_keeps_one(
+    importances: list[list[float]], count: int, removed: list[tuple[int, int]]
+) -> None:
+    assert least_important(report_of(importances), count) == removed
+
+
+@pytest.mark.parametrize(
+    ("importances", "count", "message"),
+    [
+        ([[1.0, 2.0]], 2, "--prune 2: the model has 2 heads in 1 block; at most 1 can be removed, since every block keeps one"),
+        ([[1.0], [2.0]], 1, "--prune 1: the model has 2 heads in 2 blocks; at most 0 can be removed, since every block keeps one"),
+        (
+            [[1.0, 2.0, 3.0], [4.0]],
+            9,
+            "--prune 9: the model has 4 heads in 2 blocks; at most 2 can be removed, since every block keeps one",
+        ),
+    ],
+)
+def test_more_heads_than_there_are(importances: list[list[float]], count: int, message: str) -> None:
+    assert error_of(lambda: least_important(report_of(importances), count)) == message
+
+
+# What a head is worth
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -> None:
+    """Each review alone, against central differences of its own loss in NumPy."""
+    names = ("bad", "mixed", "good")[:num_classes]
+    checkpoint = small_checkpoint(names, num_blocks=2, num_heads=[3, 2], key_dim=5)
+    reviews = some_reviews(num_classes, count=11)
+    masks = [tf.Variable(tf.ones(count)) for count in checkpoint.config.model.heads]
+    found = gradient_importance(to_model(checkpoint), masks, reviews, checkpoint.forward_pass)
+    assert [len(of_block) for of_block in found] == [3, 2]
+
+    def losses(block: int, head: int, factor: float) -> np.ndarray:
+        """In nats, with the output of one head multiplied."""
+        weights = {path: weight.astype(np.float64) for path, weight in checkpoint.weights.items()}
+        weights[f"encoder_{block}/attention/output_kernel"][head] *= factor
+        alone = [class_probabilities(reviews.padded(np.array([row])), weights, checkpoint.config.model)[0] for row in range(len(reviews))]
+        return -np.log([row[label] for row, label in zip(alone, reviews.labels, strict=True)])
+
+    step = 1e-4
+    for block, of_block in enumerate(found):
+        for head, importance in enumerate(of_block):
+            gradients = (losses(block, head, 1 + step) - losses(block, head, 1 - step)) / (2 * step)
+            assert importance == pytest.approx(np.abs(gradients).mean(), rel=1e-2, abs=1e-5)
+            assert importance > abs(gradients.mean()) + 1e-5 or np.all(gradients >= 0) or np.all(gradients <= 0)
+
+
+def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
+    checkpoint = read_checkpoint(checkpoint_path)
+    told: list[str] = []
+    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), watcher=Watcher(tell=told.append))
+    assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
+
+    def accuracy(model: Checkpoint) -> float:
+        return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(model)), reviews, model.forward_pass), reviews.labels)[
+            1
+        ]
+
+    assert report.accuracy == accuracy(checkpoint)
+    assert [(score.block, score.head) for score in report.heads] == [(0, 0), (0, 1)]
+    for score in report.heads:
+        assert score.accuracy_without == accuracy(silenced(checkpoint, [(score.block, score.head)]))
+        assert score.accuracy_fall == pytest.approx(report.accuracy - score.accuracy_without)
+        assert score.importance > 0
+    assert "silencing head 1 of block 0" in told
+
+
+def test_a_part_of_the_reviews() -> None:
+    checkpoint = small_checkpoint()
+    labelled = labelled_reviews(checkpoint, SampleData(num_reviews=400))
+    report, reviews = score_heads(checkpoint, labelled, max_reviews=31)
+    again, same = score_heads(checkpoint, labelled, max_reviews=31)
+    assert report.num_reviews == len(reviews) == 31
+    assert again == report
+    np.testing.assert_array_equal(same.token_ids[:], reviews.token_ids[:])
+
+
+# Before and after
+
+
+def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
+    checkpoint = read_checkpoint(checkpoint_path)
+    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data))
+    pruning = prune(checkpoint, report, reviews, 1, tmp_path / "pruned.keras")
+    worst = min(report.heads, key=lambda score: (score.accuracy_fall, score.importance))
+    assert pruning.removed == [(worst.block, worst.head)]
+    assert pruning.accuracy_before == report.accuracy
+    assert pruning.accuracy_after == pytest.approx(worst.accuracy_without, abs=1 / len(reviews))
+    assert pruning.retrained_epochs == 0
+    assert pruning.reviews_per_second_before > 0
+    assert pruning.reviews_per_second_after > 0
+    assert pruning.num_weights_before == sum(weight.size for weight in checkpoint.weights.values())
+    pruned = read_checkpoint(pruning.checkpoint)
+    assert pruning.num_weights_after == sum(weight.size for weight in pruned.weights.values()) < pruning.num_weights_before
+    probabilities = class_probabilities(every_row(reviews), pruned.weights, pruned.config.model)
+    assert pruning.accuracy_after == pytest.approx((probabilities.argmax(axis=1) == reviews.labels).mean(), abs=1 / len(reviews))
+
+
+def validation_loss(checkpoint: Checkpoint) -> float:
+    reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
+    return mean_loss_and_accuracy(
+        predict_probabilities(compile_forward(to_model(checkpoint)), reviews, checkpoint.forward_pass), reviews.labels
+    )[0]
+
+
+def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
+    config = checkpoint.config
+    changed = config.model_copy(update={"training": config.training.model_copy(update={"select_by": "loss", **training})})
+    return dataclasses.replace(checkpoint, config=changed)
+
+
+def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
+    pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
+    pruned = dataclasses.replace(pruned, weights={**pruned.weights, "classifier/bias": pruned.weights["classifier/bias"] + 3})
+    records: list[EpochRecord] = []
+    retrained = retrain(pruned, 2, pruned.config.data, Watcher(on_epoch=records.append))
+    assert {path: weight.shape for path, weight in retrained.weights.items()} == {
+        path: weight.shape for path, weight in pruned.weights.items()
+    }
+    assert retrained.config == pruned.config
+    assert retrained.vocabulary.tokens == pruned.vocabulary.tokens
+    before, after = validation_loss(pruned), validation_loss(retrained)
+    assert after < before
+    assert [record.epoch for record in records] == [1, 2]
+    assert retrained.metrics["validation_loss"] == pytest.approx(after, abs=1e-5)
+    assert retrained.metrics["validation_loss"] == min(record.validation_loss for record in records)
+
+
+def test_retraining_that_makes_it_worse_is_thrown_away(checkpoint_path: Path) -> None:
+    pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=10.0)
+    records: list[EpochRecord] = []
+    retrained = retrain(pruned, 1, pruned.config.data, Watcher(on_epoch=records.append))
+    assert records[0].validation_loss > validation_loss(pruned)
+    assert not records[0].best
+    assert retrained is pruned
+
+
+@pytest.mark.parametrize("change", [{"data": SampleData(num_reviews=400, seed=1)}, {"seed": 5}])
+def test_retraining_on_other_data_is_refused(change: dict[str, Any], checkpoint_path: Path) -> None:
+    """Another vocabulary would give the words other ids than those that the weights were trained with."""
+    checkpoint = read_checkpoint(checkpoint_path)
+    other = dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update=change))
+    assert error_of(lambda: retrain(other, 1, other.config.data)) == (
+        "--retrain: the training data are no longer those of the checkpoint; bring them back, or train anew with fewer heads"
+    )

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from mha_cli.cli.answers import JsonLines, MatchingRecords, TabLines, TerminalLines, styles_wanted, tab_cell
+from mha_cli.runtime.choice import Choice
+from mha_cli.runtime.classifier import Prediction
+from mha_cli.runtime.records import Record
+from tests.cli.command import has_control_characters
+
+NAMES = ("bad", "mixed", "good")
+
+
+def said(*probabilities: float, tokens: int = 5, read: int = 5, unknown: int = 0) -> Prediction:
+    best = max(probabilities)
+    return Prediction("", NAMES[probabilities.index(best)], best, dict(zip(NAMES, probabilities, strict=True)), tokens, read, unknown)
+
+
+def record(text: str = "a film", *fields: object) -> Record:
+    return Record(text, text.encode() + b"\n", fields)
+
+
+SAID = said(0.2, 0.5, 0.3)
+
+
+# Tab-separated
+
+
+@pytest.mark.parametrize(
+    ("choice", "fields", "line"),
+    [
+        (Choice(), (), b"mixed\t0.5000\t-\n"),
+        (Choice(threshold=0.6), (), b"\t\t-\n"),
+        (Choice(top_k=2), (), b"mixed\t0.5000\tgood\t0.3000\t-\n"),
+        (Choice(top_k=9), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
+        (Choice(top_k=3, threshold=0.3), ("id",), b"mixed\t0.5000\tgood\t0.3000\t\t\t-\tid\n"),
+        (Choice(only=("good",), threshold=0.3), (), b"good\t0.3000\t-\n"),
+        (Choice(), ("a\tb\\n", None, 1.5, True, ["é"], ""), b'mixed\t0.5000\t-\ta\\tb\\\\n\t\t1.5\ttrue\t["\\\\u00e9"]\t\n'),
+    ],
+)
+def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> None:
+    assert TabLines(choice).line(1, record("a film", *fields), SAID) == line
+
+
+@pytest.mark.parametrize(
+    ("counts", "mark"),
+    [
+        ({}, "-"),
+        ({"unknown": 4}, "-"),
+        ({"tokens": 0, "read": 0}, "empty"),
+        ({"unknown": 5}, "unknown"),
+        ({"tokens": 6}, "cut"),
+        ({"tokens": 6, "unknown": 5}, "unknown,cut"),
+    ],
+)
+def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], mark: str) -> None:
+    assert TabLines(Choice()).line(1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{mark}\tid\n".encode()
+
+
+@given(st.text(st.characters(), max_size=30))
+@settings(deadline=None)
+def test_a_cell_is_harmless_and_can_be_read_back(text: str) -> None:
+    cell = tab_cell(text)
+    assert not set(cell) & set(map(chr, (*range(32), *range(127, 160), 0x2028, 0x2029, 0x202E)))
+    unescaped = cell.encode("raw_unicode_escape", "surrogatepass").decode("unicode_escape") if cell.isascii() else text
+    assert unescaped == text
+    cell.encode()  # no lone surrogate is left
+
+
+# JSON lines
+
+
+def json_line(prediction: Prediction, choice: Choice | None = None, fields: dict[str, object] | None = None) -> dict[str, Any]:
+    fields = fields or {}
+    line = JsonLines(choice or Choice(), tuple(fields)).line(7, record("a film", *fields.values()), prediction)
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_everything_that_is_known() -> None:
+    assert json_line(said(0.2, 0.5, 0.3, tokens=9, unknown=2), fields={"n": {"é": [1]}, "none": None}) == {
+        "id": 7,
+        "label": "mixed",
+        "probability": 0.5,
+        "probabilities": {"bad": 0.2, "mixed": 0.5, "good": 0.3},
+        "tokens": 9,
+        "unknown": 2,
+        "truncated": True,
+        "empty": False,
+        "all_unknown": False,
+        "fields": {"n": {"é": [1]}, "none": None},
+    }
+
+
+def test_odd_texts_are_marked() -> None:
+    empty, unknown = json_line(said(0.2, 0.5, 0.3, tokens=0, read=0)), json_line(said(0.2, 0.5, 0.3, unknown=5))
+    assert (empty["empty"], empty["all_unknown"], empty["truncated"]) == (True, False, False)
+    assert (unknown["empty"], unknown["all_unknown"], unknown["truncated"]) == (False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("choice", "label", "probability", "names"),
+    [
+        (Choice(threshold=0.6), None, 0.5, ["bad", "mixed", "good"]),
+        (Choice(top_k=2), "mixed", 0.5, ["mixed", "good"]),
+        (Choice(top_k=2, threshold=0.6), None, 0.5, []),
+        (Choice(only=("good",), threshold=0.3), "good", 0.3, ["bad", "mixed", "good"]),
+    ],
+)
+def test_a_choice(choice: Choice, label: str | None, probability: float, names: list[str]) -> None:
+    found = json_line(SAID, choice)
+    assert (found["label"], found["probability"], list(found["probabilities"])) == (label, probability, names)
+
+
+# On a terminal
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+
+def shown(text: str, prediction: Prediction = SAID, *fields: object, choice: Choice | None = None, styles: bool = False) -> str:
+    line = TerminalLines(choice or Choice(), styles).line(1, record(text, *fields), prediction).decode()
+    assert line.endswith("\n")
+    return line[:-1]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "text", "line"),
+    [
+        (SAID, "a film", "mixed\t0.5000\ta film"),
+        (said(0.2, 0.5, 0.3, tokens=0, read=0), "", "mixed\t0.5000\t(no words)"),
+        (said(0.2, 0.5, 0.3, unknown=5), "quux", "mixed\t0.5000\tquux (no known word)"),
+        (said(0.2, 0.5, 0.3, tokens=1234), "a film", "mixed\t0.5000\ta film (5 of 1,234 tokens read)"),
+        (
+            said(0.2, 0.5, 0.3, tokens=1234, unknown=5),
+            "quux",
+            "mixed\t0.5000\tquux (no known word, 5 of 1,234 tokens read)",
+        ),
+        (SAID, "a\nb\x1b[2J[bold]", r"mixed" + "\t0.5000\t" + r"a\nb\x1b[2J[bold]"),
+    ],
+)
+def test_a_line_to_be_read(prediction: Prediction, text: str, line: str) -> None:
+    assert shown(text, prediction) == line
+
+
+def test_an_unsure_answer_says_so() -> None:
+    assert shown("a film", choice=Choice(threshold=0.6)) == "unsure\t0.5000\ta film"
+    assert shown("a film", choice=Choice(threshold=0.6, top_k=2)) == "unsure\t0.5000\t\t\ta film"
+
+
+def test_fields_are_short() -> None:
+    assert shown("a film", SAID, 3, "\x1b" + "x" * 100) == f"mixed\t0.5000\t3\t\\x1b{'x' * 38}…\ta film"
+
+
+@pytest.mark.parametrize("text", ["the " * 100, "映画" * 100, "\x1b" * 100, "🎬é" * 100, "e\u0301" * 200], ids=ascii)
+@pytest.mark.parametrize("columns", [60, 61, 200])
+def test_a_long_text_is_cut_to_the_terminal(text: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for prediction in (SAID, said(0.2, 0.5, 0.3, tokens=1234)):
+        line = shown(text, prediction)
+        assert "…" in line
+        assert columns - 4 <= cell_len(line.expandtabs()) <= columns
+
+
+def test_styles() -> None:
+    line = shown("a film", said(0.2, 0.5, 0.3, tokens=9), styles=True)
+    assert line == "\x1b[1mmixed\x1b[0m\t0.5000\ta film \x1b[2m(5 of 9 tokens read)\x1b[0m"
+    assert not has_control_characters(line.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", ""))
+    assert shown("a film", styles=True) == "\x1b[1mmixed\x1b[0m\t0.5000\ta film"
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "unknown"}, False),
+        ({}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+        ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_who_wants_styles(environment: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert styles_wanted() == wanted
+
+
+def test_a_terminal_that_cannot_show_a_character() -> None:
+    assert TerminalLines(Choice(), False, "ascii").line(1, record("é 🎬"), SAID) == b"mixed\t0.5000\t\\xe9 \\U0001f3ac\n"
+
+
+# The records themselves
+
+
+def test_records_as_they_came_with_the_header_of_each_table() -> None:
+    form = MatchingRecords()
+    raws = [(b"1,\xff\r\n", b"id,text\r\n"), (b"2,b\n", b"id,text\r\n"), (b"c\td\n", b"text\tid\n"), (b"line\n", b"")]
+    written = [form.line(1, Record("", raw, (), header), SAID) for raw, header in raws]
+    assert written == [b"id,text\r\n1,\xff\r\n", b"2,b\n", b"text\tid\nc\td\n", b"line\n"]

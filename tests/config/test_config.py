@@ -1,0 +1,481 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import annotated_types
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config, parse_config
+from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
+from mha_cli.errors import EXIT_USAGE, MhaError
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+RECIPES = sorted(CONFIGS.glob("*.yaml"))
+SECTIONS = (SampleData, TfdsData, FilesData, TextConfig, ModelConfig, TrainingConfig)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str, *overrides: str) -> Config:
+    Path("x.yaml").write_text(text)
+    return load_config("x.yaml", overrides)
+
+
+def error_of(text: str, *overrides: str) -> str:
+    with pytest.raises(MhaError) as raised:
+        load(text, *overrides)
+    assert raised.value.exit_code == EXIT_USAGE
+    assert str(raised.value).isprintable()
+    return str(raised.value)
+
+
+# Recipes
+
+
+def test_there_are_recipes() -> None:
+    assert {"sample", "imdb"} <= {path.stem for path in RECIPES}
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_loads(path: Path) -> None:
+    config = load_config(path)
+    assert parse_config(config_to_yaml(config), "test") == config
+
+
+# Settings
+
+
+def test_json_is_yaml() -> None:
+    data = {"source": "files", "train": "😀 é.csv", "text_column": 'a"\\\t'}
+    assert config_to_dict(load(json.dumps({"data": data, "model": {"key_dim": None}}, indent="\t")))["data"].items() >= data.items()
+
+
+def test_an_empty_file_means_the_defaults() -> None:
+    assert load("") == Config()
+    assert load("# nothing\n") == Config()
+    assert load("model: {}\n") == Config()
+
+
+def test_the_defaults() -> None:
+    config = Config()
+    assert config.data == SampleData()
+    assert (config.model.positions, config.model.normalization) == ("learned", "post")
+    assert config.training.patience is None
+
+
+@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
+def test_every_setting_says_what_it_means(section: type[Config]) -> None:
+    for name, field in section.model_fields.items():
+        if section is Config and name != "seed":
+            continue  # a section, which has a page of settings of its own
+        assert field.description, name
+        assert field.description.endswith("."), name
+
+
+@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
+def test_every_number_has_a_lowest_value(section: type[Config]) -> None:
+    for name, field in section.model_fields.items():
+        if field.annotation in (int, float, int | None, float | None):
+            assert any(isinstance(item, annotated_types.Ge | annotated_types.Gt) for item in field.metadata), name
+
+
+@pytest.mark.parametrize("section", [Config, *SECTIONS], ids=lambda section: section.__name__)
+def test_settings_cannot_be_changed(section: type[Config]) -> None:
+    settings = section.model_validate({"source": "files", "train": "x"} if section is FilesData else SOURCES.get(section, {}))
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.seed = 3  # type: ignore[misc]
+
+
+SOURCES: dict[Any, dict[str, str]] = {TfdsData: {"source": "tfds"}}
+
+
+def test_widths_of_the_heads() -> None:
+    assert (ModelConfig(embed_dim=12, num_heads=3).head_key_dim, ModelConfig(embed_dim=12, num_heads=3).head_value_dim) == (4, 4)
+    wide = ModelConfig(embed_dim=12, num_heads=5, key_dim=7)
+    assert (wide.head_key_dim, wide.head_value_dim) == (7, 7)
+    assert ModelConfig(embed_dim=12, num_heads=3, value_dim=5).head_value_dim == 5
+
+
+def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
+    model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, embed_dim=12).without_positions()
+    assert model == ModelConfig(positions="none", embed_dim=12)
+    assert ModelConfig.model_validate(model.model_dump()) == model
+    scored = ModelConfig(score_ngrams=3, score_buckets=9, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
+    assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=9, embed_dim=12)
+    assert ModelConfig.model_validate(scored.model_dump()) == scored
+
+
+# The resolved config is the run again
+
+
+texts = st.text(min_size=1, max_size=30)
+configs = st.builds(
+    Config,
+    seed=st.integers(0, 2**31 - 1),
+    data=st.one_of(
+        st.builds(SampleData, num_reviews=st.integers(200, 1_000_000)),
+        st.builds(TfdsData, source=st.just("tfds"), name=texts, data_dir=st.none() | texts, text_key=texts),
+        st.builds(FilesData, source=st.just("files"), train=texts, test=st.none() | texts, text_column=texts, label_column=texts),
+    ),
+    training=st.builds(
+        TrainingConfig,
+        learning_rate=st.floats(1e-300, 10),
+        clip_norm=st.none() | st.floats(1e-300, 1e300),
+        patience=st.none() | st.integers(1, 10_000),
+        optimizer=st.just("adamw"),
+    ),
+)
+
+
+@given(configs)
+@settings(deadline=None, max_examples=50)
+def test_to_yaml_and_back(config: Config) -> None:
+    assert parse_config(config_to_yaml(config), "test") == config
+    assert config_from_dict(config_to_dict(config), "test") == config
+
+
+sections = {"data": [SampleData, TfdsData, FilesData], "text": [TextConfig], "model": [ModelConfig], "training": [TrainingConfig]}
+setting_names = st.sampled_from(sorted({name for models in sections.values() for model in models for name in model.model_fields}))
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+any_value = st.recursive(
+    scalars | st.sampled_from(["pre", "none", "adam", "tfds", "files"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+any_section = any_value | st.dictionaries(setting_names | st.text(max_size=5), any_value, max_size=5)
+
+
+@given(st.dictionaries(st.sampled_from([*sections, "seed"]) | st.text(max_size=5), any_section, max_size=4))
+@settings(deadline=None)
+def test_any_settings_are_taken_or_refused_in_one_line(value: dict[str, Any]) -> None:
+    for read in (lambda: config_from_dict(value, "x.yaml"), lambda: parse_config(json.dumps(value), "x.yaml")):
+        try:
+            config = read()
+        except MhaError as error:
+            assert str(error).startswith("x.yaml")
+            assert str(error).isprintable()
+        else:
+            assert parse_config(config_to_yaml(config), "test") == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes",
+        "null",
+        "~",
+        "1e3",
+        "0x10",
+        "- a",
+        "a: b",
+        "# a",
+        "&a",
+        "!b",
+        " a ",
+        "\x1b[31m",
+        "a\nb\0",
+        "🙂",
+        "<<",
+        "\x85",
+        "a\u2028b",
+        "\ufeff",
+        " \r\n",
+    ],
+)
+def test_words_that_yaml_might_take_for_something_else(text: str) -> None:
+    config = config_from_dict({"data": {"source": "files", "train": text}}, "test")
+    assert load(config_to_yaml(config)) == config
+
+
+def test_the_yaml_spells_every_setting_out_a_line_each() -> None:
+    lines = config_to_yaml(Config()).splitlines()
+    assert "model:" in lines
+    assert "  num_heads: 4" in lines
+    assert "  key_dim: null" in lines or "  key_dim:" in lines
+    assert sum(line.startswith("  ") for line in lines) == sum(
+        len(section.model_fields) for section in (SampleData, TextConfig, ModelConfig, TrainingConfig)
+    )
+
+
+# Overrides
+
+
+def test_overrides_of_every_kind() -> None:
+    config = load(
+        "model:\n  num_heads: 2\ntraining:\n  patience: 3\n",
+        "seed=7",
+        "model.num_heads=8",
+        "model.positions=sinusoidal",
+        "text.lowercase=false",
+        "training.learning_rate=1e-2",
+        "training.patience=null",
+        "training.clip_norm=1",
+        " model.dropout = 0.25 ",
+    )
+    assert (config.seed, config.model.num_heads, config.model.positions, config.text.lowercase) == (7, 8, "sinusoidal", False)
+    assert (config.training.learning_rate, config.training.patience, config.training.clip_norm) == (0.01, None, 1.0)
+    assert config.model.dropout == 0.25
+
+
+def test_an_override_that_does_not_fit_the_file_names_the_line_of_the_file() -> None:
+    assert error_of("seed: 1\nmodel:\n  dropout: 0\n", "model.num_heads=7").startswith("x.yaml:2: model: num_heads=7 does not divide")
+
+
+def test_the_last_override_wins() -> None:
+    assert load("seed: 1", "seed=2", "seed=3").seed == 3
+
+
+def test_an_override_may_hold_equals_signs() -> None:
+    config = load("", "data.source=files", "data.train=a=b.csv")
+    assert isinstance(config.data, FilesData)
+    assert config.data.train == "a=b.csv"
+
+
+def test_another_source_leaves_the_settings_of_the_first_behind() -> None:
+    text = "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"
+    assert load(text, "data.source=sample").data == SampleData()
+    files = load(text, "data.source=files", "data.train=x.csv", "data.validation_share=0.2").data
+    assert files == FilesData(source="files", train="x.csv", validation_share=0.2)
+    assert load(text, "data.source=tfds", "data.name=ag_news_subset").data == TfdsData(source="tfds", name="ag_news_subset")
+
+
+@pytest.mark.parametrize("text", ["", "data:\n  source: tfds\n  name: imdb_reviews\n  test_split: test\n"])
+def test_the_settings_of_another_source_may_come_before_it(text: str) -> None:
+    expected = FilesData(source="files", train="x.csv", validation_share=0.2)
+    assert load(text, "data.train=x.csv", "data.source=files", "data.validation_share=0.2").data == expected
+    assert load(text, "data.train=x.csv", "data.validation_share=0.2", "data.source=files").data == expected
+    assert error_of(text, "data.name=x", "data.source=files", "data.train=x.csv").startswith("--set data.name is not a setting; ")
+
+
+def test_a_whole_section_as_an_override() -> None:
+    assert load("model: {num_heads: 2}", "model={embed_dim: 32}").model == ModelConfig(embed_dim=32)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
+        ("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
+        ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from data, model, seed, text, training"),
+        ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
+        ("model={num_head: 4}", "--set model: model.num_head is not a setting; did you mean num_heads?"),
+        ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
+        ("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
+        ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
+        ("sead=4", "--set sead is not a setting; did you mean seed?"),
+        ("model.embed_dim=[2, 4]", "--set model.embed_dim is [2, 4]; it should be a valid integer"),
+        ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
+        ("model.num_heads=[2, 4]", "--set model.num_heads: model: num_heads names 2 blocks, num_blocks=1; name as many"),
+        (
+            "model.num_heads=[2]",
+            "--set model.num_heads: model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim",
+        ),
+        ("model.num_heads={a: 1}", "--set model.num_heads is {'a': 1}; it should be a valid integer"),
+        ("model.num_heads=four", "--set model.num_heads is 'four'; it should be a valid integer"),
+        ("model.num_heads=", "--set model.num_heads is None; it should be a valid integer"),
+        ("model.num_heads=2.0", "--set model.num_heads is 2.0; it should be a valid integer"),
+        ("model.num_heads=true", "--set model.num_heads is True; it should be a valid integer"),
+        ("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
+        ("text.lowercase=yes", "--set text.lowercase is 'yes'; it should be a valid boolean"),
+        ("text.lowercase=1", "--set text.lowercase is 1; it should be a valid boolean"),
+        ("training.learning_rate=0", "--set training.learning_rate is 0; it should be greater than 0"),
+        ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
+        ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
+        ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
+        ("data.source=files", "x.yaml: data.train is missing; add it"),
+        ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
+        ("seed", "--set seed: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        ("model.=3", "--set model.=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        (".seed=3", "--set .seed=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
+        ("seed=[1", "--set seed:1: not valid YAML: expected ',' or ']', but got '<stream end>'; mind indentation, quotes and colons"),
+        ("seed=!!int 3", "--set seed:1: the tag tag:yaml.org,2002:int is not allowed; write a plain value"),
+        ("seed=&a 3", "--set seed:1: anchors and aliases (& and *) are not allowed; write the value out"),
+        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from data, model, seed, text, training"),
+        ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
+        ("data.name=\udcff", "--set data.name: not valid YAML: unacceptable character #xdcff: special characters are not allowed; MIND"),
+    ],
+)
+def test_an_override_that_does_not_fit(override: str, message: str) -> None:
+    assert error_of("seed: 1\n", override) == message.replace("MIND", "mind indentation, quotes and colons")
+
+
+def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
+    text = "model:\n  dropout: 2\n"
+    assert error_of(text, "seed=3") == "x.yaml:2: model.dropout is 2; it should be less than 1"
+    assert error_of(text, "model.dropout=3") == "--set model.dropout is 3; it should be less than 1"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # Keys
+        ("model:\n  num_head: 4\n", "x.yaml:2: model.num_head is not a setting; did you mean num_heads?"),
+        ("modle: {}\n", "x.yaml:1: modle is not a setting; did you mean model?"),
+        ("trainig:\n  epochs: 4\n", "x.yaml:1: trainig is not a setting; did you mean training?"),
+        ("seed: 1\nepochs: 4\n", "x.yaml:2: epochs is not a setting; did you mean training.epochs?"),
+        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from data, model, seed, text, training"),
+        ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
+        ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
+        ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),
+        ("seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
+        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from data, model, seed, text, training"),
+        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from data, model, seed, text, training"),
+        # Types
+        ("model:\n  num_heads: '4'\n", "x.yaml:2: model.num_heads is '4'; it should be a valid integer"),
+        ("text:\n  lowercase: yes\n", "x.yaml:2: text.lowercase is 'yes'; it should be a valid boolean"),
+        ("training:\n  learning_rate: fast\n", "x.yaml:2: training.learning_rate is 'fast'; it should be a valid number"),
+        ("seed: 1.5\n", "x.yaml:1: seed is 1.5; it should be a valid integer"),
+        ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
+        ("model:\n", "x.yaml:1: model is None, not a section of settings; write `key: value` lines below it"),
+        ("model: [1, 2]\n", "x.yaml:1: model is [1, 2], not a section of settings; write `key: value` lines below it"),
+        ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
+        ("data:\n  source: null\n", "x.yaml:2: data.source is None; choose from sample, tfds, files"),
+        ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
+        ("data:\n  num_reviews: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
+        ("data:\n  source: files\n", "x.yaml:1: data.train is missing; add it"),
+        (
+            'data:\n  source: tfds\n  name: "\\uD800"\n',
+            r"x.yaml:3: data.name is '\ud800'; it should be a valid string, unable to parse raw data as a unicode string",
+        ),
+        # Sizes
+        ("model:\n  num_heads: 0\n", "x.yaml:2: model.num_heads is 0; it should be greater than or equal to 1"),
+        ("model:\n  embed_dim: -64\n", "x.yaml:2: model.embed_dim is -64; it should be greater than or equal to 1"),
+        ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
+        ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
+        ("data:\n  source: sample\n  num_reviews: 3\n", "x.yaml:3: data.num_reviews is 3; it should be greater than or equal to 200"),
+        (
+            "data:\n  source: sample\n  validation_share: 1\n",
+            "x.yaml:3: data.validation_share is 1; it should be less than or equal to 0.5",
+        ),
+        (
+            "model:\n  embed_dim: 16384\ntext:\n  vocabulary_size: 10000000\n",
+            "x.yaml: the model would have 164,927,930,497 weights (660 GB), more than the 1,000,000,000 allowed; "
+            "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
+        ),
+        # Numbers that are none
+        ("training:\n  learning_rate: .nan\n", "x.yaml:2: training.learning_rate is nan; it should be a finite number"),
+        ("training:\n  learning_rate: .inf\n", "x.yaml:2: training.learning_rate is inf; it should be a finite number"),
+        ("training:\n  clip_norm: 1e999\n", "x.yaml:2: training.clip_norm is inf; it should be a finite number"),
+        ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),
+        # Two settings that do not go together
+        (
+            "seed: 1\nmodel:\n  num_heads: 7\n",
+            "x.yaml:2: model: num_heads=7 does not divide embed_dim=64; take num_heads=4 or 8, or set key_dim",
+        ),
+        (
+            "model:\n  embed_dim: 7\n  num_heads: 5\n",
+            "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
+        ),
+        (
+            "model:\n  scoring: additive\n  attention_form: blockwise\n",
+            "x.yaml:1: model: attention_form=blockwise computes dot products only; take attention_form=auto",
+        ),
+        (
+            "model:\n  attention_dropout: 0.1\n  attention_form: folded\n",
+            "x.yaml:1: model: attention_form=folded computes no attention_dropout; take attention_form=auto",
+        ),
+        (
+            "model:\n  max_ngram: 2\n",
+            "x.yaml:1: model: max_ngram=2 and ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0, or more of both",
+        ),
+        (
+            "model:\n  max_ngram: 2\n  ngram_buckets: 9\n  positions: none\n",
+            "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
+        ),
+        (
+            "model:\n  score_ngrams: 2\n",
+            "x.yaml:1: model: score_ngrams=2 and score_buckets=0 do not go together; take 0 for both, or more of both",
+        ),
+        (
+            "model:\n  score_buckets: 9\n",
+            "x.yaml:1: model: score_ngrams=0 and score_buckets=9 do not go together; take 0 for both, or more of both",
+        ),
+        (
+            "model:\n  score_ngrams: 2\n  score_buckets: 9\n  positions: none\n",
+            "x.yaml:1: model: score_ngrams=2 carries word order and positions=none must not; take score_ngrams=1",
+        ),
+        (
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_ending: 5\n  positions: none\n",
+            "x.yaml:1: model: score_ending=5 carries word order and positions=none must not; take score_ending=0",
+        ),
+        (
+            "model:\n  score_ending: 5\n",
+            "x.yaml:1: model: score_ending=5 weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0",
+        ),
+        (
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_windows: [5]\n  positions: none\n",
+            "x.yaml:1: model: score_windows=[5] carries word order and positions=none must not; take score_windows=[]",
+        ),
+        (
+            "model:\n  score_windows: [5, 25]\n",
+            "x.yaml:1: model: score_windows=[5, 25] weighs n-gram scores, and score_ngrams=0 has none; take score_windows=[]",
+        ),
+        # Labelled epochs without others before them
+        (
+            "training:\n  labelled_epochs: 1\n",
+            "x.yaml:1: training: labelled_epochs=1 leaves out pseudo-labels, and pseudo_labels=0 has none; take 0",
+        ),
+        (
+            "training:\n  epochs: 3\n  pseudo_labels: 1\n  labelled_epochs: 3\n",
+            "x.yaml:1: training: labelled_epochs=3 leaves no epoch to pseudo-labels; take fewer than epochs=3",
+        ),
+        # Pseudo-labels without texts to label
+        (
+            "training:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts, which source=sample has none of; take 0",
+        ),
+        (
+            "data:\n  source: files\n  train: x.csv\ntraining:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled, or take training.pseudo_labels=0",
+        ),
+        (
+            "data:\n  source: tfds\n  name: x\ntraining:\n  pseudo_labels: 1\n",
+            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
+        ),
+        (
+            "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
+            "x.yaml:1: training: weight_decay=0.1 has no effect with optimizer=adam; take optimizer=adamw or weight_decay=0",
+        ),
+    ],
+)
+def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
+    assert error_of(text).startswith(message)
+
+
+def test_pseudo_labels_with_texts_to_label() -> None:
+    files = load("data: {source: files, train: x.csv, unlabelled: y.txt}\ntraining: {pseudo_labels: 2}\n")
+    tfds = load("data: {source: tfds, name: x, unlabelled_split: y}\ntraining: {pseudo_labels: 2}\n")
+    assert files.training.pseudo_labels == tfds.training.pseudo_labels == 2
+
+
+def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:
+    assert load("model: {num_heads: 7, key_dim: 9}").model.head_key_dim == 9
+
+
+def test_a_misspelt_key_is_named_before_what_it_leaves_missing() -> None:
+    assert error_of("data:\n  source: files\n  trainn: x.csv\n") == "x.yaml:3: data.trainn is not a setting; did you mean train?"
+
+
+def test_long_values_are_cut() -> None:
+    message = error_of(f"data:\n  source: tfds\n  name: [{'x' * 500}]\n")
+    assert message.startswith("x.yaml:3: data.name is ['xxxx")
+    assert len(message) < 150
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], {"seed": "x"}, {"x": 1}, {"data": 3}, {"data": {"source": {}}}, {"model": []}])
+def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None:
+    with pytest.raises(MhaError) as raised:
+        config_from_dict(value, "a.keras: mha.json")
+    assert str(raised.value).startswith("a.keras: mha.json")

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from typing import TYPE_CHECKING
+
+import h5py
+import numpy as np
+import pytest
+
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.parameters import num_outputs, num_parameters, parameter_table
+from mha_cli.model import build_classifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import ModelCase
+
+
+def test_table_equals_the_keras_model(model_case: ModelCase) -> None:
+    table = parameter_table(*model_case)
+    model = build_classifier(*model_case)
+    assert [(parameter.path, parameter.shape) for parameter in table] == [
+        (variable.path, tuple(variable.shape)) for variable in model.weights
+    ]
+    total = sum(math.prod(parameter.shape) for parameter in table)
+    assert total == num_parameters(model_case.config, model_case.vocabulary_size, model_case.num_classes)
+    assert total == sum(math.prod(variable.shape) for variable in model.weights)
+
+
+def test_table_equals_a_file_that_keras_saved(
+    model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    table = parameter_table(*model_case)
+    model = build_classifier(*model_case)
+    weights = random_weights(*model_case)
+    for variable in model.weights:
+        variable.assign(weights[variable.path])
+    model.save(tmp_path / "model.keras")
+
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        file = h5py.File(io.BytesIO(archive.read("model.weights.h5")))
+    stored: dict[str, np.ndarray] = {}
+    file.visititems(lambda path, node: stored.update({path: node[()]}) if isinstance(node, h5py.Dataset) else None)
+    # Dropout layers keep the state of their random numbers there too.
+    stored = {path: array for path, array in stored.items() if "seed_generator" not in path}
+    assert {parameter.hdf5_path: parameter.shape for parameter in table} == {path: array.shape for path, array in stored.items()}
+    for parameter in table:
+        assert stored[parameter.hdf5_path].dtype == np.float32
+        np.testing.assert_array_equal(stored[parameter.hdf5_path], weights[parameter.path], err_msg=parameter.path)
+
+
+def test_paths_and_hdf5_paths_are_distinct(model_case: ModelCase) -> None:
+    table = parameter_table(*model_case)
+    assert len({parameter.path for parameter in table}) == len({parameter.hdf5_path for parameter in table}) == len(table)
+
+
+def test_known_sizes() -> None:
+    # 20,000 × 64 + 600 × 64 + (4 × (64 × 64 + 64) + 2 × (64 + 64) + 64 × 128 + 128 + 128 × 64 + 64) + 64 + 1
+    config = config_from_dict({"text": {"vocabulary_size": 20_000, "sequence_length": 600}}, "test")
+    assert num_parameters(config, 20_000) == 1_351_937
+
+
+@pytest.mark.parametrize(("num_classes", "units"), [(2, 1), (3, 3), (7, 7)])
+def test_two_classes_share_one_unit(num_classes: int, units: int) -> None:
+    assert num_outputs(num_classes) == units

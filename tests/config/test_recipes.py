@@ -1,0 +1,101 @@
+"""The recipes by name, in a checkout and in the wheel, and the names of runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.recipes import RECIPES, find_config, new_run_name, recipe_names
+from mha_cli.errors import MhaError
+from tests.cli.command import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("book", "book-no-positions", "imdb", "imdb-fast", "imdb-semi", "sample")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_recipes_by_name() -> None:
+    assert tuple(recipe_names()) == NAMES
+    for name in NAMES:
+        assert find_config(name).samefile(ROOT / "configs" / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("given", ["./sample", "sample.yaml", "mine/sample", "nowhere.yaml", "/x", "."])
+def test_a_path_names_a_file(given: str) -> None:
+    assert find_config(given) == Path(given)
+
+
+def test_a_word_that_names_a_file() -> None:
+    Path("settings").touch()
+    Path("imdb").touch()
+    assert find_config("settings") == Path("settings")
+    assert find_config("imdb") == RECIPES / "imdb.yaml"
+
+
+@pytest.mark.parametrize(("given", "shown"), [("smaple", "smaple"), ("\x1b[31m", r"\x1b[31m")])
+def test_an_unknown_name_lists_them(given: str, shown: str) -> None:
+    with pytest.raises(MhaError) as raised:
+        find_config(given)
+    assert str(raised.value) == (
+        f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+        "or give the path of a YAML config"
+    )
+
+
+@pytest.mark.parametrize(
+    ("train", "name"),
+    [
+        ("complaints.csv", "complaints"),
+        ("my/complaints.2024.jsonl.gz", "complaints"),
+        ("~/films/", "films"),
+        (".", "here"),
+        ("/", "imdb"),
+        (".hidden.csv", "imdb"),
+    ],
+)
+def test_a_run_from_a_recipe_on_files_is_named_for_these(train: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir("here")
+    config = config_from_dict({"data": {"source": "files", "train": train}}, "test")
+    assert new_run_name(find_config("imdb"), config) == name
+    assert new_run_name(Path("my/settings.yaml"), config) == "settings"
+
+
+def test_other_runs_are_named_for_their_config() -> None:
+    assert new_run_name(find_config("imdb"), config_from_dict({"data": {"source": "tfds"}}, "test")) == "imdb"
+
+
+def test_the_wheel_brings_them(tmp_path: Path) -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    package = tmp_path / "site" / "mha_cli"
+    for path in (ROOT / "configs").iterdir():
+        assert (package / "configs" / path.name).read_bytes() == path.read_bytes()
+    assert (package / "py.typed").is_file()
+    assert (package / "models" / "imdb.keras").is_file()
+    assert not (tmp_path / "site" / "configs").exists()
+
+    start = "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()"
+    asked = ["train", "--config", "imdb-fast", "--set", "model.num_heads=7"]
+    done = subprocess.run(
+        [sys.executable, "-c", start, *asked],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment({"PYTHONPATH": str(tmp_path / "site")}),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {package / 'configs' / 'imdb-fast.yaml'}:10: model: num_heads=7 does not divide embed_dim=32; ")

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mha_cli.config.yaml_file import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
+from mha_cli.errors import EXIT_USAGE, MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as sample"
+MIND = "mind indentation, quotes and colons"
+
+
+def error_of(call: Callable[..., object], *args: object) -> str:
+    with pytest.raises(MhaError) as raised:
+        call(*args)
+    assert raised.value.exit_code == EXIT_USAGE
+    assert str(raised.value).isprintable()
+    return str(raised.value)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("# only a comment\n", None),
+        ("~", None),
+        ("null", None),
+        ("3", 3),
+        ("-3", -3),
+        ("0x10", 16),
+        ("0o17", 15),
+        ("1e3", 1000.0),
+        ("1e-3", 0.001),
+        ("1E-3", 0.001),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("-.inf", -math.inf),
+        ("true", True),
+        ("False", False),
+        # Words and times of YAML 1.1 that are plain text in YAML 1.2.
+        ("yes", "yes"),
+        ("no", "no"),
+        ("on", "on"),
+        ("off", "off"),
+        ("1:30", "1:30"),
+        ("'3'", "3"),
+        ('"a\\tb\\x1b"', "a\tb\x1b"),
+        ("🙂", "🙂"),
+        ('{"\\ud83d\\ude42": "\\ud83d\\ude42\\ud83d"}', {"🙂": "🙂\ud83d"}),
+        ("[1, [2, x]]", [1, [2, "x"]]),
+        ("{a: 1, b: {c: null}}", {"a": 1, "b": {"c": None}}),
+        ("a:\n- 1\n- b: 2\n", {"a": [1, {"b": 2}]}),
+        ("1: x\ntrue: y\n~: z\n", {"1": "x", "true": "y", "~": "z"}),
+        ("<<: {a: 1}", {"<<": {"a": 1}}),
+        ("%YAML 1.2\n---\nyes", "yes"),
+    ],
+)
+def test_plain_values(text: str, value: object) -> None:
+    found = parse_yaml(text, "test").value
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_not_a_number() -> None:
+    assert math.isnan(parse_yaml(".nan", "test").value)
+
+
+def test_every_key_knows_its_line() -> None:
+    document = parse_yaml("# comment\nmodel:\n  num_heads: 4\n\n  dropout: 0.1\nseed: 1\n", "x.yaml")
+    assert document.lines == {("model",): 2, ("model", "num_heads"): 3, ("model", "dropout"): 5, ("seed",): 6}
+    assert document.place(("model", "dropout")) == "x.yaml:5"
+    assert document.place(("model", "not_there")) == "x.yaml:2"
+    assert document.place(("not_there",)) == "x.yaml"
+    assert document.place(()) == "x.yaml"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # Duplicate keys
+        ("seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
+        (
+            "model:\n  num_heads: 2\n  dropout: 0\n  'num_heads': 4\n",
+            "x.yaml:4: model.num_heads stands twice (first on line 2); keep one of them",
+        ),
+        ("a: {b: 1, b: 1}", "x.yaml:1: a.b stands twice (first on line 1); keep one of them"),
+        # Tags
+        ("seed: !!int 3", "x.yaml:1: the tag tag:yaml.org,2002:int is not allowed; write a plain value"),
+        ("a:\n- !mine x\n", "x.yaml:2: the tag !mine is not allowed; write a plain value"),
+        ("! 3", "x.yaml:1: the tag ! is not allowed; write a plain value"),
+        (
+            "x: !!python/object/apply:os.system ['true']",
+            "x.yaml:1: the tag tag:yaml.org,2002:python/object/apply:os.system is not allowed; write a plain value",
+        ),
+        ("!!map {a: 1}", "x.yaml:1: the tag tag:yaml.org,2002:map is not allowed; write a plain value"),
+        ("%TAG ! tag:me,2000:\n---\na: !b 1", "x.yaml:3: the tag tag:me,2000:b is not allowed; write a plain value"),
+        # Versions
+        ("%YAML 1.1\n---\na: yes\n", "x.yaml:1: %YAML 1.1 is not read, only YAML 1.2; leave the line out"),
+        ("# a\n\n%YAML 1.3\r\n--- 1", "x.yaml:3: %YAML 1.3 is not read, only YAML 1.2; leave the line out"),
+        ("%YAML\x1b[2J", r"x.yaml:1: %YAML\x1b[2J is not read, only YAML 1.2; leave the line out"),
+        # Anchors and aliases
+        ("a: &x 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
+        ("a:\n  b: *x\n", "x.yaml:2: anchors and aliases (& and *) are not allowed; write the value out"),
+        ("&x a: 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
+        ("a: &x [*x]\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
+        # Tabs
+        ("model:\n\tnum_heads: 4\n", f"x.yaml:2: not valid YAML: found character '\\t' that cannot start any token; {MIND}"),
+        # Keys
+        ("? [a, b]\n: 1\n", "x.yaml:1: a key is not a word; write `key: value`"),
+        ("a:\n  ? {b: c}\n  : 1\n", "x.yaml:2: a key is not a word; write `key: value`"),
+        # Numbers
+        (f"seed: 0x{'f' * 65}", f"x.yaml:1: the number 0x{'f' * 37}… is too large; write a smaller one"),
+        (f"a:\n- {'9' * 100}", f"x.yaml:2: the number {'9' * 39}… is too large; write a smaller one"),
+        (f"seed: 0x{'f' * 6000}", f"x.yaml:1: the number 0x{'f' * 37}… is too large; write a smaller one"),
+        # Not YAML
+        ("a: [1, 2", f"x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'; {MIND}"),
+        ("a: b: c", f"x.yaml:1: not valid YAML: mapping values are not allowed here; {MIND}"),
+        ("a: 'b", f"x.yaml:1: not valid YAML: found unexpected end of stream; {MIND}"),
+        ("a: 1\n b: 2\n", f"x.yaml:2: not valid YAML: mapping values are not allowed here; {MIND}"),
+        ("a: 1\n---\na: 2\n", f"x.yaml:2: not valid YAML: but found another document; {MIND}"),
+        ("a: =", f"x.yaml:1: not valid YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:value'; {MIND}"),
+        ("a: 2020-99-01", f"x.yaml: not valid YAML: month must be in 1..12; {MIND}"),
+        ("a: \0", f"x.yaml: not valid YAML: unacceptable character #x0000: special characters are not allowed; {MIND}"),
+        ("a: \x1b[31m", f"x.yaml: not valid YAML: unacceptable character #x001b: special characters are not allowed; {MIND}"),
+    ],
+)
+def test_what_is_not_plain_yaml(text: str, message: str) -> None:
+    assert error_of(parse_yaml, text, "x.yaml") == message
+
+
+def test_digits_without_end() -> None:
+    assert error_of(parse_yaml, f"seed: {'9' * 5000}", "x.yaml").startswith("x.yaml: not valid YAML: Exceeds the limit")
+
+
+DEEP = "x.yaml:{line}: nested more than 20 deep; a config has two levels"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[" * (MAX_DEPTH + 1), 1),
+        ("[" * 900_000, 1),
+        ("- " * 100_000, 1),
+        ('{"a":' * 100_000, 1),
+        ("".join(f"{' ' * depth}a:\n" for depth in range(40)), 21),
+    ],
+)
+def test_deep_nesting(text: str, line: int) -> None:
+    assert error_of(parse_yaml, text, "x.yaml") == DEEP.format(line=line)
+
+
+def test_nesting_that_is_just_allowed() -> None:
+    value: Any = parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH, "test").value
+    for _ in range(MAX_DEPTH - 1):
+        (value,) = value
+    assert value == []
+
+
+@pytest.mark.parametrize(
+    "text", ["[" + "1, " * 490_000 + "1]", "".join(f"key{number}: 1\n" for number in range(90_000)), "- 1\n" * 490_000]
+)
+def test_more_than_a_config_can_hold_is_refused_before_it_is_read(text: str) -> None:
+    assert re.fullmatch(
+        r"x.yaml:\d+: more than 2,000 keys and values; a config has less than a hundred settings", error_of(parse_yaml, text, "x.yaml")
+    )
+
+
+def test_as_much_as_is_just_allowed() -> None:
+    assert len(parse_yaml("- 1\n" * (MAX_NODES - 1), "test").value) == MAX_NODES - 1
+
+
+@given(st.text(max_size=60) | st.text("abc :,-[]{}&*!?|>'\"%@`#\n\t01.~", max_size=60))
+@settings(deadline=None)
+def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
+    try:
+        parse_yaml(text, "x.yaml")
+    except MhaError as error:
+        assert str(error).startswith("x.yaml")
+        assert str(error).isprintable()
+
+
+# Files
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"\xef\xbb\xbfname: caf\xc3\xa9\r\nseed: 1\r\n")
+    document = read_yaml(path)
+    assert document.value == {"name": "café", "seed": 1}
+    assert document.place(("seed",)) == f"{path}:2"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"# nothing yet\n", b"---\n", b"\xef\xbb\xbf", b"null\n"])
+def test_an_empty_file_is_an_empty_mapping(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(content)
+    assert read_yaml(path).value == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"- a\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
+        (b"just words\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
+        (b"3\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
+        (b"a: caf\xe9\n", ": not UTF-8 at byte 6; save it as UTF-8"),
+        ("a: 1\n".encode("utf-16"), ": not UTF-8 at byte 0; save it as UTF-8"),
+        (b"\x89PNG\r\n\x1a\n\0", ": not UTF-8 at byte 0; save it as UTF-8"),
+        (b"#" * (MAX_BYTES + 1), ": larger than 100,000 bytes; a config is a short YAML file"),
+    ],
+)
+def test_a_file_that_is_no_config(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(content)
+    assert error_of(read_yaml, path) == f"{path}{message}"
+
+
+def test_a_file_as_large_as_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"seed: 1\n" + b"#" * (MAX_BYTES - 8))
+    assert read_yaml(path).value == {"seed": 1}
+
+
+def test_a_file_without_end() -> None:
+    from pathlib import Path
+
+    assert error_of(read_yaml, Path("/dev/zero")) == "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"
+
+
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert (
+        error_of(read_yaml, tmp_path / "pipe")
+        == f"{tmp_path}/pipe: a pipe that nothing comes out of; give a file, or write to the pipe first"
+    )
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    from pathlib import Path
+
+    theirs, ours = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(ours, "wb", buffering=0) as pipe:
+            pipe.write(b"seed: ")
+            pipe.write(b"1\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_yaml(Path(f"/dev/fd/{theirs}")).value == {"seed": 1}  # as `--config <(…)` gives it
+    writer.join()
+    os.close(theirs)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    assert error_of(read_yaml, tmp_path / "no.yaml") == f"{tmp_path}/no.yaml: no such file; {CONFIG_HINT}"
+    assert error_of(read_yaml, tmp_path) == f"{tmp_path}: Is a directory; give the path of a YAML config that can be read"
+    assert error_of(read_yaml, tmp_path / "a\0b") == rf"{tmp_path}/a\x00b: not a file name; {CONFIG_HINT}"
+    assert error_of(read_yaml, tmp_path / "\x1b[31m.yaml") == rf"{tmp_path}/\x1b[31m.yaml: no such file; {CONFIG_HINT}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.touch(mode=0)
+    assert error_of(read_yaml, path) == f"{path}: Permission denied; give the path of a YAML config that can be read"

@@ -1,0 +1,79 @@
+"""The n-grams of reviews against plain Python dictionaries."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mha_cli.config.settings import ModelConfig
+from mha_cli.layers.scores import place_weights, review_scores
+from mha_cli.ngram_scores import features as module
+from mha_cli.ngram_scores.features import ngram_features, ngrams_of
+from tests.reviews import bucket, encoded, weights_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BUCKETS = 101
+REVIEWS = [[7, 2, 7, 2, 7, 3], [], [5], [5, 5, 5], [2, 7], [], [3, 1, 4, 1, 5, 9, 2, 6], [7]]
+
+
+def settings(max_ngram: int, buckets: int = BUCKETS, ending: int = 0) -> ModelConfig:
+    return ModelConfig(score_ngrams=max_ngram, score_buckets=buckets, score_ending=ending)
+
+
+def features_of(reviews: Sequence[Sequence[int]], model: ModelConfig) -> npt.NDArray[np.float32]:
+    of_reviews = encoded(reviews)
+    features = ngram_features(of_reviews, ngrams_of(of_reviews, model), model)
+    assert features.dtype == np.float32
+    return np.asarray(features.toarray())
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8, 2000])
+@pytest.mark.parametrize("buckets", [1, 64, BUCKETS, 10_007])
+@pytest.mark.parametrize(("max_ngram", "ending"), [(1, 0), (2, 3), (4, 50)])
+def test_features_are_those_of_python_dictionaries(
+    max_ngram: int, ending: int, buckets: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
+    expected = np.zeros((len(REVIEWS), buckets))
+    for row, review in enumerate(REVIEWS):
+        weights = weights_in(review, max_ngram, buckets, ending)
+        for number, weight in weights.items():
+            expected[row, number] = weight / math.sqrt(sum(w**2 for w in weights.values()))
+    features = features_of(REVIEWS, settings(max_ngram, buckets, ending))
+    np.testing.assert_allclose(features, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ending", [0, 4])
+def test_features_times_a_table_are_what_the_layer_says(ending: int) -> None:
+    table = np.random.default_rng(0).normal(size=(257, 2)).astype(np.float32)
+    reviews = encoded(REVIEWS)
+    token_ids = reviews.padded(np.arange(len(reviews)))
+    of_layer = review_scores(keras.Variable(table), token_ids, 3, place_weights(token_ids, ending))
+    np.testing.assert_allclose(features_of(REVIEWS, settings(3, 257, ending)) @ table, of_layer, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 2000])
+def test_every_ngram_is_found_at_its_last_place(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
+    reviews = encoded(REVIEWS)
+    ngrams = ngrams_of(reviews, settings(1, 10_007))
+    found = [
+        {int(reviews.token_ids[ngrams.tokens[e]]): int(ngrams.tokens[e] - reviews.offsets[row]) for e in range(start, stop)}
+        for row, (start, stop) in enumerate(zip(ngrams.offsets[:-1], ngrams.offsets[1:], strict=True))
+    ]
+    assert found == [{word: place for place, word in enumerate(review)} for review in REVIEWS]
+
+
+def test_no_ngram_reaches_into_the_next_review() -> None:
+    buckets = 10_007
+    features = features_of([[7], [2, 3], [4]], settings(3, buckets))
+    across = [bucket(ngram, buckets) for ngram in ([7, 2], [3, 4], [7, 2, 3], [2, 3, 4])]
+    assert not features[:, across].any()
+    assert np.count_nonzero(features) == 4 + 1  # four words, one pair

@@ -1,0 +1,141 @@
+"""What is fitted of n-gram scores: a table, and a salience where there are windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mha_cli.config.settings import ModelConfig
+from mha_cli.ngram_scores import fit as module
+from mha_cli.ngram_scores.features import ngram_features, ngrams_of
+from mha_cli.ngram_scores.fit import FOLDS, FittedScores, fit_scores
+from mha_cli.ngram_scores.naive_bayes import ngram_scores
+from mha_cli.runtime.forward import place_weights, review_scores
+from tests.reviews import bucket, encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mha_cli.data.corpus import EncodedReviews
+
+BUCKETS, WORDS = 101, 31
+
+
+def random_reviews(num_reviews: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
+    """Reviews of words 10 to 29, with a word of their class, 2 to 4, somewhere among them."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
+    reviews = [rng.integers(10, 30, rng.integers(1, 9)).tolist() for _ in labels]
+    for review, label in zip(reviews, labels, strict=True):
+        review.insert(int(rng.integers(0, len(review) + 1)), 2 + int(label))
+    return reviews, labels
+
+
+def settings(max_ngram: int, buckets: int = BUCKETS, **more: Any) -> ModelConfig:
+    return ModelConfig(score_ngrams=max_ngram, score_buckets=buckets, **more)
+
+
+def fit(
+    reviews: Sequence[Sequence[int]],
+    labels: Sequence[int] | npt.NDArray[np.generic],
+    model: ModelConfig,
+    num_classes: int = 2,
+    seed: int = 0,
+) -> FittedScores:
+    return fit_scores(encoded(reviews, list(labels)), num_classes, model, WORDS, seed)
+
+
+def totals(reviews: Sequence[Sequence[int]], fitted: FittedScores, model: ModelConfig) -> npt.NDArray[np.float32]:
+    token_ids = encoded(reviews).padded(np.arange(len(reviews)))
+    weights = place_weights(token_ids, model.score_ending, model.score_windows, fitted.salience if model.score_windows else None)
+    return review_scores(token_ids, fitted.table, model.score_ngrams, weights)
+
+
+def test_two_classes_are_told_apart() -> None:
+    reviews, labels = random_reviews(80, 2)
+    model = settings(2, 4096)
+    fitted = fit(reviews, labels, model)
+    assert fitted.table.shape == (4096, 1)
+    assert fitted.salience.shape == (WORDS, 0)
+    assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, model)[:, 0] > 0).tolist() == [False, True, False, True]
+    assert fitted.table[bucket([3], 4096), 0] == fitted.table.max() > 0.5
+
+
+def test_a_unit_a_class_where_there_are_more_than_two() -> None:
+    reviews, labels = random_reviews(90, 3)
+    model = settings(1)
+    fitted = fit(reviews, labels, model, num_classes=3)
+    assert fitted.table.shape == (BUCKETS, 3)
+    assert totals([[2], [3], [4]], fitted, model).argmax(axis=1).tolist() == [0, 1, 2]
+    for class_id in range(3):
+        np.testing.assert_array_equal(fitted.table[:, class_id], fit(reviews, labels == class_id, model).table[:, 0])
+
+
+@pytest.mark.parametrize("windows", [[], [2]])
+def test_a_class_that_never_occurs_scores_nothing(windows: list[int]) -> None:
+    reviews, labels = random_reviews(40, 2)
+    table = fit(reviews, labels, settings(2, score_windows=windows), num_classes=3).table
+    assert np.isfinite(table).all()
+    assert (table[:, 2] == 0).all()
+    assert (table[:, :2] != 0).any(axis=0).all()
+    nothing = fit(reviews, np.ones(40, np.int32), settings(2, score_windows=windows))
+    assert not nothing.table.any()
+    assert not nothing.salience.any()
+
+
+def test_windows_leave_the_table_as_it_is() -> None:
+    reviews, labels = random_reviews(60, 3)
+    fitted = fit(reviews, labels, settings(2, score_ending=4, score_windows=[1, 3]), num_classes=3)
+    np.testing.assert_array_equal(fitted.table, fit(reviews, labels, settings(2, score_ending=4), num_classes=3).table)
+    assert fitted.salience.shape == (WORDS, 2)
+    assert fitted.salience.any(axis=0).all()
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(module, "learn_salience", lambda *arguments: given.append(arguments) or np.zeros((WORDS, 1), np.float32))
+    reviews, labels = random_reviews(53, num_classes)
+    model = settings(2, score_ending=4, score_windows=[3])
+    fit(reviews, labels, model, num_classes, seed=5)
+    _, ngrams, scores_EU, start, *_ = given[0]
+    units = [1] if num_classes == 2 else [0, 1, 2]
+    assert scores_EU.shape == (len(ngrams.buckets), len(units))
+    assert start.score_weight > 0
+    # The folds are the first that the seed draws.
+    folds = np.random.default_rng(5).permutation(53) % FOLDS
+    whole = encoded(reviews, list(labels))
+    features = ngram_features(whole, ngrams_of(whole, model), model)
+    tables = [np.stack([ngram_scores(features[folds != k], labels[folds != k] == unit) for unit in units], 1) for k in range(FOLDS)]
+    for row in range(53):
+        part = slice(ngrams.offsets[row], ngrams.offsets[row + 1])
+        np.testing.assert_array_equal(scores_EU[part], tables[folds[row]][ngrams.buckets[part]])
+
+
+def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[EncodedReviews] = []
+    monkeypatch.setattr(module, "MOST_REVIEWS", 30)
+    monkeypatch.setattr(module, "ngrams_of", lambda reviews, model: fitted.append(reviews) or ngrams_of(reviews, model))
+    reviews, labels = random_reviews(90, 2)
+    model = settings(1)
+    first, again, other = (fit(reviews, labels, model, seed=seed) for seed in (1, 1, 2))
+    assert [len(part) for part in fitted] == [30, 30, 30]
+    np.testing.assert_array_equal(first.table, again.table)
+    assert (first.table != other.table).any()
+    # The drawn reviews keep their own labels.
+    assert ((totals(reviews, first, model)[:, 0] > 0) == labels).mean() > 0.95
+
+    fitted.clear()
+    fit(reviews[:30], labels[:30], model, seed=1)
+    assert fitted[-1].token_ids[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
+
+
+def test_the_same_seed_gives_the_same_salience() -> None:
+    reviews, labels = random_reviews(60, 2)
+    model = settings(2, score_windows=[2])
+    first, again, other = (fit(reviews, labels, model, seed=seed).salience for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()

@@ -1,0 +1,104 @@
+"""Salience: that it is learnt where to look, and the loss that it lowers against plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mha_cli.config.settings import ModelConfig
+from mha_cli.ngram_scores import salience as module
+from mha_cli.ngram_scores.features import ngrams_of
+from mha_cli.ngram_scores.salience import learn_salience
+from mha_cli.ngram_scores.stacking import Stack
+from tests.reviews import encoded, weights_in
+
+VERDICT, PLOT = 2, 3
+"""The words beside an opinion that counts, and beside one that does not."""
+
+GOOD, BAD = 4, 5
+WORDS, BUCKETS = 9, 10_007
+
+
+def reviews_with_two_opinions(num_reviews: int) -> tuple[list[list[int]], list[int]]:
+    """In random order a verdict, which is the class, and an opinion of somebody in the plot, which is anything."""
+    rng = np.random.default_rng(0)
+    reviews, labels = [], []
+    for _ in range(num_reviews):
+        label, other = rng.integers(0, 2, 2).tolist()
+        parts = [[VERDICT, BAD - label, *rng.integers(6, 9, 4).tolist()], [PLOT, BAD - other, *rng.integers(6, 9, 4).tolist()]]
+        reviews.append([word for index in rng.permutation(2) for word in parts[index]])
+        labels.append(label)
+    return reviews, labels
+
+
+def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], start: Stack, salience: np.ndarray) -> float:
+    """Mean cross-entropy of reviews of words alone."""
+    losses = []
+    for review, label in zip(reviews, labels, strict=True):
+        weights = weights_in(review, 1, BUCKETS, 0, [1], salience)
+        total = sum(weight * scores.get(number, 0.0) for number, weight in weights.items())
+        logit = start.score_weight * total / math.sqrt(sum(weight**2 for weight in weights.values())) + float(start.bias[0])
+        losses.append(math.log1p(math.exp(-logit if label else logit)))
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("ending", [0, 20])
+def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EPOCHS", 30)
+    reviews, labels = reviews_with_two_opinions(400)
+    model = ModelConfig(score_ngrams=2, score_buckets=BUCKETS, score_ending=ending, score_windows=[1])
+    whole = encoded(reviews, labels)
+    ngrams = ngrams_of(whole, model)
+    words = np.array([word for review in reviews for word in review])
+    opinions = np.select([words == GOOD, words == BAD], [1.0, -1.0], 0.0).astype(np.float32)
+    scores_EU = opinions[ngrams.tokens][:, None]
+    start = Stack(0.0, 1.5, np.zeros(1, np.float32))
+    salience = learn_salience(whole, ngrams, scores_EU, start, model, WORDS, seed=0)
+    assert salience.shape == (WORDS, 1)
+    assert salience[VERDICT, 0] > 0.5 > -0.5 > salience[PLOT, 0]
+    assert not salience[[0, 1]].any()  # padding and a word that never comes
+
+
+def test_the_loss_that_falls_is_that_of_the_formula() -> None:
+    reviews, labels = reviews_with_two_opinions(300)
+    model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[1])
+    whole = encoded(reviews, labels)
+    ngrams = ngrams_of(whole, model)
+    rng = np.random.default_rng(0)
+    table = rng.normal(scale=0.3, size=BUCKETS).astype(np.float32)
+    table_of_words = weights_in([GOOD], 1, BUCKETS) | weights_in([BAD], 1, BUCKETS)
+    for number, score in zip(table_of_words, (1.0, -1.0), strict=True):
+        table[number] = score
+    by_bucket = {int(number): float(table[number]) for number in ngrams.buckets}
+    start = Stack(0.0, 1.5, np.array([0.1], np.float32))
+    none = np.zeros((WORDS, 1), np.float32)
+    learnt = learn_salience(whole, ngrams, table[ngrams.buckets][:, None], start, model, WORDS, seed=0)
+    before, after = (loss_by_hand(reviews, labels, by_bucket, start, salience) for salience in (none, learnt))
+    assert after < before
+    for word in (VERDICT, PLOT):  # a step further the same way helps, or hardly harms
+        nudged = learnt.copy()
+        nudged[word] *= 0.5
+        assert loss_by_hand(reviews, labels, by_bucket, start, nudged) > after
+
+
+def test_scores_that_say_nothing_teach_nothing() -> None:
+    reviews, labels = reviews_with_two_opinions(50)
+    model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[2, 5])
+    whole = encoded(reviews, labels)
+    ngrams = ngrams_of(whole, model)
+    nothing = np.zeros((len(ngrams.buckets), 1), np.float32)
+    salience = learn_salience(whole, ngrams, nothing, Stack(0.0, 1.0, np.zeros(1, np.float32)), model, WORDS, seed=0)
+    np.testing.assert_array_equal(salience, np.zeros((WORDS, 2), np.float32))
+
+
+def test_many_classes() -> None:
+    reviews, labels = reviews_with_two_opinions(200)
+    model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[1])
+    whole = encoded(reviews, labels)
+    ngrams = ngrams_of(whole, model)
+    words = np.array([word for review in reviews for word in review])[ngrams.tokens]
+    scores_EU = np.stack([words == BAD, words == GOOD, np.zeros(len(words))], axis=1).astype(np.float32)
+    salience = learn_salience(whole, ngrams, scores_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), model, WORDS, seed=0)
+    assert salience[VERDICT, 0] > 0 > salience[PLOT, 0]

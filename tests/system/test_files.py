@@ -1,0 +1,421 @@
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
+from mha_cli.system.files import LOCK, atomic_place, atomic_write, locked
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import ROOT, environment, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def fail(*_args: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that is there already, the only one in its folder."""
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"earlier")
+    return path
+
+
+def assert_unchanged(path: Path) -> None:
+    assert path.read_bytes() == b"earlier"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_new_file(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "new.bin") as file:
+        file.write(b"whole")
+        assert not (tmp_path / "new.bin").exists()
+    assert (tmp_path / "new.bin").read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["new.bin"]
+
+
+def test_the_earlier_file_stays_until_the_new_one_is_whole(path: Path) -> None:
+    with atomic_write(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"earlier"
+    assert path.read_bytes() == b"new"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [ValueError("a fault"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_interruption_changes_nothing(error: BaseException, path: Path) -> None:
+    with pytest.raises(type(error)), atomic_write(path) as file:
+        file.write(b"half")
+        raise error
+    assert_unchanged(path)
+
+
+@pytest.mark.parametrize("call", ["fsync", "chmod", "replace"])
+def test_a_full_disk_changes_nothing(call: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, call, raises(NO_SPACE))
+    with pytest.raises(MhaError) as raised, atomic_write(path) as file:
+        file.write(b"half")
+    assert str(raised.value) == f"{path}: cannot be written: No space left on device; the earlier file, if any, is unchanged"
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert_unchanged(path)
+
+
+def test_a_full_disk_in_the_middle_of_writing(path: Path) -> None:
+    with pytest.raises(MhaError, match="No space left on device"), atomic_write(path) as file:
+        file.write(b"half")
+        raise NO_SPACE
+    assert_unchanged(path)
+
+
+def test_a_process_that_is_killed_in_the_middle_changes_nothing(path: Path) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from mha_cli.system.files import atomic_write
+with atomic_write(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", script, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"earlier"
+
+
+def test_everything_is_on_disk_before_it_takes_its_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(descriptor: int) -> None:
+        calls.append("fsync folder" if os.path.isdir(f"/proc/self/fd/{descriptor}") else f"fsync {os.fstat(descriptor).st_size} bytes")
+        fsync(descriptor)
+
+    def noted_replace(source: str, target: Path) -> None:
+        calls.append("replace")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    with atomic_write(path) as file:
+        file.write(b"whole")
+    assert calls == ["fsync 5 bytes", "replace", "fsync folder"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_mode_is_that_of_any_new_file(mask: int, mode: int, tmp_path: Path) -> None:
+    earlier = os.umask(mask)
+    try:
+        with atomic_write(tmp_path / "new.bin"):
+            pass
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(earlier)
+    assert (tmp_path / "new.bin").stat().st_mode & 0o777 == mode
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "file.bin"
+    with pytest.raises(MhaError) as raised, atomic_write(path):
+        pass
+    assert str(raised.value) == (f"{path}: cannot be written: No such file or directory; choose a folder that exists and can be written to")
+    assert raised.value.exit_code == EXIT_USAGE
+    assert not path.parent.exists()
+
+
+def test_a_folder_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / "file.bin").mkdir()
+    with pytest.raises(MhaError, match=r"file\.bin: cannot be written: Is a directory"), atomic_write(tmp_path / "file.bin"):
+        pass
+    assert os.listdir(tmp_path) == ["file.bin"]
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(MhaError, match="cannot be written: File name too long"), atomic_write(tmp_path / ("a" * 256)):
+        pass
+    assert os.listdir(tmp_path) == []
+    with atomic_write(tmp_path / ("a" * 255)):
+        pass
+    assert os.listdir(tmp_path) == ["a" * 255]
+
+
+def test_a_folder_that_cannot_be_synced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def fails(number: int) -> Callable[[int], None]:
+        def call(descriptor: int) -> None:
+            if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+                raise OSError(number, os.strerror(number))
+            fsync(descriptor)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", fails(errno.EIO))
+    with pytest.raises(MhaError) as raised, atomic_write(path) as file:
+        file.write(b"new")
+    assert str(raised.value) == f"{path}: written, but the disk does not confirm it: Input/output error; check the disk"
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert path.read_bytes() == b"new"
+    monkeypatch.setattr(os, "fsync", fails(errno.EINVAL))  # file systems that have nothing to sync there
+    with atomic_write(path) as file:
+        file.write(b"newer")
+    assert path.read_bytes() == b"newer"
+
+
+# Leftovers
+
+HALF_WRITTEN = """
+import os, signal, sys
+from pathlib import Path
+from mha_cli.system.files import atomic_place, atomic_write
+{}
+    print("half", flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+HALF_A_FILE = """
+with atomic_write(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()"""
+HALF_A_FOLDER = """
+with atomic_place(Path(sys.argv[1] + ".new")) as place:
+    place.mkdir()
+    (place / "file").touch()"""
+
+
+@pytest.mark.parametrize("write", [HALF_A_FILE, HALF_A_FOLDER], ids=["file", "folder"])
+def test_leftovers_go_once_their_writer_is_dead(write: str, path: Path) -> None:
+    script = HALF_WRITTEN.format(write)
+    with subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"half\n"
+        (half,) = set(path.parent.iterdir()) - {path}
+        held = tree(half) if half.is_dir() else half.read_bytes()
+        with atomic_write(path.parent / "another") as file:
+            file.write(b"whole")
+        assert held == (tree(half) if half.is_dir() else half.read_bytes())  # it is being written
+        writer.communicate()
+    assert writer.returncode == -signal.SIGKILL
+    assert half.exists()
+    with atomic_place(path.parent / "third") as place:
+        place.touch()
+    assert set(path.parent.iterdir()) == {path, path.parent / "another", path.parent / "third"}
+
+
+def test_what_is_not_ours_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(os, "chmod", lambda temporary, _mode: names.append(temporary.name))
+    with atomic_write(path) as file:
+        file.write(b"earlier")
+    (ours,) = names
+    other = ours.replace(ours[-5], "0" if ours[-5] != "0" else "1")
+    for name in (".mha-notes.tmp", ".mha-notes_01.tmp", "mha-mine.tmp", f".mha-{16 * '0'}-{16 * '0'}.tmp", other, f"{ours}.bak"):
+        (path.parent / name).touch()
+    (path.parent / ".mha-folder.tmp").mkdir()
+    (path.parent / ours).symlink_to(path)
+    before = set(path.parent.iterdir())
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert set(path.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("call", ["open", "flock"])
+def test_what_was_taken_for_a_leftover_is_made_anew(call: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    module = os if call == "open" else fcntl
+    real = getattr(module, call)
+
+    def too_late(*arguments: Any) -> Any:
+        (found,) = {name for name in os.listdir(path.parent) if name.endswith(".tmp")}
+        if len(taken) < 2:
+            taken.append(found)
+            os.rmdir(path.parent / found)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, call, too_late)
+        with atomic_place(path.parent / "new") as place:
+            patch.undo()
+            place.write_bytes(b"new")
+    assert len(set(taken)) == 2
+    assert (path.parent / "new").read_bytes() == b"new"
+    assert set(path.parent.iterdir()) == {path, path.parent / "new"}
+
+
+def test_a_file_that_was_taken_for_a_leftover_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    flock = fcntl.flock
+
+    def too_late(*arguments: Any) -> None:
+        (found,) = {name for name in os.listdir(path.parent) if name.endswith(".tmp")}
+        if len(taken) < 2:
+            taken.append(found)
+            os.unlink(path.parent / found)
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", too_late)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert len(set(taken)) == 2
+    assert path.read_bytes() == b"new"
+    assert list(path.parent.iterdir()) == [path]
+
+
+# What is there already
+
+
+def test_the_mode_and_the_owner_stay(path: Path) -> None:
+    path.chmod(0o640)
+    owner = (12345, 54321) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(path, *owner)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    found = path.stat()
+    assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, *owner)
+
+
+@pytest.mark.parametrize("target", ["folder/real", "folder/new"])
+def test_a_link_is_followed(target: str, path: Path) -> None:
+    (path.parent / "folder").mkdir()
+    (path.parent / "folder" / "real").write_bytes(b"earlier")
+    (path.parent / "link").symlink_to(target)
+    (path.parent / "link to link").symlink_to("link")
+    with atomic_write(path.parent / "link to link") as file:
+        file.write(b"new")
+    assert (path.parent / target).read_bytes() == b"new"
+    assert (path.parent / "link to link").is_symlink()
+    assert (path.parent / "link").is_symlink()
+
+
+def test_a_pipe_is_written_to(path: Path) -> None:
+    os.mkfifo(path.parent / "pipe")
+    with open(os.open(path.parent / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        with atomic_write(path.parent / "pipe") as file:
+            file.write(b"at ")
+            assert reader.read() == b"at "
+            file.write(b"once")
+        assert reader.read() == b"once"
+    assert stat.S_ISFIFO((path.parent / "pipe").stat().st_mode)
+    assert set(path.parent.iterdir()) == {path, path.parent / "pipe"}
+
+
+def test_a_loop_of_links(path: Path) -> None:
+    (path.parent / "loop").symlink_to("loop")
+    with pytest.raises(MhaError) as raised, atomic_write(path.parent / "loop"):
+        pass
+    assert str(raised.value) == f"{path.parent}/loop: cannot be written: Too many levels of symbolic links; choose another name"
+    assert (path.parent / "loop").is_symlink()
+
+
+# Faults
+
+
+def test_an_earlier_checkpoint_survives_every_fault(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.faults", tmp_path], capture_output=True, check=True, cwd=ROOT, env=environment())
+    answer = json.loads(done.stdout)
+    operations = answer["operations"]
+    assert {"open", "flock", "write", "fsync", "chmod", "replace", "close"} == set(operations)
+    replaced = operations.index("replace")
+    reasons = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
+    for case in answer["cases"]:
+        when, fault, result, killed = case["when"], case["fault"], case["result"], case["fault"].startswith("killed")
+        in_place = when > replaced or (when == replaced and fault == "killed after")
+        if killed:
+            assert result == f"signal {signal.SIGKILL:d}", case
+        elif fault == "short" or case["operation"] == "flock":  # a lock is not needed, only good to have
+            assert result == "saved", case
+        elif in_place:
+            assert result.startswith(f"1 {tmp_path}/a.keras: written, but the disk does not confirm it: {reasons[fault]}"), case
+        else:
+            told = f"{tmp_path}/a.keras: cannot be written: {reasons[fault]}; the earlier file, if any, is unchanged"
+            assert result == f"1 {told}", case
+        assert case["state"] == ("new" if in_place or result == "saved" else "earlier"), case
+        assert len(case["left"]) == (killed and not in_place and (when, fault) != (0, "killed before")), case
+        if case["left"]:
+            assert (case["again"], case["left again"]) == ("saved", []), case
+
+
+def test_a_disk_that_fills_up_under_a_command(tmp_path: Path) -> None:
+    small_checkpoint_file(tmp_path / "a.keras")
+    (tmp_path / "page.html").write_text("earlier")
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))"  # writes come out short, then fail
+    main = "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()"
+    arguments = ["attention", "the film", "-c", "a.keras", "--html", "page.html"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{limited}; {main}", *arguments],
+        cwd=tmp_path,
+        env=environment({"PYTHONDONTWRITEBYTECODE": "1"}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == "error: page.html: cannot be written: File too large; the earlier file, if any, is unchanged\n"
+    assert (done.returncode, done.stdout) == (EXIT_FAILURE, "")
+    assert (tmp_path / "page.html").read_text() == "earlier"
+    assert sorted(os.listdir(tmp_path)) == ["a.keras", "page.html"]
+
+
+# Locks
+
+
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        with pytest.raises(MhaError) as raised, locked(tmp_path):
+            pass
+        assert str(raised.value) == f"{tmp_path}: another training writes there; wait for it, or choose another folder"
+    with locked(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from mha_cli.system.files import locked
+with locked(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with locked(tmp_path):
+        pass
+
+
+def test_a_lock_whose_holder_has_just_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def lock_too_late(descriptor: int, how: int) -> None:
+        (tmp_path / LOCK).unlink()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
+    with pytest.raises(MhaError, match="another training writes there"), locked(tmp_path):
+        pass
+
+
+def test_a_lock_that_leads_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / LOCK).symlink_to("precious")
+    with pytest.raises(MhaError) as raised, locked(tmp_path):
+        pass
+    assert str(raised.value) == f"{tmp_path}: cannot be written to: Too many levels of symbolic links; choose another folder"
+    assert (tmp_path / "precious").read_text() == "precious"

@@ -1,0 +1,72 @@
+"""TensorFlow starts quietly, under Keras, whatever the environment says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mha_cli.system.tensorflow_setup import native_stderr_held_back
+
+PRINT_BACKEND_AND_TRACE = """
+import mha_cli.training, keras
+print(keras.backend.backend())
+from mha_cli.training.loop import compile_forward
+for _ in range(8):  # a shuffle test of many checkpoints
+    compile_forward(lambda token_ids, training: token_ids)([[2]])
+"""
+
+
+def test_importing_and_tracing_are_silent_and_the_backend_is_settled() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TF_", "KERAS_"))} | {"KERAS_BACKEND": "jax"}
+    done = subprocess.run([sys.executable, "-c", PRINT_BACKEND_AND_TRACE], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout, done.returncode) == ("", "tensorflow\n", 0)
+
+
+PRINT_SETTINGS = """
+import mha_cli.training, keras, os
+print(keras.config.floatx(), keras.config.epsilon(), keras.config.image_data_format(), os.environ.get("KERAS_HOME"))
+"""
+HOSTILE = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}'
+
+
+@pytest.mark.parametrize("settings", [HOSTILE, '{"floatx": "nonsense"}', "[", None])
+def test_settings_of_keras_that_are_not_ours_are_neither_read_nor_written(settings: str | None, tmp_path: Path) -> None:
+    if settings is not None:
+        (tmp_path / "keras.json").write_text(settings)
+    environment = os.environ | {"KERAS_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", PRINT_SETTINGS], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout, done.returncode) == ("", f"float32 1e-07 channels_last {tmp_path}\n", 0)
+    assert os.listdir(tmp_path) == ([] if settings is None else ["keras.json"])
+
+
+def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
+    with native_stderr_held_back():
+        os.write(2, b"chatter\n")
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err == "afterwards\n"
+
+
+@pytest.mark.parametrize("debug", ["1", "0"])
+def test_what_native_code_writes_before_it_fails_is_shown_to_who_asks(
+    debug: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MHA_DEBUG", debug)
+    with pytest.raises(ImportError, match="no such library"), native_stderr_held_back():
+        os.write(2, b"what went wrong\n")
+        raise ImportError("no such library")
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err == ("what went wrong\n" if debug == "1" else "") + "afterwards\n"
+
+
+def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_: int) -> int:
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr(os, "dup", closed)
+    with native_stderr_held_back():
+        done = True
+    assert done

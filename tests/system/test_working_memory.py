@@ -1,0 +1,147 @@
+"""No forward pass in NumPy takes more than is said before, and what would take too much is computed in smaller parts or refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.runtime.classifier import Classifier, probabilities_of
+from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.inspection import view_attention
+from mha_cli.system import working_memory
+from mha_cli.system.working_memory import ForwardPass, blocks
+from tests.checkpoints import small_checkpoint
+from tests.conftest import MODEL_CASES, ModelCase
+
+SPARE = 100_000
+"""Bytes of what is no array of the sizes that count."""
+
+WIDE: dict[str, dict[str, Any]] = {
+    "additive scores": {"scoring": "additive", "key_dim": 503},
+    "feed-forward": {"feed_forward_dim": 65_521, "activation": "gelu"},
+    "embedding": {"embed_dim": 4_001, "key_dim": 3},
+    "heads": {"num_heads": 251, "key_dim": 101},
+    "classes of n-gram scores": {"score_ngrams": 1, "score_buckets": 17},
+}
+
+
+def peak_bytes(checkpoint: Checkpoint, texts: int, length: int) -> int:
+    """Of the arrays alive at once in a forward pass."""
+    rng = np.random.default_rng(0)
+    token_ids = rng.integers(1, len(checkpoint.vocabulary), (texts, length)).astype(np.int32)
+    class_probabilities(token_ids[:1, :1], checkpoint.weights, checkpoint.config.model)  # whatever it imports
+    tracemalloc.start()
+    try:
+        class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def wide(name: str, length: int = 512) -> Checkpoint:
+    """A checkpoint of few bytes whose forward pass is wide."""
+    names = tuple(str(number) for number in range(3_001)) if name.startswith("classes") else ("negative", "positive")
+    checkpoint = small_checkpoint(names, **{"embed_dim": 2, "positions": "none", "feed_forward_dim": 3, "num_heads": 1, **WIDE[name]})
+    text = checkpoint.config.text.model_copy(update={"sequence_length": length})
+    return dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text}))
+
+
+def in_numpy(checkpoint: Checkpoint) -> ForwardPass:
+    return dataclasses.replace(checkpoint.forward_pass, in_blocks=True)
+
+
+@pytest.mark.parametrize("case", MODEL_CASES.values(), ids=MODEL_CASES.keys())
+@pytest.mark.parametrize("texts", [1, 997])
+def test_the_estimate_is_an_upper_bound(case: ModelCase, texts: int) -> None:
+    names = tuple(str(number) for number in range(case.num_classes))
+    checkpoint = small_checkpoint(names, **case.config.model.model_dump())
+    assert peak_bytes(checkpoint, texts, 13) < in_numpy(checkpoint).num_bytes(texts, 13) + SPARE
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_models_are_computed_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint, texts, length = wide(name), 29, 41
+    whole = ForwardPass(checkpoint.config.model, len(checkpoint.class_names)).num_bytes(texts, length)
+    at_once = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config.model)
+    monkeypatch.setattr(working_memory, "BLOCK_BYTES", 1 << 18)
+    estimate = in_numpy(checkpoint).num_bytes(texts, length)
+    assert peak_bytes(checkpoint, texts, length) < estimate + SPARE
+    assert estimate < whole / 2 or name == "embedding"  # a token has to be whole
+    by_blocks = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config.model)
+    np.testing.assert_allclose(by_blocks, at_once, rtol=1e-4, atol=1e-6)
+
+
+def test_blocks_cover_everything_once() -> None:
+    assert list(blocks(7, working_memory.BLOCK_BYTES // 3)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
+    assert list(blocks(2, 2 * working_memory.BLOCK_BYTES)) == [slice(0, 1), slice(1, 2)]
+    assert list(blocks(0, 5)) == []
+
+
+def test_batches_are_smaller_where_texts_take_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = wide("embedding")
+    reviews = [[3, 4, 5]] * 100
+    monkeypatch.setattr(working_memory, "MOST_BYTES", in_numpy(checkpoint).num_bytes(7, 3))
+    assert in_numpy(checkpoint).most_texts(3, 100) == 7
+    tracemalloc.start()
+    probabilities_of(reviews, checkpoint)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < working_memory.MOST_BYTES + SPARE
+
+
+def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
+    checkpoint = dataclasses.replace(wide("embedding", 100_000), name="wide.keras")
+    with pytest.raises(MhaError) as raised:
+        Classifier(checkpoint).predict(["film", "film " * 100_000])
+    assert raised.value.exit_code == EXIT_USAGE
+    said = f"{in_numpy(checkpoint).num_bytes(1, 100_000) / 1e9:.1f} GB"
+    assert (
+        str(raised.value)
+        == f"wide.keras: a text of 100,000 tokens would take about {said} of memory; mha takes 2 GB at most; give shorter texts"
+    )
+    assert Classifier(checkpoint).predict(["film"])
+
+
+def test_the_refusal_that_the_page_shows() -> None:
+    model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
+    with pytest.raises(MhaError) as raised:
+        ForwardPass(model, 2, "wide.keras", in_blocks=True).refuse_too_long(20_000)
+    assert f"`error: {raised.value}`" in (Path(__file__).parents[2] / "docs" / "checkpoint.md").read_text("utf-8")
+
+
+def test_a_long_text_in_a_usual_model_is_within_the_budget() -> None:
+    model = small_checkpoint(embed_dim=64, num_heads=4, feed_forward_dim=256).config.model
+    assert ForwardPass(model, 2, in_blocks=True).num_bytes(1, 100_000) < working_memory.MOST_BYTES
+    assert ForwardPass(model, 2).num_bytes(1, 10_000) < working_memory.MOST_BYTES
+
+
+@pytest.mark.parametrize(("form", "grows"), [("fused", 4), ("per_head", 2), ("auto", 2), ("blockwise", 2)])
+def test_tensorflow_computes_attention_as_its_form_says(form: str, grows: int) -> None:
+    model = small_checkpoint(attention_form=form).config.model
+    forward_pass = ForwardPass(model, 2)
+    assert forward_pass.num_bytes(1, 40_000) == pytest.approx(grows * forward_pass.num_bytes(1, 20_000), rel=0.1)
+
+
+def test_a_gradient_keeps_every_block() -> None:
+    model = small_checkpoint(num_blocks=5, num_heads=2).config.model
+    forward_pass = ForwardPass(model, 2)
+    assert dataclasses.replace(forward_pass, gradient=True).num_bytes(1, 500) == pytest.approx(
+        10 * forward_pass.num_bytes(1, 500), rel=0.01
+    )
+
+
+def test_attention_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = small_checkpoint(num_blocks=2, num_heads=2)
+    monkeypatch.setattr(working_memory, "MOST_BYTES", 20_000_000)
+    assert view_attention(checkpoint, "film " * 12).words == ["film"] * 12
+    monkeypatch.setattr(working_memory, "MOST_BYTES", 60 * 4 * 13**2 - 1)
+    said = r"^this model: the attention of a text of 13 tokens would take about 0\.0 GB of memory; .*; give a shorter text$"
+    with pytest.raises(MhaError, match=said):
+        view_attention(checkpoint, "film " * 13)
