@@ -58,7 +58,8 @@ class Ours:
     """``Trainer`` and ``predict_probabilities``, which `mha train` and `mha evaluate` call."""
 
     def __init__(self, config: Config, data: PreparedData) -> None:
-        from mha_cli.training.loop import Trainer, compile_forward
+        from mha_cli.model.scoring import compile_forward
+        from mha_cli.training.loop import Trainer
 
         self.trainer, self.data = Trainer(config, data), data
         self.forward = compile_forward(self.trainer.model)
@@ -71,7 +72,7 @@ class Ours:
 
     def predict(self) -> None:
         """Classify every review."""
-        from mha_cli.training.loop import predict_probabilities
+        from mha_cli.model.scoring import predict_probabilities
 
         predict_probabilities(self.forward, self.data.train, len(self.data.class_names))
 

@@ -32,8 +32,9 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
+    from mha_cli.model.scoring import mean_loss_and_accuracy, predict_probabilities
     from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
-    from mha_cli.training.loop import Trainer, fit, mean_loss_and_accuracy, predict_probabilities
+    from mha_cli.training.loop import Trainer, fit
 
     trainer = Trainer(config, data)
     scores, labels = trainer.validation_scores, data.validation.labels

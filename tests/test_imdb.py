@@ -70,14 +70,14 @@ def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
 
     import numpy as np
 
-    from mha_cli.analysis.evaluation import to_model
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.config.settings import TfdsData
     from mha_cli.data.corpus import encode_texts
     from mha_cli.data.tfds import TfdsReviews
+    from mha_cli.model.classifier import to_model
+    from mha_cli.model.scoring import compile_forward, predict_probabilities
     from mha_cli.runtime.classifier import probabilities_of
     from mha_cli.text.encoding import TextEncoder
-    from mha_cli.training.loop import compile_forward, predict_probabilities
 
     checkpoint = read_checkpoint(PACKAGED)
     texts = islice(TfdsReviews(TfdsData(source="tfds", data_dir=DATA)).read_texts("test"), 4000)

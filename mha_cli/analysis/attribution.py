@@ -13,9 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from mha_cli.analysis.evaluation import to_model
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.model import after_embedding, scores_of
+from mha_cli.model.classifier import after_embedding, scores_of, to_model
 from mha_cli.text.encoding import TextEncoder
 
 STEPS = 64

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import to_model
+from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_probabilities
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import refuse_bytes
-from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
 
 CALIBRATION_BINS = 15
 
@@ -128,17 +127,6 @@ def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher
         by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
         seconds=seconds,
     )
-
-
-def to_model(checkpoint: Checkpoint) -> keras.Model:
-    """The Keras model that a checkpoint describes, built by our own code, with its weights."""
-    config = checkpoint.config
-    if config.model.attention_form == "per_head":  # the form to read: its graph has a part for every head, and there may be 25,600
-        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_form": "auto"})})
-    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
-    for weight in model.weights:
-        weight.assign(checkpoint.weights[weight.path])
-    return model
 
 
 def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mha_cli.analysis.evaluation import to_model
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config, FilesData
@@ -28,10 +27,11 @@ from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews, prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
-from mha_cli.model import after_embedding, build_classifier, scores_of
+from mha_cli.model.classifier import after_embedding, build_classifier, scores_of, to_model
+from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.loop import Trainer, compile_forward, cross_entropy, fit, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.training.loop import Trainer, fit
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def score_heads(
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
-            watcher.tell(f"silencing head {head} of block {block}")
+            watcher.log(f"silencing head {head} of block {block}")
             masks[block].assign(tf.one_hot(head, count, on_value=0.0, off_value=1.0))
             without = accuracy()
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))

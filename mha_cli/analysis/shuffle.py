@@ -13,15 +13,15 @@ from typing import Literal
 
 import numpy as np
 
-from mha_cli.analysis.evaluation import to_model
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used
 from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews, prepare
 from mha_cli.data.sources import DataSection
+from mha_cli.model.classifier import to_model
+from mha_cli.model.scoring import compile_forward, predict_probabilities
 from mha_cli.system.watcher import SILENT, Watcher
-from mha_cli.training.loop import compile_forward, predict_probabilities
 from mha_cli.training.run import train
 
 ROUNDING = 1e-5
@@ -90,7 +90,7 @@ def train_and_compare(
     data = prepare(config, watcher)
     models = []
     for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
-        watcher.tell(f"training {name}")
+        watcher.log(f"training {name}")
         variant = config.model_copy(update={"model": model})
         models.append((name, read_checkpoint(train(variant, output / name, watcher, data).checkpoint), config.data))
     return compare(models, num_shuffles, split, max_reviews, seed, watcher)
@@ -142,7 +142,7 @@ def shuffle_test(
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
-        watcher.tell(f"{name}: shuffle {number} of {num_shuffles}")
+        watcher.log(f"{name}: shuffle {number} of {num_shuffles}")
         shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), forward_pass)
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))

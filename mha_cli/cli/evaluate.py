@@ -44,7 +44,7 @@ def evaluate(
 
     with status("reading") as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
-        watcher.tell("starting TensorFlow")
+        watcher.log("starting TensorFlow")
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, watcher)

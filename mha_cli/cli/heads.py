@@ -77,7 +77,7 @@ def heads(
 
     with training_progress() as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
-        watcher.tell("starting TensorFlow")
+        watcher.log("starting TensorFlow")
         from mha_cli.analysis.heads import prune as prune_heads
         from mha_cli.analysis.heads import score_heads
 

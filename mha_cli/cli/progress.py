@@ -37,7 +37,7 @@ def training_progress() -> Iterator[Watcher]:
         display = Progress(console=console, transient=True)
         task = display.add_task("", total=None)
 
-        def tell(line: str) -> None:
+        def log(line: str) -> None:
             display.columns = waiting
             display.update(task, description=printable(line, 200))
             display.start()  # with the first line, so that it is there at once
@@ -50,7 +50,7 @@ def training_progress() -> Iterator[Watcher]:
 
         try:
             yield Watcher(
-                tell=tell,
+                log=log,
                 note=lambda line: print_line(line, console),
                 on_step=on_step,
                 on_epoch=lambda record: print_line(epoch_text(record), console),
@@ -83,7 +83,7 @@ def _plain_watcher(console: Console) -> Watcher:
             line(text)
 
     return Watcher(
-        tell=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
+        log=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
         note=line,
         on_step=lambda progress: now_and_then(step_text(progress)),
         on_epoch=lambda record: line(epoch_text(record)),
@@ -95,7 +95,7 @@ def status(first: str) -> Iterator[Watcher]:
     """Show on a terminal what goes on, in one line that vanishes; elsewhere what is to be kept in view, and no more."""
     with _console() as console, console.status(Text(first)) as shown:
         yield Watcher(
-            tell=lambda text: shown.update(Text(printable(text, 200))),
+            log=lambda text: shown.update(Text(printable(text, 200))),
             note=lambda text: print_line(text, console),
             on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} texts")),
         )

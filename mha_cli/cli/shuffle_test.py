@@ -86,7 +86,7 @@ def shuffle_test(
         from mha_cli.cli.progress import training_progress
 
         with training_progress() as watcher:
-            watcher.tell("starting TensorFlow")
+            watcher.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import train_and_compare
 
             results = train_and_compare(settings, directory, shuffles, split, max_reviews, seed, watcher)

@@ -16,17 +16,17 @@ class StopRequest:
     """What has been asked of a run.
 
     Once ``patient`` is set, a first signal is only noted, for the run to look at after its step; any other one raises
-    ``KeyboardInterrupt`` where the program is. ``tell`` is called with a line of text as soon as the first one is there.
+    ``KeyboardInterrupt`` where the program is. ``log`` is called with a line of text as soon as the first one is there.
     """
 
     def __init__(self) -> None:
         self.patient = False
         self.signal: int | None = None
-        self.tell: Callable[[str], None] = lambda _: None
+        self.log: Callable[[str], None] = lambda _: None
 
     def answer(self) -> None:
         """Say that a signal was heard."""
-        self.tell("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
+        self.log("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
 
     @property
     def exit_code(self) -> int:

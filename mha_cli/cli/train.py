@@ -61,9 +61,9 @@ def train(
     with stop_request() as request:
         try:
             with training_progress() as watcher:
-                request.tell = watcher.tell
+                request.log = watcher.log
                 data = prepare(settings, watcher)
-                watcher.tell("starting TensorFlow")
+                watcher.log("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
                 def on_step(progress: StepProgress) -> None:

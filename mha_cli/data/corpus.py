@@ -265,14 +265,14 @@ def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReview
     )
 
 
-def counted(reviews: Iterable[Item], tell: Callable[[int], None], every: int = 500) -> Iterator[Item]:
+def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
     """The same reviews, telling now and then how many have passed."""
     number = 0
     for number, review in enumerate(reviews, start=1):
         yield review
         if number % every == 0:
-            tell(number)
-    tell(number)
+            log(number)
+    log(number)
 
 
 def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int], settings: TextConfig) -> EncodedReviews:

@@ -54,10 +54,10 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
         config: the run.
         watcher: told how it goes.
     """
-    source = open_source(config.data, watcher.tell)
+    source = open_source(config.data, watcher.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is told at once
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}: {number:,} texts"))
+    reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {number:,} texts"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
     if isinstance(source, FileReviews):
         _note_oddities(corpus, source, watcher)
@@ -96,7 +96,7 @@ def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> Non
 
 
 def _encoded(texts: Iterator[str], name: str, config: Config, vocabulary: Vocabulary, watcher: Watcher) -> EncodedReviews:
-    texts = counted(texts, lambda number: watcher.tell(f"reading {name}: {number:,} texts without labels"))
+    texts = counted(texts, lambda number: watcher.log(f"reading {name}: {number:,} texts without labels"))
     return encode_texts(texts, TextEncoder(config.text, vocabulary))
 
 
@@ -132,7 +132,7 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
     Raises:
         MhaError: the data cannot be read, or a review takes more memory than there is to be taken.
     """
-    source = open_source(data, watcher.tell, by_options=True)
+    source = open_source(data, watcher.log, by_options=True)
     config = checkpoint.config
     if split == "validation" and split not in source.splits:
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
@@ -140,7 +140,7 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
         encoded = corpus.encode(rows, checkpoint.vocabulary)
     else:
         split = split or default_split(data)
-        reviews = counted(source.read(split), lambda number: watcher.tell(f"reading {source.name}, split {split}: {number:,} texts"))
+        reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))

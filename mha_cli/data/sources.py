@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 DataSection: TypeAlias = SampleData | TfdsData | FilesData
 
 
-def open_source(settings: DataSection, tell: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
+def open_source(settings: DataSection, log: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
     """The data source of a config.
 
     Args:
         settings: the ``data`` section.
-        tell: called with a line of text when something long begins, such as a download.
+        log: called with a line of text when something long begins, such as a download.
         by_options: whether the columns of a file can be named by options of the command.
     """
     if isinstance(settings, SampleData):
@@ -33,6 +33,6 @@ def open_source(settings: DataSection, tell: Callable[[str], None] | None = None
         return FileReviews(settings, by_options)
     from mha_cli.data.tfds import TfdsReviews
 
-    if tell is not None:
-        tell(f"reading {settings.name}")
-    return TfdsReviews(settings, tell)
+    if log is not None:
+        log(f"reading {settings.name}")
+    return TfdsReviews(settings, log)

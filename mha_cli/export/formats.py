@@ -115,9 +115,9 @@ def export_checkpoint(
     chosen = known_format(name)
     reviews = check_reviews(checkpoint)
     with atomic_place(output) as place:
-        watcher.tell(f"writing {output.name}")
+        watcher.log(f"writing {output.name}")
         chosen.write(checkpoint, place)
-        watcher.tell(f"checking {output.name} on {len(reviews)} texts")
+        watcher.log(f"checking {output.name} on {len(reviews)} texts")
         run = chosen.opened(place)
         difference, num_changed = differences(run, checkpoint, reviews)
         if not difference <= chosen.tolerance:  # NaN is refused as well

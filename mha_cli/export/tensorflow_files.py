@@ -113,7 +113,7 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
     with tensorflow_setup.native_stderr_held_back():
         import tensorflow as tf
 
-        from mha_cli.analysis.evaluation import to_model
+        from mha_cli.model.classifier import to_model
 
         # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
         settings = checkpoint.config.model.model_copy(update={"attention_form": "fused"})

@@ -47,7 +47,7 @@ def fit_scores(
     model: ModelConfig,
     salient_words: int,
     seed: int,
-    tell: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> FittedScores:
     """Fit the scores of n-grams, and where there are windows the salience of words.
 
@@ -57,9 +57,9 @@ def fit_scores(
         model: the settings of the scores.
         salient_words: W.
         seed: of all that is drawn.
-        tell: called with a line of text on what is done.
+        log: called with a line of text on what is done.
     """
-    tell("fitting n-gram scores")
+    log("fitting n-gram scores")
     rng = np.random.default_rng(seed)
     if len(reviews) > MOST_REVIEWS:
         reviews = reviews.subset(np.sort(rng.choice(len(reviews), MOST_REVIEWS, replace=False)))
@@ -69,8 +69,8 @@ def fit_scores(
     if not model.score_windows:
         return FittedScores(table, np.zeros((salient_words, 0), np.float32))
     folds = rng.permutation(len(reviews)) % FOLDS
-    scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, num_classes, folds, tell)
-    tell("learning where n-grams count")
+    scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, num_classes, folds, log)
+    log("learning where n-grams count")
     start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
     return FittedScores(table, learn_salience(reviews, ngrams, scores_EU, start, model, salient_words, seed))
 
@@ -86,14 +86,14 @@ def _cross_fit(
     labels: npt.NDArray[np.int32],
     num_classes: int,
     folds: npt.NDArray[np.int64],
-    tell: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> tuple[Floats, Floats]:
     """Scores of every review's n-grams, (E, U), and of every review, (N, U), as fitted on the reviews of other folds."""
     classes, folds_E = _classes(num_classes), np.repeat(folds, np.diff(ngrams.offsets))
     scores_EU = np.zeros((len(ngrams.buckets), len(classes)), np.float32)
     scores_NU = np.zeros((len(labels), len(classes)), np.float32)
     for fold in range(FOLDS):
-        tell(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
+        log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
         own, own_E, others = folds == fold, folds_E == fold, folds != fold
         of_own, of_others = features[own], features[others]
         for unit, class_id in enumerate(classes):

@@ -57,7 +57,7 @@ class Watcher:
     """Functions that a long run calls as it goes on; the defaults do nothing.
 
     Args:
-        tell: a line of text about what goes on; the next one may take its place.
+        log: a line of text about what goes on; the next one may take its place.
         note: a line of text to be kept in view.
         on_step: after every training step.
         on_epoch: after every epoch.
@@ -65,7 +65,7 @@ class Watcher:
         stop: asked after every training step; True ends the run with KeyboardInterrupt when its state is saved.
     """
 
-    tell: Callable[[str], None] = lambda _: None
+    log: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
     on_step: Callable[[StepProgress], None] = lambda _: None
     on_epoch: Callable[[EpochRecord], None] = lambda _: None

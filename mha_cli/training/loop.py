@@ -9,18 +9,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from mha_cli.config.parameters import num_outputs, salient_words
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
-from mha_cli.data.corpus import EncodedReviews, drop_words
+from mha_cli.data.batches import at_common_length, training_batches
+from mha_cli.data.corpus import drop_words
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
+from mha_cli.model.scoring import (
+    compile_forward,
+    cross_entropy,
+    mean_loss_and_accuracy,
+    predict_outputs,
+    predict_probabilities,
+    predicted_classes,
+)
 from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.system.tensorflow_setup import set_seed
@@ -93,17 +100,17 @@ class Trainer:
     Args:
         config: the run.
         data: what to learn from.
-        tell: called with a line of text on what comes before the first step.
+        log: called with a line of text on what comes before the first step.
     """
 
-    def __init__(self, config: Config, data: PreparedData, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, config: Config, data: PreparedData, log: Callable[[str], None] = lambda _: None) -> None:
         set_seed(config.seed)
         self.config = config
         self.data = data
         self.precision = choose_precision(config)
         self._forward_pass = ForwardPass(config.model, len(data.class_names))
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names))
-        self.validation_scores = self._fit_scores(tell)
+        self.validation_scores = self._fit_scores(log)
         self._stack: Stack | None = None
         self._silence_scores()
         epochs, labelled = config.training.epochs, config.training.labelled_epochs
@@ -189,13 +196,13 @@ class Trainer:
         lengths = self.data.train.lengths[: self._num_reviews(epoch)]
         return training_batches(lengths, rng, self.config.training.batch_size, self.config.training.batch_tokens)
 
-    def _fit_scores(self, tell: Callable[[str], None]) -> Floats:
+    def _fit_scores(self, log: Callable[[str], None]) -> Floats:
         """Fit the model's n-gram scores, if it has any, and score the validation part, (N, U)."""
         config, data = self.config, self.data
         if not config.model.score_ngrams:
             return np.zeros((len(data.validation), 0), dtype=np.float32)
         words = salient_words(config, len(data.vocabulary))
-        fitted = fit_scores(data.labelled, len(data.class_names), config.model, words, config.seed, tell)
+        fitted = fit_scores(data.labelled, len(data.class_names), config.model, words, config.seed, log)
         layer = self.model.get_layer("scores")
         layer.table.assign(fitted.table)
         if config.model.score_windows:
@@ -309,67 +316,6 @@ def fit(
         )
         best = record if is_best else best
         yield record
-
-
-def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
-    """Cross-entropy of each review in nats, (B,).
-
-    Args:
-        probabilities: (B, 1) of the second class, or (B, C).
-        targets: probability of each class, (B, C).
-        label_smoothing: share of the target spread evenly over the classes.
-    """
-    if probabilities.shape[-1] == 1:
-        return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
-    return keras.losses.categorical_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
-
-
-def predicted_classes(probabilities: Any) -> Any:
-    """Class ids, (B,): for one sigmoid unit 1 where the probability is over one half."""
-    if probabilities.shape[-1] == 1:
-        return tf.cast(probabilities[:, 0] > 0.5, tf.int32)
-    return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-
-
-def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
-    """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it."""
-    return tf.function(
-        lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32)]
-    )
-
-
-def predict_probabilities(
-    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
-) -> npt.NDArray[np.float32]:
-    """Probabilities of all classes for every review, (N, C), in the order of the reviews.
-
-    Args:
-        forward: from ``compile_forward``.
-        reviews: what to classify.
-        forward_pass: how much memory it takes.
-        on_reviews: called with the number of reviews done so far.
-    """
-    outputs = predict_outputs(forward, reviews, forward_pass, on_reviews)
-    return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
-
-
-def predict_outputs(
-    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
-) -> npt.NDArray[np.float32]:
-    """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
-    outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)
-    done = 0
-    for rows in scoring_batches(reviews.lengths, forward_pass):
-        outputs[rows] = forward(reviews.padded(rows)).numpy()
-        done += len(rows)
-        on_reviews(done)
-    return outputs
-
-
-def mean_loss_and_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
-    of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
-    return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
 
 
 def _assign(variables: list[Any], values: list[Any]) -> None:

@@ -20,11 +20,12 @@ from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError, printable
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
+from mha_cli.model.scoring import compile_forward, predict_probabilities
 from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.loop import Trainer, compile_forward, predict_probabilities
+from mha_cli.training.loop import Trainer
 from mha_cli.training.state import UNREADABLE, fit_resumably, to_checkpoint
 
 Floats = npt.NDArray[np.float32]
@@ -52,7 +53,7 @@ def pseudo_labels(config: Config, data: PreparedData, watcher: Watcher, folder: 
     for number in range(1, rounds + 1):
         place = folder / f"round-{number}"
         if not (place / LABELS).exists():
-            watcher.tell(f"pseudo-labels, round {number} of {rounds}")
+            watcher.log(f"pseudo-labels, round {number} of {rounds}")
             place.mkdir(exist_ok=True)
             targets = _predict(config, data, _best_weights(config, labelled, watcher, place), data.unlabelled, watcher)
             with atomic_write(place / LABELS) as file:
@@ -90,14 +91,14 @@ def _read_labels(path: Path, shape: tuple[int, int]) -> Floats:
 
 
 def _best_weights(config: Config, data: PreparedData, watcher: Watcher, place: Path) -> Mapping[str, Floats]:
-    trainer = Trainer(config, data, watcher.tell)
+    trainer = Trainer(config, data, watcher.log)
 
     def keep(records: list[EpochRecord]) -> None:
         if records[-1].best:
             write_checkpoint(place / CHECKPOINT, to_checkpoint(trainer, records[-1]))
 
     def on_epoch(record: EpochRecord) -> None:
-        watcher.tell(f"epoch {record.epoch}: validation accuracy {record.validation_accuracy:.4f}")
+        watcher.log(f"epoch {record.epoch}: validation accuracy {record.validation_accuracy:.4f}")
 
     fit_resumably(place / STATE.name, trainer, dataclasses.replace(watcher, on_epoch=on_epoch), keep, goes_on=True)
     return read_checkpoint(place / CHECKPOINT).weights
@@ -109,7 +110,7 @@ def _predict(config: Config, data: PreparedData, weights: Mapping[str, Any], rev
         weight.assign(weights[weight.path])
 
     def on_reviews(number: int) -> None:
-        watcher.tell(f"labelling {number:,} of {len(reviews):,} texts")
+        watcher.log(f"labelling {number:,} of {len(reviews):,} texts")
         if watcher.stop():
             raise KeyboardInterrupt
 

@@ -98,8 +98,8 @@ def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher
     state.parent.mkdir(exist_ok=True)
     if config.training.pseudo_labels:
         data = with_pseudo_labels(data, pseudo_labels(config, data, watcher, state.parent))
-    watcher.tell("building the model")
-    trainer = Trainer(config, data, watcher.tell)
+    watcher.log("building the model")
+    trainer = Trainer(config, data, watcher.log)
 
     def keep(records: list[EpochRecord]) -> None:
         if records[-1].best:

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.model import classify, encoder_blocks
+from mha_cli.model.classifier import classify, encoder_blocks
 
 PLACES_STEP = 8
 """W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix."""

@@ -20,7 +20,6 @@ from mha_cli.analysis.evaluation import (
     class_scores,
     confusion_matrix,
     evaluate,
-    to_model,
     wilson_interval,
 )
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
@@ -32,7 +31,7 @@ from mha_cli.data.sample import SampleReviews
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.layers.attention import MOST_WEIGHTS
 from mha_cli.layers.blockwise import BLOCK_LENGTH
-from mha_cli.model import encoder_blocks
+from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system import working_memory
 from mha_cli.system.watcher import Watcher
@@ -162,7 +161,7 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
     passed: list[tuple[int, int]] = []
-    watcher = Watcher(tell=told.append, on_reviews=lambda *counts: passed.append(counts))
+    watcher = Watcher(log=told.append, on_reviews=lambda *counts: passed.append(counts))
     found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, watcher=watcher), watcher)
     reviews = list(SampleReviews(SampleData(num_reviews=400)).read("test"))
     predictions = Classifier(checkpoint).predict([review.text for review in reviews])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.analysis.evaluation import to_model
 from mha_cli.analysis.heads import (
     HeadReport,
     HeadScore,
@@ -27,9 +26,10 @@ from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.model.classifier import to_model
+from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_probabilities
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.system.watcher import EpochRecord, Watcher
-from mha_cli.training.loop import compile_forward, mean_loss_and_accuracy, predict_probabilities
 from tests.checkpoints import small_checkpoint
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
 def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
-    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), watcher=Watcher(tell=told.append))
+    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), watcher=Watcher(log=told.append))
     assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:

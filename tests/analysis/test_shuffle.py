@@ -156,7 +156,7 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
         (found,) = compare(models, num_shuffles=1, split="test", max_reviews=31, seed=seed, watcher=tell)
         return found
 
-    first, again, other = run(1, Watcher(tell=told.append)), run(1, Watcher()), run(2, Watcher())
+    first, again, other = run(1, Watcher(log=told.append)), run(1, Watcher()), run(2, Watcher())
     assert (first.split, first.num_reviews) == ("test", 31)
     assert (first.shuffled_mean, first.shuffled_spread) == (first.shuffled_accuracies[0], 0.0)
     assert first == again
@@ -174,6 +174,6 @@ def test_a_used_output_folder_is_refused_before_any_work(tiny_config: Config, tm
     (tmp_path / "notes.txt").write_text("mine")
     told: list[str] = []
     with pytest.raises(MhaError) as raised:
-        train_and_compare(tiny_config, tmp_path, num_shuffles=1, watcher=Watcher(tell=told.append))
+        train_and_compare(tiny_config, tmp_path, num_shuffles=1, watcher=Watcher(log=told.append))
     assert str(raised.value).startswith(f"--output {tmp_path}: ")
     assert told == []

@@ -167,7 +167,7 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "150")
     with training_progress() as watcher:
-        watcher.tell("reading [bold]\x1b[31m")
+        watcher.log("reading [bold]\x1b[31m")
         watcher.note("odd [bold]\x1b[31m")
         watcher.on_step(STEP)
         watcher.on_epoch(EPOCH)
@@ -187,8 +187,8 @@ nowhere = os.open(os.devnull, os.O_WRONLY)
 for shown in (training_progress, lambda: status("reading")):
     with shown() as watcher:
         os.dup2(nowhere, 2)  # as it is while TensorFlow starts
-        watcher.tell("starting TensorFlow")
-        watcher.tell("building the model")
+        watcher.log("starting TensorFlow")
+        watcher.log("building the model")
     os.dup2(terminal, 2)
     print("over", file=sys.stderr)
 """

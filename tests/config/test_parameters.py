@@ -11,7 +11,7 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import num_outputs, num_parameters, parameter_table
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ import numpy as np
 from mha_cli.config.loading import config_from_dict
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers.normalization import layer_normalization
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 from mha_cli.ngram_scores.stacking import RIDGE, Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.runtime import forward
 

@@ -12,7 +12,7 @@ from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.positions import ngram_buckets_of
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 
 if TYPE_CHECKING:

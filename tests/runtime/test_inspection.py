@@ -48,7 +48,7 @@ def error_of(run: Callable[[], object]) -> str:
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_weights_of_every_block_equal_the_layers(model: dict[str, Any]) -> None:
     """The Keras layers, one after another, each asked for its own weights."""
-    from mha_cli.analysis.evaluation import to_model
+    from mha_cli.model.classifier import to_model
 
     checkpoint = small_checkpoint(**model)
     view = view_attention(checkpoint, TEXT)

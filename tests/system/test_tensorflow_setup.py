@@ -14,7 +14,7 @@ from mha_cli.system.tensorflow_setup import native_stderr_held_back
 PRINT_BACKEND_AND_TRACE = """
 import mha_cli.training, keras
 print(keras.backend.backend())
-from mha_cli.training.loop import compile_forward
+from mha_cli.model.scoring import compile_forward
 for _ in range(8):  # a shuffle test of many checkpoints
     compile_forward(lambda token_ids, training: token_ids)([[2]])
 """

@@ -17,18 +17,10 @@ from mha_cli.data.corpus import Corpus, EncodedReviews
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
+from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities, predicted_classes
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.loop import (
-    EpochPosition,
-    Trainer,
-    compile_forward,
-    cross_entropy,
-    fit,
-    mean_loss_and_accuracy,
-    predict_probabilities,
-    predicted_classes,
-)
+from mha_cli.training.loop import EpochPosition, Trainer, fit
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from mha_cli.config.settings import Config, TextConfig
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import one_hot
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.watcher import EpochRecord

@@ -146,7 +146,7 @@ def test_every_round_learns_from_the_labels_of_the_round_before(
     monkeypatch.setattr(module, "Trainer", lambda config, data, tell: learnt.append(data.targets) or Trainer(config, data, tell))
     two_rounds = config.model_copy(update={"training": config.training.model_copy(update={"pseudo_labels": 2})})
     told: list[str] = []
-    found = pseudo_labels(two_rounds, data, dataclasses.replace(SILENT, tell=told.append), tmp_path)
+    found = pseudo_labels(two_rounds, data, dataclasses.replace(SILENT, log=told.append), tmp_path)
     assert [len(targets) for targets in learnt] == [NUM_TRAIN, NUM_TRAIN + NUM_UNLABELLED]
     np.testing.assert_allclose(learnt[1][NUM_TRAIN:], first, atol=1e-5)
     np.testing.assert_allclose(found, second, atol=1e-4)

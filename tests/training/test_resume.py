@@ -173,7 +173,7 @@ def test_a_run_that_another_training_finished_meanwhile_is_not_lost(config: Conf
         (tmp_path / "run" / "metrics.json").write_text("precious")
 
     with pytest.raises(MhaError, match=r"run: holds a finished run; choose another folder, or remove this one$"):
-        train(config, tmp_path / "run", dataclasses.replace(SILENT, tell=finish))
+        train(config, tmp_path / "run", dataclasses.replace(SILENT, log=finish))
     assert {path.name: path.read_text() for path in (tmp_path / "run").iterdir()} == {"metrics.json": "precious"}
 
 

@@ -75,7 +75,7 @@ def test_stopped_while_the_texts_are_labelled(config: Config, whole: Path, tmp_p
         train(
             config,
             tmp_path / "run",
-            dataclasses.replace(SILENT, tell=told.append, stop=lambda: told[-1].startswith("labelling")),
+            dataclasses.replace(SILENT, log=told.append, stop=lambda: told[-1].startswith("labelling")),
         )
     seen: list[StepProgress] = []
     train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), resume=True)

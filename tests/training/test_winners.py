@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, ModelConfig
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 from mha_cli.training import loop, winners
 from mha_cli.training.loop import Trainer
 from mha_cli.training.winners import training_output, winners_suffice, winning_places

@@ -12,6 +12,7 @@ from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.config.settings import Config
 
 
@@ -74,6 +75,17 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(units, activation=activation, dtype="float32", name="classifier")(x)
     return keras.Model(token_ids, probabilities, name="mha")
+
+
+def to_model(checkpoint: Checkpoint) -> keras.Model:
+    """The Keras model that a checkpoint describes, built by our own code, with its weights."""
+    config = checkpoint.config
+    if config.model.attention_form == "per_head":  # the form to read: its graph has a part for every head, and there may be 25,600
+        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_form": "auto"})})
+    model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
+    for weight in model.weights:
+        weight.assign(checkpoint.weights[weight.path])
+    return model
 
 
 def encoder_blocks(model: keras.Model) -> list[TransformerEncoder]:

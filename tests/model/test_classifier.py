@@ -8,7 +8,7 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
-from mha_cli.model import build_classifier
+from mha_cli.model.classifier import build_classifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

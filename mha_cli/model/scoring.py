@@ -1,0 +1,80 @@
+"""What a model answers, and how wrong it is.
+
+Axes: B batch, L length, N reviews, C classes, U units of the last layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mha_cli.config.parameters import num_outputs
+from mha_cli.data.batches import scoring_batches
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.system.working_memory import ForwardPass
+
+
+def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
+    """Cross-entropy of each review in nats, (B,).
+
+    Args:
+        probabilities: (B, 1) of the second class, or (B, C).
+        targets: probability of each class, (B, C).
+        label_smoothing: share of the target spread evenly over the classes.
+    """
+    if probabilities.shape[-1] == 1:
+        return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
+    return keras.losses.categorical_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
+
+
+def predicted_classes(probabilities: Any) -> Any:
+    """Class ids, (B,): for one sigmoid unit 1 where the probability is over one half."""
+    if probabilities.shape[-1] == 1:
+        return tf.cast(probabilities[:, 0] > 0.5, tf.int32)
+    return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+
+
+def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
+    """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it."""
+    return tf.function(
+        lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+    )
+
+
+def predict_probabilities(
+    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
+) -> npt.NDArray[np.float32]:
+    """Probabilities of all classes for every review, (N, C), in the order of the reviews.
+
+    Args:
+        forward: from ``compile_forward``.
+        reviews: what to classify.
+        forward_pass: how much memory it takes.
+        on_reviews: called with the number of reviews done so far.
+    """
+    outputs = predict_outputs(forward, reviews, forward_pass, on_reviews)
+    return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
+
+
+def predict_outputs(
+    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
+) -> npt.NDArray[np.float32]:
+    """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
+    outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)
+    done = 0
+    for rows in scoring_batches(reviews.lengths, forward_pass):
+        outputs[rows] = forward(reviews.padded(rows)).numpy()
+        done += len(rows)
+        on_reviews(done)
+    return outputs
+
+
+def mean_loss_and_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> tuple[float, float]:
+    """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
+    of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
+    return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
