@@ -6,7 +6,6 @@ Axes: B batch, H heads.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import time
 from collections.abc import Callable
@@ -27,11 +26,14 @@ from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews, prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
-from mha_cli.model.classifier import after_embedding, build_classifier, scores_of, to_model
+from mha_cli.model.classifier import after_embedding, build_classifier, keras_config, scores_of, to_model
 from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.ngram_scores.composition import decompose
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.loop import Trainer, fit
+from mha_cli.training.loop import fit
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -222,9 +224,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
                 if path in weights and axis is not None:
                     weights[path] = np.delete(weights[path], own, axis=axis)
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
-    return dataclasses.replace(
-        checkpoint, config=config, weights=weights, metrics={}, keras_config=json.dumps(keras.saving.serialize_keras_object(model))
-    )
+    return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, keras_config=keras_config(model))
 
 
 def _head_axis(name: str, kind: str) -> int | None:
@@ -310,14 +310,12 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
         raise MhaError(
             "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"
         )
-    trainer = Trainer(config, prepared)
-    trainer.set_weights(checkpoint.weights)
-    loss, accuracy = trainer.validate()
-    best = checkpoint
+    weights, scores = decompose(checkpoint.weights)
+    trainer, validation = Trainer(config, prepared), Validation(config, prepared, scores)
+    trainer.set_weights(weights)
+    loss, accuracy = validation.score(trainer)
+    kept = [checkpoint]
     start = EpochRecord(0, math.nan, math.nan, loss, accuracy, 0.0, 0.0, best=True)
-    for record in fit(trainer, watcher.on_step, best=start):
+    for record in fit(trainer, validation, kept.append, watcher.on_step, best=start):
         watcher.on_epoch(record)
-        if record.best:
-            metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
-            best = dataclasses.replace(checkpoint, weights=trainer.weights(), metrics=metrics)
-    return best
+    return dataclasses.replace(checkpoint, weights=kept[-1].weights, metrics=kept[-1].metrics)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
-from mha_cli.checkpoint.runs import refuse_used
+from mha_cli.checkpoint.runs import refuse_used, run_directory
 from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews, prepare
@@ -92,7 +92,8 @@ def train_and_compare(
     for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
         watcher.log(f"training {name}")
         variant = config.model_copy(update={"model": model})
-        models.append((name, read_checkpoint(train(variant, output / name, watcher, data).checkpoint), config.data))
+        with run_directory(output / name, variant) as held:
+            models.append((name, read_checkpoint(train(variant, held, watcher, data).checkpoint), config.data))
     return compare(models, num_shuffles, split, max_reviews, seed, watcher)
 
 

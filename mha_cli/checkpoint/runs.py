@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType
 
-from mha_cli.config.loading import config_to_dict, load_config
+from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
 from mha_cli.errors import MhaError, printable
-from mha_cli.system.files import LOCK
+from mha_cli.system.files import LOCK, atomic_write, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,9 @@ CONFIG = "config.yaml"
 METRICS = "metrics.json"
 STATE = Path("last") / "state.npz"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
+
+RunDirectory = NewType("RunDirectory", Path)
+"""A folder that this process holds for its training; see ``run_directory``."""
 
 
 def new_run_directory(name: str) -> Path:
@@ -118,27 +121,56 @@ def has_state(output: Path) -> bool:
     return (output / CHECKPOINT).is_file() or any((output / STATE.parent).rglob("*.np[yz]"))
 
 
-def make_run_directory(output: Path) -> bool:
-    """Make the run directory; whether it was not there yet.
+@contextmanager
+def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
+    """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
+
+    Whether it may be used is asked under the lock, so that nobody can use it in between. A new run that ends before anything was learnt
+    leaves the folder as it was, so that the same command can start it again.
+
+    Args:
+        output: folder of the run; made if it is missing.
+        config: settings of the run, which are written there.
+        resume: whether to go on with the interrupted run that the folder holds.
 
     Raises:
-        MhaError: it cannot be made.
+        MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.
     """
     new = not os.path.isdir(output)
+    if new:  # nothing to lock yet, and no run
+        _refuse(output, config, resume)
+        _make(output)
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        with locked(output):
+            if not new:
+                _refuse(output, config, resume)
+            if resume:
+                yield RunDirectory(output)
+                return
+            try:
+                with atomic_write(output / CONFIG) as file:
+                    file.write(config_to_yaml(config).encode())
+                yield RunDirectory(output)
+            except BaseException:
+                if not has_state(output):
+                    (output / CONFIG).unlink(missing_ok=True)
+                    shutil.rmtree(output / STATE.parent, ignore_errors=True)
+                raise
+    finally:
+        if new:
+            with suppress(OSError):
+                output.rmdir()  # only what is empty can be removed
+
+
+def _refuse(output: Path, config: Config, resume: bool) -> None:
+    if resume:
+        refuse_other_run(output, config)
+    else:
+        refuse_used(output)
+
+
+def _make(output: Path) -> None:
+    try:
+        output.mkdir(parents=True)
     except OSError as error:
         raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None
-    return new
-
-
-@contextmanager
-def kept_if_learnt(output: Path) -> Iterator[None]:
-    """A new run in its directory; one that ends before anything was learnt is removed, so that the same command can start it again."""
-    try:
-        yield
-    except BaseException:
-        if not has_state(output):
-            (output / CONFIG).unlink(missing_ok=True)
-            shutil.rmtree(output / STATE.parent, ignore_errors=True)
-        raise

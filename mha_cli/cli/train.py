@@ -38,7 +38,7 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
-    from mha_cli.checkpoint.runs import CONFIG, has_state, new_run_directory, refuse_other_run, refuse_used
+    from mha_cli.checkpoint.runs import CONFIG, has_state, new_run_directory, run_directory
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
 
@@ -46,12 +46,7 @@ def train(
         raise MhaError("--resume needs --output", "name the run directory to go on with")
     config_file = find_config(config)
     settings = load_config(config_file, overrides or [])
-    run_directory = output or new_run_directory(new_run_name(config_file, settings))
-    # The run checks this itself; asked here too, the answer comes before TensorFlow is there.
-    if resume:
-        refuse_other_run(run_directory, settings)
-    else:
-        refuse_used(run_directory)
+    folder = output or new_run_directory(new_run_name(config_file, settings))
 
     from mha_cli.cli import render
     from mha_cli.cli.progress import training_progress
@@ -60,7 +55,7 @@ def train(
 
     with stop_request() as request:
         try:
-            with training_progress() as watcher:
+            with run_directory(folder, settings, resume) as held, training_progress() as watcher:
                 request.log = watcher.log
                 data = prepare(settings, watcher)
                 watcher.log("starting TensorFlow")
@@ -71,17 +66,17 @@ def train(
                     watcher.on_step(progress)
 
                 watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_training(settings, run_directory, watching, data, resume)
+                summary = run_training(settings, held, watching, data)
         except KeyboardInterrupt:
-            if not has_state(run_directory):
+            if not has_state(folder):
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
-            again = shlex.join(["mha", "train", "--config", f"{run_directory}/{CONFIG}", "--output", f"{run_directory}", "--resume"])
-            raise MhaError(f"interrupted; {run_directory} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
+            again = shlex.join(["mha", "train", "--config", f"{folder}/{CONFIG}", "--output", f"{folder}", "--resume"])
+            raise MhaError(f"interrupted; {folder} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
         except Exception as error:
             if not out_of_memory(error):
                 raise
             hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     untested = settings.data.source == "files" and settings.data.test is None
-    scoring = shlex.join(["mha", "evaluate", f"{run_directory}", *(["--split", "validation"] if untested else [])])
+    scoring = shlex.join(["mha", "evaluate", f"{folder}", *(["--split", "validation"] if untested else [])])
     render.training(summary, scoring, as_json=as_json)

@@ -41,11 +41,6 @@ class PreparedData:
     unlabelled: EncodedReviews | None = None
     num_guessed: int = 0
 
-    @property
-    def labelled(self) -> EncodedReviews:
-        """The reviews to learn from whose class is known."""
-        return self.train.subset(np.arange(len(self.train) - self.num_guessed)) if self.num_guessed else self.train
-
 
 def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
     """Read the training split, hold out the validation part, build the vocabulary and encode both.

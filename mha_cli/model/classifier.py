@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -16,13 +18,14 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import Config
 
 
-def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> keras.Model:
+def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_scores: bool = True) -> keras.Model:
     """A Keras model from token ids (B, L) to class probabilities.
 
     Args:
-        config: the sizes.
+        config: settings with the sizes.
         vocabulary_size: ids that the vocabulary really has; at most ``config.text.vocabulary_size``.
-        num_classes: at least 2.
+        num_classes: classes, at least 2.
+        with_scores: False for the encoder alone, as it trains before n-gram scores are composed with it.
 
     Returns:
         A model whose output is the probability of the second class, (B, 1), for two classes (one sigmoid unit), and the
@@ -61,7 +64,12 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     x = GlobalMaxPooling1D(name="pooling")(x)
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes)
-    if model.score_ngrams:
+    kernel_initializer: Any = "glorot_uniform"
+    if model.score_ngrams and not with_scores:
+        # As wide as in the composed classifier, whose kernel has a row more for each unit of a score.
+        limit = math.sqrt(3.0 * (1.0 / max(1.0, (model.embed_dim + 2 * units) / 2.0)))
+        kernel_initializer = keras.initializers.RandomUniform(-limit, limit)
+    elif model.score_ngrams:
         scores = NgramScores(
             max_ngram=model.score_ngrams,
             buckets=model.score_buckets,
@@ -73,8 +81,15 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
         )(token_ids)
         x = keras.layers.Concatenate(name="features")([x, scores])
     activation = "sigmoid" if units == 1 else "softmax"
-    probabilities = keras.layers.Dense(units, activation=activation, dtype="float32", name="classifier")(x)
+    probabilities = keras.layers.Dense(
+        units, activation=activation, kernel_initializer=kernel_initializer, dtype="float32", name="classifier"
+    )(x)
     return keras.Model(token_ids, probabilities, name="mha")
+
+
+def keras_config(model: keras.Model) -> str:
+    """The architecture as Keras serializes it, for the checkpoint."""
+    return json.dumps(keras.saving.serialize_keras_object(model))
 
 
 def to_model(checkpoint: Checkpoint) -> keras.Model:

@@ -18,12 +18,13 @@ from mha_cli.ngram_scores.features import Ngrams, ngram_features, ngrams_of
 from mha_cli.ngram_scores.naive_bayes import ngram_scores
 from mha_cli.ngram_scores.salience import learn_salience
 from mha_cli.ngram_scores.stacking import fit_stack
+from mha_cli.system.tensorflow_setup import set_seed
 
 MOST_REVIEWS = 100_000
-"""Scores are fitted on at most so many reviews, drawn at random: the n-grams of all of them are in memory at once."""
+"""Reviews that scores are fitted on, at most; drawn at random, since the n-grams of all of them are in memory at once."""
 
 FOLDS = 5
-"""Parts of the reviews; those of each are scored by what the other parts taught, for salience to be learnt on."""
+"""Parts of the reviews; each is scored by what the other parts taught, and salience is learnt on these scores."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,12 +34,12 @@ class FittedScores:
     """What the layer `scores` holds.
 
     Args:
-        table: (R, U); a unit stands for a class, or for the second of two classes.
-        salience: (W, K).
+        table: scores of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
+        salience: salience of the words, (W, K); None without windows.
     """
 
     table: Floats
-    salience: Floats
+    salience: Floats | None
 
 
 def fit_scores(
@@ -53,13 +54,14 @@ def fit_scores(
 
     Args:
         reviews: labelled reviews to learn from.
-        num_classes: C.
-        model: the settings of the scores.
+        num_classes: classes of the labels.
+        model: settings of the scores.
         salient_words: W.
-        seed: of all that is drawn.
-        log: called with a line of text on what is done.
+        seed: seed of all that is drawn.
+        log: reporter of what is done, a line at a time.
     """
     log("fitting n-gram scores")
+    set_seed(seed)
     rng = np.random.default_rng(seed)
     if len(reviews) > MOST_REVIEWS:
         reviews = reviews.subset(np.sort(rng.choice(len(reviews), MOST_REVIEWS, replace=False)))
@@ -67,7 +69,7 @@ def fit_scores(
     features = ngram_features(reviews, ngrams, model)
     table = _fit_table(features, reviews.labels, num_classes)
     if not model.score_windows:
-        return FittedScores(table, np.zeros((salient_words, 0), np.float32))
+        return FittedScores(table, None)
     folds = rng.permutation(len(reviews)) % FOLDS
     scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, num_classes, folds, log)
     log("learning where n-grams count")

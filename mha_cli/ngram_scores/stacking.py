@@ -11,7 +11,6 @@ Axes: N reviews, U units of the classifier, which are also the units of a score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 RIDGE = 1e-4
-"""Pull of the weights towards zero: they stay finite where a reader makes no mistake."""
+"""Pull of the weights towards zero, so that they stay finite where a reader makes no mistake."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -29,9 +28,9 @@ class Stack:
     """logits = encoder_weight · encoder's logits + score_weight · scores + bias.
 
     Args:
-        encoder_weight: one number for all units.
-        score_weight: likewise.
-        bias: (U,).
+        encoder_weight: factor of the encoder's logits, one for all units.
+        score_weight: factor of the scores, one for all units.
+        bias: shift of each unit, (U,).
     """
 
     encoder_weight: float
@@ -39,24 +38,16 @@ class Stack:
     bias: Floats
 
     def logits(self, encoder_logits: Any, scores: Any) -> Any:
-        """Of both together, (N, U)."""
+        """Logits of both together, (N, U)."""
         return self.encoder_weight * encoder_logits + self.score_weight * scores + self.bias
-
-    def put_into(self, weights: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The weights of a classifier in which the encoder had learnt alone, with both together."""
-        kernel, bias = weights["classifier/kernel"], weights["classifier/bias"]
-        units = len(bias)
-        kernel = np.concatenate([kernel[:-units] * self.encoder_weight, np.eye(units) * self.score_weight])
-        bias = bias * self.encoder_weight + self.bias
-        return {**weights, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32)}
 
 
 def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int32]) -> Stack:
     """The weights of least cross-entropy.
 
     Args:
-        encoder_logits: (N, U), of the encoder alone.
-        scores: (N, U).
+        encoder_logits: logits of the encoder alone, (N, U).
+        scores: n-gram scores, (N, U).
         labels: class ids, (N,).
     """
     from scipy.optimize import minimize

@@ -7,61 +7,71 @@ improves ImageNet classification", section 2.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, STATE
-from mha_cli.config.settings import Config
-from mha_cli.data.corpus import EncodedReviews, join_reviews
+from mha_cli.data.corpus import join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError, printable
-from mha_cli.model.classifier import build_classifier
-from mha_cli.model.scoring import compile_forward, predict_probabilities
 from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord, Watcher
-from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.loop import Trainer
-from mha_cli.training.state import UNREADABLE, fit_resumably, to_checkpoint
+from mha_cli.training.loop import fit_resumably
+from mha_cli.training.state import UNREADABLE, WAY_OUT, cannot_resume
+
+if TYPE_CHECKING:
+    from mha_cli.model.scoring import Scorer
+    from mha_cli.training.trainer import Trainer
+    from mha_cli.training.validation import Validation
 
 Floats = npt.NDArray[np.float32]
 
 LABELS = "pseudo_labels.npy"
 
 
-def pseudo_labels(config: Config, data: PreparedData, watcher: Watcher, folder: Path) -> Floats:
-    """Probabilities of all classes for the unlabelled texts, (N, C), after as many rounds as the config asks for.
+def label_in_rounds(
+    data: PreparedData,
+    rounds: int,
+    new_trainer: Callable[[PreparedData], Trainer],
+    validation: Validation,
+    scorer_of: Callable[[Checkpoint], Scorer],
+    watcher: Watcher,
+    folder: Path,
+) -> PreparedData:
+    """The data with the unlabelled texts among those to learn from, as the last of so many teachers sees them.
 
     Args:
-        config: the run.
-        data: with unlabelled texts.
-        watcher: told of the steps, and may stop them.
-        folder: keeps the labels of every round, and until they are made its teacher's state and best epoch, so that an interrupted run
-            goes on where it was.
+        data: reviews, and unlabelled texts if there are rounds.
+        rounds: teachers, each of which learns from the labels of the one before.
+        new_trainer: maker of a teacher's trainer, from what the teacher learns from.
+        validation: judge of the teachers' epochs.
+        scorer_of: maker of a function from reviews to probabilities, from a teacher's checkpoint.
+        watcher: reporter of the steps, which may stop them.
+        folder: place for the labels of every round, and until they are made for its teacher's state and best epoch, so that an interrupted
+            run goes on where it was.
 
     Raises:
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
         MhaError: what is kept is damaged or cannot be written, or the loss is no longer a number.
     """
-    if data.unlabelled is None:
-        raise ValueError("there are no unlabelled texts")
-    labelled, rounds = data, config.training.pseudo_labels
+    to_learn = data
     for number in range(1, rounds + 1):
-        place = folder / f"round-{number}"
-        if not (place / LABELS).exists():
+        of_round = folder / f"round-{number}"
+        if not (of_round / LABELS).exists():
             watcher.log(f"pseudo-labels, round {number} of {rounds}")
-            place.mkdir(exist_ok=True)
-            targets = _predict(config, data, _best_weights(config, labelled, watcher, place), data.unlabelled, watcher)
-            with atomic_write(place / LABELS) as file:
-                np.save(file, targets, allow_pickle=False)
+            of_round.mkdir(exist_ok=True)
+            _train_teacher(of_round, new_trainer(to_learn), validation, watcher)
+            _write_labels(of_round, data, scorer_of, watcher)
         for name in (CHECKPOINT, STATE.name):  # of no more use
-            (place / name).unlink(missing_ok=True)
-        labelled = with_pseudo_labels(data, _read_labels(place / LABELS, (len(data.unlabelled), len(data.class_names))))
-    return labelled.targets[len(data.train) :]
+            (of_round / name).unlink(missing_ok=True)
+        to_learn = with_pseudo_labels(data, _read_labels(of_round / LABELS, data))
+    return to_learn
 
 
 def with_pseudo_labels(data: PreparedData, targets: Floats) -> PreparedData:
@@ -78,40 +88,34 @@ def with_pseudo_labels(data: PreparedData, targets: Floats) -> PreparedData:
     )
 
 
-def _read_labels(path: Path, shape: tuple[int, int]) -> Floats:
-    try:
-        targets: Floats = np.load(path, allow_pickle=False)
-    except UNREADABLE as error:
-        raise MhaError(
-            f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", "train anew in another folder"
-        ) from None
-    if targets.shape != shape:
-        raise MhaError(f"{printable(str(path), 200)}: belongs to other texts", "train anew in another folder")
-    return targets
-
-
-def _best_weights(config: Config, data: PreparedData, watcher: Watcher, place: Path) -> Mapping[str, Floats]:
-    trainer = Trainer(config, data, watcher.log)
-
-    def keep(records: list[EpochRecord]) -> None:
-        if records[-1].best:
-            write_checkpoint(place / CHECKPOINT, to_checkpoint(trainer, records[-1]))
-
+def _train_teacher(folder: Path, teacher: Trainer, validation: Validation, watcher: Watcher) -> None:
     def on_epoch(record: EpochRecord) -> None:
         watcher.log(f"epoch {record.epoch}: validation accuracy {record.validation_accuracy:.4f}")
 
-    fit_resumably(place / STATE.name, trainer, dataclasses.replace(watcher, on_epoch=on_epoch), keep, goes_on=True)
-    return read_checkpoint(place / CHECKPOINT).weights
+    keep = partial(write_checkpoint, folder / CHECKPOINT)
+    fit_resumably(folder / STATE.name, teacher, validation, keep, dataclasses.replace(watcher, on_epoch=on_epoch))
 
 
-def _predict(config: Config, data: PreparedData, weights: Mapping[str, Any], reviews: EncodedReviews, watcher: Watcher) -> Floats:
-    model = build_classifier(config, len(data.vocabulary), len(data.class_names))
-    for weight in model.weights:
-        weight.assign(weights[weight.path])
+def _write_labels(folder: Path, data: PreparedData, scorer_of: Callable[[Checkpoint], Scorer], watcher: Watcher) -> None:
+    if data.unlabelled is None:
+        raise ValueError("there are no unlabelled texts")
+    total = len(data.unlabelled)
 
     def on_reviews(number: int) -> None:
-        watcher.log(f"labelling {number:,} of {len(reviews):,} texts")
+        watcher.log(f"labelling {number:,} of {total:,} texts")
         if watcher.stop():
             raise KeyboardInterrupt
 
-    return predict_probabilities(compile_forward(model), reviews, ForwardPass(config.model, len(data.class_names)), on_reviews)
+    targets = scorer_of(read_checkpoint(folder / CHECKPOINT))(data.unlabelled, on_reviews)
+    with atomic_write(folder / LABELS) as file:
+        np.save(file, targets, allow_pickle=False)
+
+
+def _read_labels(path: Path, data: PreparedData) -> Floats:
+    try:
+        targets: Floats = np.load(path, allow_pickle=False)
+    except UNREADABLE as error:
+        raise cannot_resume(path, error) from None
+    if data.unlabelled is None or targets.shape != (len(data.unlabelled), len(data.class_names)):
+        raise MhaError(f"{printable(str(path), 200)}: belongs to other texts", WAY_OUT)
+    return targets

@@ -1,24 +1,27 @@
-"""A run directory: what `mha train` leaves behind."""
+"""A run of `mha train`, from a config to a checkpoint."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mha_cli.checkpoint.file import write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, STATE, kept_if_learnt, make_run_directory, refuse_other_run, refuse_used
-from mha_cli.config.loading import config_to_yaml
+from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory
+from mha_cli.config.parameters import num_parameters, salient_words
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.system.files import atomic_write, locked
+from mha_cli.model.scoring import scorer_of
+from mha_cli.ngram_scores.fit import fit_scores
+from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.training.footprint import refuse_what_does_not_fit
-from mha_cli.training.loop import Trainer
-from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
-from mha_cli.training.state import fit_resumably, to_checkpoint
+from mha_cli.training.loop import fit_resumably
+from mha_cli.training.pseudo_labels import label_in_rounds
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 HISTORY = "history.jsonl"
 
@@ -28,15 +31,15 @@ class TrainingSummary:
     """How a run ended.
 
     Args:
-        checkpoint: the best epoch's.
-        best: the best epoch, by validation.
+        checkpoint: file of the best epoch.
+        best: best epoch, by validation.
         epochs_run: epochs trained, of those configured.
         num_train: reviews learnt from.
         num_validation: reviews that chose the best epoch.
-        num_parameters: weights, the table of n-gram scores included.
+        num_parameters: numbers in all weights, the table of n-gram scores included.
         vocabulary_size: ids, the two special ones included.
-        seconds: of the training steps of all epochs.
-        precision: in which the products were computed.
+        seconds: time for the training steps of all epochs.
+        precision: type in which the products were computed.
     """
 
     checkpoint: Path
@@ -50,70 +53,45 @@ class TrainingSummary:
     precision: str
 
 
-def train(
-    config: Config, output: Path, watcher: Watcher = SILENT, data: PreparedData | None = None, resume: bool = False
-) -> TrainingSummary:
-    """Train a classifier and write its run directory.
+def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data: PreparedData | None = None) -> TrainingSummary:
+    """Train a classifier in its run directory, from what is there on if the run was interrupted.
 
     Args:
-        config: the run.
-        output: the run directory; made if it is missing.
-        watcher: told how it goes.
-        data: from ``prepare(config)``, where several runs share it.
-        resume: go on with the interrupted run that the directory holds, from the last saved step; the weights come out the same as if it
-            had not been interrupted.
+        config: settings of the run.
+        output: run directory, from ``run_directory``. A run that goes on ends with the weights that it would have without the interruption.
+        watcher: reporter of what goes on.
+        data: what ``prepare(config)`` gives, where it is there already.
 
     Raises:
-        MhaError: the directory is in use, the data does not fit the config or the run not into memory, or the loss is no longer a number.
-        KeyboardInterrupt: the watcher asked to stop. As after any fault, the directory is as it was before if nothing has been learnt.
+        MhaError: the data does not fit the config or the run not into memory, or the loss is no longer a number.
+        KeyboardInterrupt: the watcher asked to stop.
     """
-    _refuse(output, config, resume)
     data = data or prepare(config, watcher)
     refuse_what_does_not_fit(config, data)
-    new = make_run_directory(output)
-    try:
-        with locked(output):
-            _refuse(output, config, resume)  # again: while the data was read, another training may have come and gone
-            if resume:
-                return _train_in(output, config, data, watcher)
-            with kept_if_learnt(output):
-                with atomic_write(output / CONFIG) as file:
-                    file.write(config_to_yaml(config).encode())
-                return _train_in(output, config, data, watcher)
-    finally:
-        if new:
-            with suppress(OSError):
-                output.rmdir()  # only what is empty can be removed
-
-
-def _refuse(output: Path, config: Config, resume: bool) -> None:
-    if resume:
-        refuse_other_run(output, config)
-    else:
-        refuse_used(output)
-
-
-def _train_in(output: Path, config: Config, data: PreparedData, watcher: Watcher) -> TrainingSummary:
     state = output / STATE
     state.parent.mkdir(exist_ok=True)
-    if config.training.pseudo_labels:
-        data = with_pseudo_labels(data, pseudo_labels(config, data, watcher, state.parent))
+
+    scores = None
+    if config.model.score_ngrams:
+        words = salient_words(config, len(data.vocabulary))
+        scores = fit_scores(data.train, len(data.class_names), config.model, words, config.seed, watcher.log)
+    validation = Validation(config, data, scores)
+
+    rounds, new_trainer = config.training.pseudo_labels, partial(Trainer, config)
+    data = label_in_rounds(data, rounds, new_trainer, validation, scorer_of, watcher, state.parent)
+
     watcher.log("building the model")
-    trainer = Trainer(config, data, watcher.log)
+    trainer = new_trainer(data)
+    keep = partial(write_checkpoint, output / CHECKPOINT)
+    records = fit_resumably(state, trainer, validation, keep, watcher, partial(_write_history, output / HISTORY))
 
-    def keep(records: list[EpochRecord]) -> None:
-        if records[-1].best:
-            write_checkpoint(output / CHECKPOINT, to_checkpoint(trainer, records[-1]))
-        _write_history(output / HISTORY, records)
-
-    records = fit_resumably(state, trainer, watcher, keep)
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
         best=[record for record in records if record.best][-1],
         epochs_run=len(records),
         num_train=len(data.train),
         num_validation=len(data.validation),
-        num_parameters=trainer.model.count_params(),
+        num_parameters=num_parameters(config, len(data.vocabulary), len(data.class_names)),
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
         precision=trainer.precision,

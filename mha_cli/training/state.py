@@ -1,7 +1,7 @@
-"""A training on disk: what an interrupted one needs to go on as if nothing had happened, and what it comes to.
+"""What an interrupted training needs on disk to go on as if nothing had happened.
 
 The state file holds arrays only: the model's variables (the random states of dropout among them), the optimizer's, the averaged weights,
-and the history so far. The data order and the dropped words need no place in it, since they follow from the config's seed, the epoch and
+and the history so far. The data order and the dropped words need no room in it, since they follow from the config's seed, the epoch and
 the step.
 """
 
@@ -13,29 +13,25 @@ import struct
 import time
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
 
-from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.files import atomic_write
-from mha_cli.system.watcher import EpochRecord, Watcher
-from mha_cli.training.loop import EpochPosition, fit
+from mha_cli.system.watcher import EpochRecord
+from mha_cli.training.position import EpochPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.system.watcher import StepProgress
-    from mha_cli.training.loop import Trainer
+    from mha_cli.training.trainer import Trainer
 
 LEAST_SECONDS = 30.0
-"""Between two saves."""
+"""Time between two saves."""
 
 MOST_SHARE = 0.015
-"""Of the time that saving may take."""
+"""Share of the time that saving may take."""
 
 UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
@@ -43,20 +39,22 @@ UNREADABLE = (
 )
 """What NumPy and zipfile raise for bytes that are not what they say."""
 
+WAY_OUT = "train anew in another folder"
+
 
 class StateSaver:
     """Saves the state now and then, at a small share of the time, and when the run is asked to stop.
 
     Args:
-        path: the state file.
-        trainer: whose state.
-        records: the history, which grows as the run goes on.
-        stop: says whether the run is asked to stop.
+        path: state file.
+        trainer: owner of the state.
+        records: history, which grows as the run goes on.
+        stop: function that says whether the run is asked to stop.
     """
 
     def __init__(self, path: Path, trainer: Trainer, records: list[EpochRecord], stop: Callable[[], bool]) -> None:
         self._path, self._trainer, self._records, self._stop = path, trainer, records, stop
-        self._saved, self._cost, self._place = time.monotonic(), 0.0, (EpochPosition(0), 0)
+        self._saved, self._cost, self._position = time.monotonic(), 0.0, (EpochPosition(0), 0)
 
     def after_step(self) -> None:
         """Save if it is time.
@@ -77,56 +75,22 @@ class StateSaver:
 
     def finish(self) -> None:
         """Save what has been learnt since the last save, if anything."""
-        if self._place != (self._trainer.position, len(self._records)):
+        if self._position != (self._trainer.position, len(self._records)):
             self.save()
 
     def save(self) -> None:
         """Save now."""
-        started, self._place = time.monotonic(), (self._trainer.position, len(self._records))
+        started, self._position = time.monotonic(), (self._trainer.position, len(self._records))
         save_state(self._path, self._trainer, self._records)
         self._saved = time.monotonic()
         self._cost = self._saved - started
-
-
-def fit_resumably(
-    path: Path, trainer: Trainer, watcher: Watcher, keep: Callable[[list[EpochRecord]], None], goes_on: bool = False
-) -> list[EpochRecord]:
-    """``fit``, from the saved state on if there is one, and with the state saved as training goes on; returns the history.
-
-    Args:
-        path: the state file.
-        trainer: the model in training.
-        watcher: told of every step and of every epoch.
-        keep: called with the history after every epoch, before the state is saved: what has to outlast the run is to be written there.
-        goes_on: whether more follows that can be interrupted, so that the end is worth a save, too.
-
-    Raises:
-        KeyboardInterrupt: the watcher asked to stop; the state is saved.
-        MhaError: the state cannot be resumed from or not be saved, or the loss is no longer a number.
-    """
-    records = restore_state(path, trainer) if path.exists() else []
-    best = next((record for record in reversed(records) if record.best), None)
-    saver = StateSaver(path, trainer, records, watcher.stop)
-
-    def on_step(progress: StepProgress) -> None:
-        watcher.on_step(progress)
-        saver.after_step()
-
-    for record in fit(trainer, on_step, first_epoch=len(records) + 1, best=best):
-        records.append(record)
-        keep(records)
-        saver.after_epoch()
-        watcher.on_epoch(record)
-    if goes_on:
-        saver.finish()
-    return records
 
 
 def save_state(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None:
     """Write the state after a step; an earlier one is replaced only by a whole one."""
     position = dataclasses.asdict(trainer.position)
     history = json.dumps({"epochs": [dataclasses.asdict(record) for record in records], "position": position})
-    arrays = {f"variable_{index}": np.array(variable) for index, variable in enumerate(trainer.variables)}
+    arrays = {f"variable_{index}": array for index, array in enumerate(trainer.arrays())}
     with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, history=np.array(history), **arrays)
 
@@ -135,37 +99,24 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     """Put a saved state into a trainer of the same config and return the history until then.
 
     Raises:
-        MhaError: the file is damaged or belongs to another model.
+        MhaError: the file is damaged, or belongs to another model or version of mha.
     """
+    shapes = [array.shape for array in trainer.arrays()]
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            history = json.loads(str(arrays["history"]))
-            values = [arrays[f"variable_{index}"] for index in range(len(trainer.variables))]
+        with np.load(path, allow_pickle=False) as file:
+            history = json.loads(str(file["history"]))
+            arrays = [file[f"variable_{index}"] for index in range(len(file.files) - 1)]
             records = [EpochRecord(**record) for record in history["epochs"]]
             position = EpochPosition(**history["position"])
     except UNREADABLE as error:
-        raise MhaError(
-            f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", "train anew in another folder"
-        ) from None
-    for variable, value in zip(trainer.variables, values, strict=True):
-        _assign_same_shape(variable, value, path)
+        raise cannot_resume(path, error) from None
+    if [array.shape for array in arrays] != shapes:
+        raise MhaError(f"{printable(str(path), 200)}: belongs to another model, or to another version of mha", WAY_OUT)
+    trainer.set_arrays(arrays)
     trainer.position = position
     return records
 
 
-def to_checkpoint(trainer: Trainer, record: EpochRecord) -> Checkpoint:
-    """The trainer's weights as they would be used, with the figures of an epoch."""
-    return Checkpoint(
-        config=trainer.config,
-        class_names=trainer.data.class_names,
-        vocabulary=trainer.data.vocabulary,
-        metrics={"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss},
-        weights=trainer.weights(),
-        keras_config=json.dumps(keras.saving.serialize_keras_object(trainer.model)),
-    )
-
-
-def _assign_same_shape(variable: Any, value: np.ndarray[Any, Any], path: Path) -> None:
-    if tuple(variable.shape) != value.shape:
-        raise MhaError(f"{printable(str(path), 200)}: belongs to another model", "train anew in another folder")
-    variable.assign(value)
+def cannot_resume(path: Path, error: BaseException) -> MhaError:
+    """What is said of a damaged file that an interrupted run needs."""
+    return MhaError(f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", WAY_OUT)

@@ -9,33 +9,53 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT
-from mha_cli.system.watcher import SILENT
+from mha_cli.checkpoint.runs import CHECKPOINT, run_directory
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.training import run
 from mha_cli.training.pseudo_labels import LABELS
-from mha_cli.training.run import train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mha_cli.config.settings import Config
+    from mha_cli.data.preparation import PreparedData
     from mha_cli.system.watcher import StepProgress
 
 
-def assert_same_run(one: Path, other: Path) -> None:
-    """The same metrics, weights and pseudo-labels, if there are any, bit for bit."""
+def train(
+    config: Config, output: Path, watcher: Watcher = SILENT, data: PreparedData | None = None, resume: bool = False
+) -> run.TrainingSummary:
+    """What `mha train` does, from its run directory on."""
+    with run_directory(output, config, resume) as held:
+        return run.train(config, held, watcher, data)
+
+
+def difference(one: Path, other: Path) -> str:
+    """Where two finished runs differ in metrics, weights or pseudo-labels, bit for bit; empty if nowhere."""
     first, second = read_checkpoint(one / CHECKPOINT), read_checkpoint(other / CHECKPOINT)
-    assert first.metrics == second.metrics
-    for path, weight in first.weights.items():
-        np.testing.assert_array_equal(weight, second.weights[path], err_msg=path)
-    for labels in sorted(one.rglob(LABELS)):
-        np.testing.assert_array_equal(np.load(labels), np.load(other / labels.relative_to(one)), err_msg=str(labels))
+    if first.metrics != second.metrics:
+        return "metrics"
+    different = [path for path, weight in first.weights.items() if not np.array_equal(weight, second.weights[path])]
+    labels = [path.relative_to(one) for path in one.rglob(LABELS)]
+    different += [str(path) for path in labels if not np.array_equal(np.load(one / path), np.load(other / path))]
+    histories = [[_without_times(line) for line in (folder / run.HISTORY).read_text().splitlines()] for folder in (one, other)]
+    return ", ".join([*different, *(["history"] if histories[0] != histories[1] else [])])
 
 
-def interrupt(config: Config, output: Path, step: int, resume: bool = False) -> StepProgress:
+def _without_times(line: str) -> str:
+    return line[: line.index('"seconds"')]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """The same metrics, weights, history, and pseudo-labels, if there are any, bit for bit."""
+    assert not difference(one, other)
+
+
+def interrupt(config: Config, output: Path, step: int, data: PreparedData | None = None, resume: bool = False) -> StepProgress:
     """Ask the run to stop after so many more steps; returns the first of them."""
     seen: list[StepProgress] = []
     watcher = dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step)
     with pytest.raises(KeyboardInterrupt):
-        train(config, output, watcher, resume=resume)
+        train(config, output, watcher, data, resume)
     assert len(seen) == step
     return seen[0]

@@ -1,77 +1,115 @@
-"""An interrupted run that goes on ends with the weights of a run that was never interrupted, bit for bit."""
+"""An interrupted run that goes on ends as a run that was never interrupted, bit for bit; in NumPy at every point, in TensorFlow once."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.runs import STATE, has_state
-from mha_cli.config.loading import config_to_yaml, load_config
-from mha_cli.config.settings import Config
-from mha_cli.data.preparation import prepare
+from mha_cli.checkpoint.runs import CHECKPOINT, STATE, has_state
+from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.system.files import LOCK
+from mha_cli.system.files import LOCK, locked
 from mha_cli.system.watcher import SILENT, StepProgress
 from mha_cli.training import state
-from mha_cli.training.loop import Trainer
-from mha_cli.training.run import train
-from mha_cli.training.state import restore_state
+from mha_cli.training.pseudo_labels import LABELS
+from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
-from tests.training.interruptions import assert_same_run, interrupt
+from tests.cli.command import ROOT, TIMEOUT, environment, tree
+from tests.training.interruptions import assert_same_run, interrupt, train
+from tests.training.numpy_trainer import NUM_TRAIN, STEPS, STEPS_OF_ALL, NumpyTrainer, in_numpy, numpy_config, numpy_data
 
-TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
-SETTINGS = [
-    "data.num_reviews=400",
-    "model.embed_dim=8",
-    "model.num_heads=2",
-    "model.feed_forward_dim=8",
-    "model.max_ngram=2",
-    "model.ngram_buckets=64",
-    "model.score_ngrams=2",
-    "model.score_buckets=256",
-    "model.score_windows=[3]",
-    "training.epochs=3",
-    "training.word_dropout=0.2",
-    "training.average_decay=0.9",
-    "training.schedule=cosine",
-]
-STEPS = 12
-"""Of an epoch: 360 reviews in batches of 32."""
+if TYPE_CHECKING:
+    from mha_cli.config.settings import Config
+
+ROUND_1, ROUND_2 = 2 * STEPS, 2 * STEPS_OF_ALL
+"""Steps of the two teachers; the run's own model has as many as the second."""
 
 
 @pytest.fixture(scope="module")
 def config() -> Config:
-    return load_config(TINY, SETTINGS)
+    return numpy_config()
 
 
 @pytest.fixture(scope="module")
-def stopped(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped after its second step, to be copied."""
-    output = tmp_path_factory.mktemp("stopped") / "run"
-    interrupt(config, output, 2)
+def data() -> PreparedData:
+    return numpy_data()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _numpy() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never interrupted."""
+    output = tmp_path_factory.mktemp("whole") / "run"
+    steps: list[StepProgress] = []
+    train(config, output, dataclasses.replace(SILENT, on_step=steps.append), data)
+    assert [step.steps for step in steps] == [STEPS] * ROUND_1 + [STEPS_OF_ALL] * 2 * ROUND_2
+    assert steps[-1].accuracy > 0.7  # it learns
     return output
 
 
-def test_stopped_again_and_again(config: Config, whole: Path, tmp_path: Path) -> None:
-    stops = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5]
-    for last, stop in itertools.pairwise([0, *stops]):
-        first = interrupt(config, tmp_path / "run", stop - last, resume=last > 0)
-        assert (first.epoch, first.step) == (last // STEPS + 1, last % STEPS + 1)
-    train(config, tmp_path / "run", resume=True)
+def test_stopped_after_any_step(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+    for stop in range(1, ROUND_1 + 2 * ROUND_2 + 1):
+        output = tmp_path / f"run-{stop}"
+        interrupt(config, output, stop, data)
+        assert has_state(output)
+        train(config, output, data=data, resume=True)
+        assert_same_run(whole, output)
+
+
+def test_stopped_again_and_again(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+    stops = [1, STEPS - 1, STEPS, STEPS + 1, ROUND_1 + 1, ROUND_1 + STEPS_OF_ALL + 3, ROUND_1 + ROUND_2 + 5]
+    firsts = [interrupt(config, tmp_path, stop - last, data, resume=last > 0) for last, stop in itertools.pairwise([0, *stops])]
+    assert [(first.epoch, first.step) for first in firsts] == [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (1, 2), (2, 4)]
+    train(config, tmp_path, data=data, resume=True)
+    assert_same_run(whole, tmp_path)
+
+
+def test_stopped_while_the_texts_are_labelled(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+    log: list[str] = []
+    stopping = dataclasses.replace(SILENT, log=log.append, stop=lambda: log[-1].startswith("labelling"))
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", stopping, data)
+    seen: list[StepProgress] = []
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
+    assert (seen[0].epoch, seen[0].step, seen[0].steps) == (1, 1, STEPS_OF_ALL)  # the first teacher had only to label once more
     assert_same_run(whole, tmp_path / "run")
 
 
+def test_stopped_in_an_epoch_that_leaves_the_guesses_out(data: PreparedData, tmp_path: Path) -> None:
+    config = numpy_config(pseudo_labels=1, labelled_epochs=1)
+    train(config, tmp_path / "whole", data=data)
+    interrupt(config, tmp_path / "run", 2 * STEPS + STEPS_OF_ALL + 3, data)
+    seen: list[StepProgress] = []
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
+    assert (seen[0].epoch, seen[0].step, seen[0].steps) == (2, 4, STEPS)
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_nothing_of_a_teacher_is_left_but_its_labels(whole: Path) -> None:
+    found = {name for name, content in tree(whole / "last").items() if content is not None}
+    assert found == {"state.npz", "round-1/pseudo_labels.npy", "round-2/pseudo_labels.npy"}
+
+
 def test_the_state_is_saved_now_and_then_without_being_asked(
-    config: Config, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Config, data: PreparedData, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(state, "MOST_SHARE", 1e9)  # after every step
@@ -79,53 +117,33 @@ def test_the_state_is_saved_now_and_then_without_being_asked(
 
     def fall_over(progress: StepProgress) -> None:
         seen.append(progress)
-        if len(seen) == STEPS + 4:  # before this step is saved
+        if len(seen) == STEPS + 2:  # before this step is saved
             raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError, match="power cut"):
-        train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fall_over))
+        train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fall_over), data)
     seen.clear()
-    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), resume=True)
-    assert (seen[0].epoch, seen[0].step) == (2, 4)
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
+    assert (seen[0].epoch, seen[0].step) == (2, 2)
     assert_same_run(whole, tmp_path / "run")
 
 
-KILLED_IN_A_SAVE = """
-import os, sys
-from pathlib import Path
-from mha_cli.config.loading import load_config
-from mha_cli.training import state
-from mha_cli.training.run import train
-
-config, output, deadly = load_config(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9
-calls, replace = 0, os.replace
-
-def counted(*arguments):
-    global calls
-    calls += 1
-    if calls == deadly:
-        os.kill(os.getpid(), 9)
-    replace(*arguments)
-
-os.replace = counted
-train(config, output)
-"""
-
-
-@pytest.mark.parametrize("rename", [4, STEPS + 3, STEPS + 5])
-def test_killed_in_a_save(config: Config, whole: Path, tmp_path: Path, rename: int) -> None:
-    (tmp_path / "config.yaml").write_text(config_to_yaml(config))
-    arguments = [sys.executable, "-c", KILLED_IN_A_SAVE, str(tmp_path / "config.yaml"), str(tmp_path / "run"), str(rename)]
-    assert subprocess.run(arguments, env=os.environ, check=False).returncode == -9
-    train(config, tmp_path / "run", resume=(tmp_path / "run" / "config.yaml").exists())
-    assert_same_run(whole, tmp_path / "run")
+def test_killed_before_every_rename(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.training.kills", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    found = json.loads(done.stdout)
+    assert found["faults"] == []
+    renames = Counter(found["renames"])
+    assert renames.pop(CHECKPOINT) >= 3  # the first epoch of each model is its best so far
+    # A state a step and an epoch.
+    own_model = {"config.yaml": 1, "history.jsonl": 2, "metrics.json": 1}
+    assert renames == {**own_model, STATE.name: ROUND_1 + 2 * ROUND_2 + 6, LABELS: 2}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("the disk is full")])
 @pytest.mark.parametrize("there", [False, True])
 def test_what_ends_before_anything_was_learnt_leaves_the_folder_as_it_was(
-    error: BaseException, there: bool, config: Config, tmp_path: Path
+    error: BaseException, there: bool, config: Config, data: PreparedData, tmp_path: Path
 ) -> None:
     if there:
         (tmp_path / "run").mkdir()
@@ -136,22 +154,55 @@ def test_what_ends_before_anything_was_learnt_leaves_the_folder_as_it_was(
 
     for _ in range(2):  # the same again is not refused
         with pytest.raises(type(error)):
-            train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fail))
+            train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=fail), data)
         assert list(tmp_path.rglob("*")) == ([tmp_path / "run"] if there else [])
 
 
-def test_a_damaged_state(config: Config, stopped: Path, tmp_path: Path) -> None:
+def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / LOCK).touch()
+    interrupt(config, tmp_path / "run", 1, data)
+    assert has_state(tmp_path / "run")
+
+
+# What cannot be gone on with
+
+
+@pytest.fixture(scope="module")
+def stopped(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was stopped in its second round, to be copied."""
+    output = tmp_path_factory.mktemp("stopped") / "run"
+    interrupt(config, output, ROUND_1 + 2, data)
+    assert not (output / CHECKPOINT).exists()
+    return output
+
+
+def test_a_damaged_state(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
     shutil.copytree(stopped, tmp_path / "run")
-    (tmp_path / "run" / STATE).write_bytes((tmp_path / "run" / STATE).read_bytes()[:-100])
-    with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from"):
-        train(config, tmp_path / "run", resume=True)
+    path = tmp_path / "run" / "last" / "round-2" / STATE.name
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from: .*; train anew in another folder$"):
+        train(config, tmp_path / "run", data=data, resume=True)
 
 
-def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, stopped: Path, tmp_path: Path) -> None:
-    path = shutil.copy(stopped / STATE, tmp_path / "state.npz")
-    whole, trainer, rng = path.read_bytes(), Trainer(config, prepare(config)), random.Random(0)
+def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    trainer = NumpyTrainer(config, data)
+    arrays = trainer.arrays()
+    for other in (arrays[:-1], [*arrays, arrays[0]], [arrays[0][:-1], *arrays[1:]]):
+        trainer.set_arrays(arrays)
+        trainer.arrays = lambda other=other: other  # type: ignore[method-assign]
+        save_state(tmp_path / "state.npz", trainer, [])
+        with pytest.raises(MhaError, match=r"belongs to another model, or to another version of mha; train anew in another folder$"):
+            restore_state(tmp_path / "state.npz", NumpyTrainer(config, data))
+
+
+def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(
+    config: Config, data: PreparedData, stopped: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(stopped / "last" / "round-2" / STATE.name, tmp_path))
+    whole, trainer, rng = path.read_bytes(), NumpyTrainer(config, data), random.Random(0)
     restore_state(path, trainer)
-    expected = [np.array(variable) for variable in trainer.variables]
+    expected = trainer.arrays()
     refused = 0
     for _ in range(300):
         path.write_bytes(damaged(whole, rng, end=2000))
@@ -162,23 +213,41 @@ def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config,
             assert str(error).isprintable()
             assert "state.npz: " in str(error)
         else:
-            for variable, value in zip(trainer.variables, expected, strict=True):
-                np.testing.assert_array_equal(np.array(variable), value)
+            for array, value in zip(trainer.arrays(), expected, strict=True):
+                np.testing.assert_array_equal(array, value)
     assert refused > 150
 
 
-def test_a_run_that_another_training_finished_meanwhile_is_not_lost(config: Config, tmp_path: Path) -> None:
-    def finish(_: str) -> None:
-        (tmp_path / "run").mkdir(exist_ok=True)
-        (tmp_path / "run" / "metrics.json").write_text("precious")
+def test_labels_that_are_damaged_or_of_other_texts(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
+    shutil.copytree(stopped, tmp_path / "run")
+    labels = tmp_path / "run" / "last" / "round-1" / LABELS
+    labels.write_bytes(labels.read_bytes()[:-100])
+    with pytest.raises(MhaError, match=r"pseudo_labels\.npy: cannot be resumed from: .*; train anew in another folder$"):
+        train(config, tmp_path / "run", data=data, resume=True)
+    np.save(labels, np.zeros((NUM_TRAIN, 2), np.float32))
+    with pytest.raises(MhaError, match=r"pseudo_labels\.npy: belongs to other texts; train anew in another folder$"):
+        train(config, tmp_path / "run", data=data, resume=True)
 
+
+# Two trainings in one folder
+
+
+def test_a_folder_is_held_before_the_data_is_read_and_until_the_end(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    refusals: list[str] = []
+
+    def another(*_: object) -> None:
+        for resume in (False, True):
+            with pytest.raises(MhaError) as raised:
+                train(config, tmp_path / "run", data=data, resume=resume)
+            refusals.append(str(raised.value))
+
+    with pytest.raises(MhaError, match=r"^never-read\.txt: "):
+        train(config, tmp_path / "run", dataclasses.replace(SILENT, log=another))
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_epoch=another), data)
+    assert len(refusals) == 4 + 2 * bool(refusals[4:])
+    assert set(refusals) == {f"{tmp_path / 'run'}: another training writes there; wait for it, or choose another folder"}
     with pytest.raises(MhaError, match=r"run: holds a finished run; choose another folder, or remove this one$"):
-        train(config, tmp_path / "run", dataclasses.replace(SILENT, log=finish))
-    assert {path.name: path.read_text() for path in (tmp_path / "run").iterdir()} == {"metrics.json": "precious"}
-
-
-def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / LOCK).touch()
-    interrupt(config, tmp_path / "run", 1)
-    assert has_state(tmp_path / "run")
+        train(config, tmp_path / "run", data=data)
+    with locked(tmp_path / "run"), pytest.raises(MhaError, match="another training writes there"):
+        train(config, tmp_path / "run", data=data)
+    assert os.listdir(tmp_path) == ["run"]

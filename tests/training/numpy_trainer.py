@@ -1,0 +1,138 @@
+"""A training in NumPy: what happens around the steps of an encoder is tested with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mha_cli.config.parameters import num_outputs, parameter_table
+from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
+from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.runtime import forward
+from mha_cli.text.vocabulary import Vocabulary
+from mha_cli.training import run, validation
+from mha_cli.training.inputs import EpochInputs
+from mha_cli.training.position import EpochPosition
+from tests.reviews import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pytest
+
+    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.data.corpus import EncodedReviews
+
+MOMENTUM, DROPOUT = 0.9, 0.2
+WORDS = ("film", "plot", "cast", "scene", "it", "fine", "dull")
+NUM_TRAIN, NUM_VALIDATION, NUM_UNLABELLED = 56, 20, 37
+STEPS, STEPS_OF_ALL = 4, 6
+"""Of an epoch on the labelled reviews, and on these and the unlabelled ones, in batches of 16."""
+
+
+class NumpyTrainer:
+    """Logistic regression on the features of a random encoder, which stays as it is; the methods are those of ``Trainer``."""
+
+    precision = "float32"
+
+    def __init__(self, config: Config, data: PreparedData) -> None:
+        self.config, self.data = config, data
+        self.inputs, self.position = EpochInputs(config, data), EpochPosition(0)
+        rng = np.random.default_rng(config.seed)
+        self._encoder = {
+            parameter.path: rng.normal(0.0, 0.5, parameter.shape).astype(np.float32)
+            for parameter in parameter_table(config, len(data.vocabulary), len(data.class_names))
+        }
+        units = num_outputs(len(data.class_names))
+        self._layer = np.zeros((config.model.embed_dim + 1, units), np.float32)  # the bias stands last
+        self._velocity = np.zeros_like(self._layer)
+        self._random_state = np.array(0)
+
+    def step(self, rows: np.ndarray, token_ids: np.ndarray) -> tuple[float, int]:
+        features = self._features(token_ids)
+        features *= np.random.default_rng(int(self._random_state)).random(features.shape) > DROPOUT
+        self._random_state = self._random_state + 1
+        probabilities, targets = forward.classify(features, self.weights()), self.data.targets[rows]
+        errors = (probabilities - targets)[:, -self._layer.shape[1] :]
+        gradient = np.concatenate([features, np.ones((len(rows), 1), np.float32)], axis=1).T @ errors / len(rows)
+        self._velocity = MOMENTUM * self._velocity + gradient
+        self._layer = self._layer - self.config.training.learning_rate * self._velocity
+        losses = -(targets * np.log(np.maximum(probabilities, 1e-7))).sum(axis=1)
+        return float(losses.sum()), int((probabilities.argmax(axis=1) == targets.argmax(axis=1)).sum())
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self._layer, self._velocity, self._random_state]
+
+    def set_arrays(self, arrays: list[np.ndarray]) -> None:
+        self._layer, self._velocity, self._random_state = arrays
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {**self._encoder, "classifier/kernel": self._layer[:-1], "classifier/bias": self._layer[-1]}
+
+    def predict(self, reviews: EncodedReviews) -> np.ndarray:
+        return probabilities_of(reviews, self.weights(), self.config.model)
+
+    def _features(self, token_ids: np.ndarray) -> np.ndarray:
+        model, mask = self.config.model, token_ids != 0
+        x = forward.embed(token_ids, self._encoder, model)
+        for block in range(model.num_blocks):
+            x, _ = forward.encode(x, mask, forward.below(self._encoder, f"encoder_{block}/"), model)
+        return forward.global_max_pool(x, mask)
+
+
+def probabilities_of(reviews: EncodedReviews, weights: Mapping[str, np.ndarray], model: ModelConfig) -> np.ndarray:
+    """Probabilities of all classes, (N, C)."""
+    return forward.class_probabilities(reviews.padded(np.arange(len(reviews))), weights, model)
+
+
+def numpy_scorer_of(checkpoint: Checkpoint) -> Callable[..., np.ndarray]:
+    """``scorer_of`` in NumPy; it counts the texts one by one."""
+
+    def score(reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> np.ndarray:
+        for number in range(1, len(reviews) + 1):
+            on_reviews(number)
+        return probabilities_of(reviews, checkpoint.weights, checkpoint.config.model)
+
+    return score
+
+
+def in_numpy(patch: Any) -> None:
+    """Let ``run.train`` train in NumPy; ``patch`` sets an attribute of a module."""
+    patch(run, "Trainer", NumpyTrainer)
+    patch(run, "scorer_of", numpy_scorer_of)
+    built: list[str] = []  # once for all runs: their models have one architecture
+
+    def keras_config(model: Callable[[], Any]) -> str:
+        return built[0]
+
+    built.append(validation.keras_config(validation.build_classifier(numpy_config(), 2 + len(WORDS), 2)))
+    patch(validation, "build_classifier", lambda *_: None)
+    patch(validation, "keras_config", keras_config)
+
+
+def numpy_config(**training: Any) -> Config:
+    """Two rounds of two epochs each, then two of the run's own model."""
+    settings = {"epochs": 2, "batch_size": 16, "learning_rate": 0.1, "word_dropout": 0.2, "pseudo_labels": 2} | training
+    return Config(
+        seed=3,
+        data=FilesData(source="files", train="never-read.csv", unlabelled="never-read.txt"),
+        text=TextConfig(vocabulary_size=50, sequence_length=11),
+        model=ModelConfig(embed_dim=6, num_heads=2, feed_forward_dim=7),
+        training=TrainingConfig.model_validate(settings),
+    )
+
+
+def numpy_data() -> PreparedData:
+    """Reviews of one to nine words, whose last one mostly says the class."""
+    rng = np.random.default_rng(0)
+
+    def part(number: int) -> EncodedReviews:
+        labels = rng.integers(0, 2, number)
+        said = np.where(rng.random(number) < 0.2, 1 - labels, labels)  # what misleads now and then
+        return encoded([[*rng.integers(2, 7, rng.integers(1, 9)).tolist(), 7 + int(label)] for label in said], labels.tolist())
+
+    train = part(NUM_TRAIN)
+    return PreparedData(
+        train, one_hot(train.labels, 2), part(NUM_VALIDATION), Vocabulary(WORDS), ("neg", "pos"), unlabelled=part(NUM_UNLABELLED)
+    )
