@@ -55,26 +55,25 @@ class Candidate(Protocol):
 
 
 class Ours:
-    """``Trainer`` and ``predict_probabilities``, which `mha train` and `mha evaluate` call."""
+    """``Trainer`` and its ``predict``, which `mha train` and `mha evaluate` call."""
 
     def __init__(self, config: Config, data: PreparedData) -> None:
-        from mha_cli.model.scoring import compile_forward
-        from mha_cli.training.loop import Trainer
+        from mha_cli.training.trainer import Trainer
 
         self.trainer, self.data = Trainer(config, data), data
-        self.forward = compile_forward(self.trainer.model)
         self.epoch = 0
 
     def train(self) -> None:
         """Train on every review once."""
+        from mha_cli.training.loop import run_epoch
+        from mha_cli.training.position import Pace
+
         self.epoch += 1
-        self.trainer.run_epoch(self.epoch, lambda _: None)
+        run_epoch(self.trainer, self.epoch, lambda _: None, Pace())
 
     def predict(self) -> None:
         """Classify every review."""
-        from mha_cli.model.scoring import predict_probabilities
-
-        predict_probabilities(self.forward, self.data.train, len(self.data.class_names))
+        self.trainer.predict(self.data.train)
 
     def about(self) -> dict[str, Any]:
         """Weights and the types that the layers compute in."""

@@ -32,19 +32,27 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
-    from mha_cli.model.scoring import mean_loss_and_accuracy, predict_probabilities
+    from mha_cli.config.parameters import salient_words
+    from mha_cli.model.scoring import mean_loss_and_accuracy
+    from mha_cli.ngram_scores.fit import fit_scores
     from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
-    from mha_cli.training.loop import Trainer, fit
+    from mha_cli.training.loop import fit
+    from mha_cli.training.trainer import Trainer
+    from mha_cli.training.validation import Validation
 
-    trainer = Trainer(config, data)
-    scores, labels = trainer.validation_scores, data.validation.labels
+    fitted = None
     if config.model.score_ngrams:
+        words = salient_words(config, len(data.vocabulary))
+        fitted = fit_scores(data.train, len(data.class_names), config.model, words, config.seed)
+    validation, labels = Validation(config, data, fitted), data.validation.labels
+    if validation.composition:
+        scores = validation.composition.scores_NU
         alone = fit_stack(np.zeros_like(scores), scores, labels).logits(np.zeros_like(scores), scores)
         loss, accuracy = mean_loss_and_accuracy(probabilities_of(alone), labels)
         print(f"n-gram scores alone: accuracy {accuracy:.4f}, loss {loss:.4f}")
-    for record in fit(trainer, lambda _: None):
-        encoder = predict_probabilities(trainer.forward, data.validation, len(data.class_names))
-        loss, accuracy = mean_loss_and_accuracy(encoder, labels)
+    trainer = Trainer(config, data)
+    for record in fit(trainer, validation, lambda _: None):
+        loss, accuracy = mean_loss_and_accuracy(trainer.predict(data.validation), labels)
         print(
             f"epoch {record.epoch}: accuracy {record.validation_accuracy:.4f}, loss {record.validation_loss:.4f}; "
             f"encoder alone: accuracy {accuracy:.4f}, loss {loss:.4f}; on what it trains on {record.train_accuracy:.4f}; "

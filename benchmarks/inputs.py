@@ -26,19 +26,21 @@ WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_
 def measure(recipe: str, num_reviews: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of an epoch of so many reviews, and of its batches, round by round."""
     from mha_cli.data.preparation import prepare
-    from mha_cli.training.loop import Trainer
+    from mha_cli.training.loop import run_epoch
+    from mha_cli.training.position import Pace
+    from mha_cli.training.trainer import Trainer
 
     config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
     data = prepare(config)
     rows = np.random.default_rng(0).permutation(len(data.train))[:num_reviews]
     trainer = Trainer(config, dataclasses.replace(data, train=data.train.subset(rows), targets=data.targets[rows]))
-    trainer.run_epoch(1, lambda _: None)  # traces the step
+    run_epoch(trainer, 1, lambda _: None, Pace())  # traces the step
     seconds: dict[str, list[float]] = {"epoch": [], "batches": []}
     for epoch in range(2, rounds + 2):
         started = time.perf_counter()
-        trainer.run_epoch(epoch, lambda _: None)
+        run_epoch(trainer, epoch, lambda _: None, Pace())
         between = time.perf_counter()
-        for _ in trainer.inputs(epoch, trainer.batches(epoch)):
+        for _ in trainer.inputs.steps(epoch, trainer.inputs.batches(epoch)):
             pass
         seconds["epoch"].append(between - started)
         seconds["batches"].append(time.perf_counter() - between)

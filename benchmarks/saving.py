@@ -3,8 +3,8 @@
     python benchmarks/saving.py                                                         # configs/imdb-fast.yaml: table and saving.json
     python benchmarks/saving.py configs/sample.yaml --rounds 1 --results /tmp/try       # a try-out
 
-The clock runs from the first step to the last validation. The share is that of the time in saves by the clock; the two trainings side by
-side show that saving costs nothing beside.
+The encoder is trained alone: n-gram scores have no part in its state. The clock runs from the first step to the last validation. The share
+is that of the time in saves by the clock; the two trainings side by side show that saving costs nothing beside.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from mha_cli.system.watcher import SILENT, EpochRecord
 def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[float], int]:
     """Seconds of a training, of each of its saves, and bytes of the last one; it saves where there is a folder."""
     from mha_cli.training import state
-    from mha_cli.training.loop import Trainer, fit
+    from mha_cli.training.loop import fit, fit_resumably
+    from mha_cli.training.trainer import Trainer
+    from mha_cli.training.validation import Validation
 
-    trainer, saves = Trainer(config, data), list[float]()
+    trainer, validation, saves = Trainer(config, data), Validation(config, data, None), list[float]()
     save_state = state.save_state
 
     def timed(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None:
@@ -40,9 +42,9 @@ def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[f
     started = time.perf_counter()
     try:
         if folder is None:
-            list(fit(trainer, lambda _: None))
+            list(fit(trainer, validation, lambda _: None))
         else:
-            state.fit_resumably(folder / "state.npz", trainer, SILENT, lambda _: None)
+            fit_resumably(folder / "state.npz", trainer, validation, lambda _: None, SILENT)
     finally:
         state.save_state = save_state
     seconds = time.perf_counter() - started

@@ -1,23 +1,32 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import (
+    CHECKPOINT,
+    CONFIG,
+    STATE,
     checkpoint_in,
     choose_checkpoint,
-    make_run_directory,
     new_run_directory,
     refuse_other_run,
     refuse_used,
+    run_directory,
     run_name,
 )
-from mha_cli.config.loading import config_from_dict, config_to_yaml
+from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.system.files import LOCK, locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +109,68 @@ def test_the_packaged_model_comes_last() -> None:
 @pytest.mark.parametrize("output", ["new", "deep/in/new", "empty"])
 def test_an_unused_directory(output: str) -> None:
     Path("empty").mkdir()
-    refuse_used(Path(output))
-    make_run_directory(Path(output))
-    assert os.listdir(output) == []
+    with run_directory(Path(output), Config(seed=5)) as held:
+        assert sorted(os.listdir(held)) == [LOCK, CONFIG]
+        assert load_config(held / CONFIG) == Config(seed=5)
+        make_file(f"{output}/{CHECKPOINT}")
+    assert sorted(os.listdir(output)) == [CHECKPOINT, CONFIG]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("no data")])
+@pytest.mark.parametrize("output", ["new", "empty"])
+def test_a_run_that_learnt_nothing_leaves_a_directory_as_it_was(output: str, error: BaseException) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(type(error)), run_directory(Path(output), Config()) as held:
+        make_file(f"{held}/last/round-1/unfinished")
+        raise error
+    assert os.listdir() == ["empty"]
+    assert os.listdir("empty") == []
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_learnt_something_stays(resume: bool) -> None:
+    Path("run").mkdir()
+    if resume:
+        make_file("run/config.yaml", content=config_to_yaml(Config()))
+    with pytest.raises(KeyboardInterrupt), run_directory(Path("run"), Config(), resume) as held:
+        make_file(f"{held}/{STATE}")
+        raise KeyboardInterrupt
+    assert sorted(os.listdir("run")) == [CONFIG, "last"]
+
+
+def test_a_run_to_go_on_with_stays_though_nothing_was_learnt() -> None:
+    make_file("run/config.yaml", content=config_to_yaml(Config()))
+    with pytest.raises(KeyboardInterrupt), run_directory(Path("run"), Config(), resume=True):
+        raise KeyboardInterrupt
+    assert os.listdir("run") == [CONFIG]
+
+
+def test_a_directory_is_held_by_one_run() -> None:
+    with run_directory(Path("run"), Config()):
+        make_file(f"run/{STATE}")
+        for resume in (False, True):
+            with pytest.raises(MhaError) as raised, run_directory(Path("run"), Config(), resume):
+                pass
+            assert str(raised.value) == "run: another training writes there; wait for it, or choose another folder"
+    with run_directory(Path("run"), Config(), resume=True):
+        pass
+
+
+def test_a_directory_is_checked_when_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends while another one waits for its lock is not lost."""
+    Path("run").mkdir()
+
+    @contextmanager
+    def locked_late(folder: Path) -> Iterator[None]:
+        make_file("run/metrics.json", content="precious")
+        with locked(folder):
+            yield
+
+    monkeypatch.setattr("mha_cli.checkpoint.runs.locked", locked_late)
+    with pytest.raises(MhaError, match="holds a finished run"), run_directory(Path("run"), Config()):
+        pass
+    assert Path("run/metrics.json").read_text() == "precious"
+    assert os.listdir("run") == ["metrics.json"]
 
 
 @pytest.mark.parametrize(
@@ -123,26 +191,27 @@ def test_an_unused_directory(output: str) -> None:
 )
 def test_a_used_directory(file: str, output: str, message: str) -> None:
     kept = make_file(file, content="mine")
-    with pytest.raises(MhaError) as raised:
-        refuse_used(Path(output))
-    assert str(raised.value) == message
-    assert raised.value.exit_code == EXIT_USAGE
+    for asking in (lambda: refuse_used(Path(output)), run_directory(Path(output), Config()).__enter__):
+        with pytest.raises(MhaError) as raised:
+            asking()
+        assert str(raised.value) == message
+        assert raised.value.exit_code == EXIT_USAGE
     assert kept.read_text() == "mine"
 
 
 def test_a_directory_that_cannot_be_made() -> None:
     make_file("file")
     os.symlink("nowhere", "dangling")
-    for output, reason in (("file/new", "Not a directory"), ("dangling", "File exists"), ("a" * 300, "File name too long")):
-        with pytest.raises(MhaError) as raised:
-            make_run_directory(Path(output))
-        assert str(raised.value).endswith(f": cannot be made: {reason}; choose another folder")
-
-
-def test_a_name_that_no_file_can_have() -> None:
-    with pytest.raises(MhaError) as raised:
-        refuse_used(Path("a" * 300))
-    assert "File name too long" in str(raised.value)
+    reasons = {
+        "file/new": "used: Not a directory",
+        "dangling": "made: File exists",
+        "a" * 300: "used: File name too long",
+        "/proc/new": "made: No such file or directory",
+    }
+    for output, reason in reasons.items():
+        with pytest.raises(MhaError) as raised, run_directory(Path(output), Config()):
+            pass
+        assert str(raised.value).endswith(f": cannot be {reason}; choose another folder")
 
 
 # A directory to resume
@@ -181,8 +250,9 @@ def test_a_run_of_another_config(changed: dict[str, object], message: str, confi
 
 
 def test_no_run_to_resume(config: Config) -> None:
-    with pytest.raises(MhaError) as raised:
-        refuse_other_run(Path("nowhere"), config)
+    with pytest.raises(MhaError) as raised, run_directory(Path("nowhere"), config, resume=True):
+        pass
+    assert not Path("nowhere").exists()
     assert str(raised.value) == "--output nowhere: holds no run to resume; leave --resume out"
 
 

@@ -1,8 +1,8 @@
-"""Stacked readers against scikit-learn, SciPy and the models that carry the result."""
+"""Stacked readers against scikit-learn and SciPy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from mha_cli.config.loading import config_from_dict
-from mha_cli.model.classifier import build_classifier
-from mha_cli.ngram_scores.stacking import RIDGE, Stack, fit_stack, logits_of, probabilities_of
-from mha_cli.runtime import forward
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from mha_cli.ngram_scores.stacking import RIDGE, fit_stack, logits_of, probabilities_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -94,33 +88,3 @@ def test_known_logits() -> None:
 def test_certain_probabilities_have_finite_logits() -> None:
     logits = logits_of(np.array([[0, 1], [1, 0]], np.float32))
     np.testing.assert_allclose(logits, [[np.log(1e7)], [-np.log(1e7)]], rtol=1e-5)
-
-
-# In a classifier
-
-
-@pytest.mark.parametrize("num_classes", [2, 3])
-def test_a_classifier_with_the_stack_gives_the_stacked_probabilities(num_classes: int, random_weights: Callable[..., Any]) -> None:
-    model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "score_ngrams": 2, "score_buckets": 41, "score_windows": [3]}
-    config = config_from_dict({"text": {"vocabulary_size": 29, "sequence_length": 13}, "model": model}, "test")
-    token_ids = np.random.default_rng(0).integers(1, 29, (11, 9)).astype(np.int32)
-    token_ids[3, 4:], token_ids[5, 1:], token_ids[7] = 0, 0, 0
-    alone = random_weights(config, 29, num_classes)
-    units = len(alone["classifier/bias"])
-    alone["classifier/kernel"][-units:] = 0
-    stack = Stack(0.7, -0.4, np.linspace(-1.0, 0.5, units).astype(np.float32))
-
-    encoder = forward.class_probabilities(token_ids, alone, config.model)
-    weights = forward.place_weights(token_ids, 0, [3], alone["scores/salience"])
-    scores = forward.review_scores(token_ids, alone["scores/table"], 2, weights)
-    expected = probabilities_of(stack.logits(logits_of(encoder), scores))
-    assert np.abs(expected - encoder).max() > 0.1
-
-    together = stack.put_into(alone)
-    assert {path for path in alone if not np.array_equal(alone[path], together[path])} == {"classifier/kernel", "classifier/bias"}
-    assert {(weight.shape, weight.dtype) for weight in together.values()} == {(weight.shape, weight.dtype) for weight in alone.values()}
-    np.testing.assert_allclose(forward.class_probabilities(token_ids, together, config.model), expected, atol=1e-5)
-    keras_model = build_classifier(config, 29, num_classes)
-    for weight in keras_model.weights:
-        weight.assign(together[weight.path])
-    np.testing.assert_allclose(np.array(keras_model(token_ids))[:, -units:], expected[:, -units:], atol=1e-5)

@@ -49,13 +49,3 @@ def shuffle_run(tiny_config: Config, tmp_path_factory: pytest.TempPathFactory) -
 def checkpoint_path(shuffle_run: tuple[Path, list[ShuffleResult]]) -> Path:
     """A trained checkpoint with learned positions."""
     return shuffle_run[0] / "with-positions" / "checkpoint.keras"
-
-
-@pytest.fixture(scope="module")
-def whole(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the module's own ``config`` that was never interrupted."""
-    from mha_cli.training.run import train
-
-    output = tmp_path_factory.mktemp("whole") / "run"
-    train(config, output)
-    return output

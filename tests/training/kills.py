@@ -45,7 +45,7 @@ def main(folder: Path) -> dict[str, Any]:
     """Kill at every rename."""
     in_numpy(setattr)
     state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9  # a save after every step
-    config, data, replace = numpy_config(), numpy_data(), os.replace
+    config, data, replace = numpy_config(pseudo_labels=1), numpy_data(), os.replace
     os.replace, renames = counted(replace, 0, after=False)
     train(config, folder / "whole", data=data)
     os.replace, faults, output = replace, [], folder / "run"

@@ -19,8 +19,6 @@ from tests.reviews import encoded
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pytest
-
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.data.corpus import EncodedReviews
 
@@ -41,8 +39,11 @@ class NumpyTrainer:
         self.inputs, self.position = EpochInputs(config, data), EpochPosition(0)
         rng = np.random.default_rng(config.seed)
         self._encoder = {
-            parameter.path: rng.normal(0.0, 0.5, parameter.shape).astype(np.float32)
+            parameter.path: rng.normal(parameter.path.endswith("gamma"), 1.0 if "token" in parameter.path else 0.1, parameter.shape).astype(
+                "f4"
+            )
             for parameter in parameter_table(config, len(data.vocabulary), len(data.class_names))
+            if parameter.path.startswith(("embedding/", "encoder_"))
         }
         units = num_outputs(len(data.class_names))
         self._layer = np.zeros((config.model.embed_dim + 1, units), np.float32)  # the bias stands last
@@ -71,7 +72,7 @@ class NumpyTrainer:
         return {**self._encoder, "classifier/kernel": self._layer[:-1], "classifier/bias": self._layer[-1]}
 
     def predict(self, reviews: EncodedReviews) -> np.ndarray:
-        return probabilities_of(reviews, self.weights(), self.config.model)
+        return forward.classify(self._features(reviews.padded(np.arange(len(reviews)))), self.weights())
 
     def _features(self, token_ids: np.ndarray) -> np.ndarray:
         model, mask = self.config.model, token_ids != 0
@@ -113,12 +114,12 @@ def in_numpy(patch: Any) -> None:
 
 def numpy_config(**training: Any) -> Config:
     """Two rounds of two epochs each, then two of the run's own model."""
-    settings = {"epochs": 2, "batch_size": 16, "learning_rate": 0.1, "word_dropout": 0.2, "pseudo_labels": 2} | training
+    settings = {"epochs": 2, "batch_size": 16, "learning_rate": 0.05, "word_dropout": 0.2, "pseudo_labels": 2} | training
     return Config(
         seed=3,
         data=FilesData(source="files", train="never-read.csv", unlabelled="never-read.txt"),
         text=TextConfig(vocabulary_size=50, sequence_length=11),
-        model=ModelConfig(embed_dim=6, num_heads=2, feed_forward_dim=7),
+        model=ModelConfig(embed_dim=12, num_heads=2, feed_forward_dim=7),
         training=TrainingConfig.model_validate(settings),
     )
 

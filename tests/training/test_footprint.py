@@ -11,7 +11,7 @@ from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.training import footprint
 from mha_cli.training.footprint import memory_estimate, refuse_what_does_not_fit
-from mha_cli.training.run import train
+from tests.training.interruptions import train
 
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 

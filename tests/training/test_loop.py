@@ -13,19 +13,24 @@ import tensorflow as tf
 from sklearn.metrics import log_loss
 
 from mha_cli.config.settings import Config, TextConfig, TrainingConfig
-from mha_cli.data.corpus import Corpus, EncodedReviews
+from mha_cli.data.corpus import Corpus
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities, predicted_classes
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.loop import EpochPosition, Trainer, fit
+from mha_cli.training.loop import fit, run_epoch
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
+from mha_cli.training.position import EpochPosition, Pace
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
+from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.system.watcher import EpochRecord, StepProgress
 
 Floats = npt.NDArray[np.float32]
@@ -39,8 +44,16 @@ def with_model(config: Config, **settings: object) -> Config:
     return config.model_copy(update={"model": config.model.model_copy(update=settings)})
 
 
-def ignore_step(_: StepProgress) -> None:
+def ignore(_: object) -> None:
     pass
+
+
+def first_epoch(trainer: Any, on_step: Callable[[StepProgress], None] = ignore) -> EpochPosition:
+    return run_epoch(trainer, 1, on_step, Pace())
+
+
+def fitted(trainer: Trainer, config: Config, data: PreparedData) -> list[EpochRecord]:
+    return list(fit(trainer, Validation(config, data, None), ignore))
 
 
 def current_weights(trainer: Trainer) -> list[Floats]:
@@ -232,7 +245,7 @@ def chancy_config(tiny_config: Config) -> Config:
 
 def numbers_of(config: Config, data: PreparedData) -> tuple[list[tuple[float, ...]], dict[str, Floats]]:
     trainer = Trainer(config, data)
-    records = fit(trainer, ignore_step)
+    records = fitted(trainer, config, data)
     return [(r.train_loss, r.train_accuracy, r.validation_loss, r.validation_accuracy) for r in records], trainer.weights()
 
 
@@ -244,51 +257,58 @@ def test_same_seed_same_numbers_other_seed_other_numbers(chancy_config: Config, 
     for path, weight in weights.items():
         np.testing.assert_array_equal(weight, weights_again[path], err_msg=path)
 
-    other_figures, other_weights = numbers_of(chancy_config.model_copy(update={"seed": 4}), tiny_data)
-    assert figures[0][0] != other_figures[0][0]
-    assert (weights["embedding/token_embeddings"] != other_weights["embedding/token_embeddings"]).any()
+    other = Trainer(chancy_config.model_copy(update={"seed": 4}), tiny_data)
+    assert (weights["embedding/token_embeddings"] != other.weights()["embedding/token_embeddings"]).any()
+    assert not np.array_equal(np.concatenate(Trainer(chancy_config, tiny_data).inputs.batches(1)), np.concatenate(other.inputs.batches(1)))
 
 
-def test_the_loss_falls_and_progress_is_told(tiny_config: Config, tiny_data: PreparedData) -> None:
+def test_the_loss_falls_and_progress_is_reported() -> None:
     steps: list[StepProgress] = []
-    trainer = Trainer(with_training(tiny_config, epochs=8), tiny_data)
-    records = list(fit(trainer, steps.append))
+    config, data = numpy_config(epochs=8), numpy_data()
+    trainer: Any = NumpyTrainer(config, data)
+    kept: list[Checkpoint] = []
+    records = list(fit(trainer, Validation(config, data, None), kept.append, steps.append))
 
     assert [record.epoch for record in records] == list(range(1, 9))
-    assert records[-1].train_loss < 0.7 * records[0].train_loss
+    assert records[-1].train_loss < 0.9 * records[0].train_loss
     assert records[-1].train_accuracy > 0.7 > records[0].train_accuracy
     bests = [record for record in records if record.best]
     accuracies = [record.validation_accuracy for record in bests]
     assert bests[0] is records[0]
     assert accuracies == sorted(set(accuracies))
     assert accuracies[-1] == max(record.validation_accuracy for record in records)
+    assert [checkpoint.metrics for checkpoint in kept] == [
+        {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
+        for record in bests
+    ]
 
-    # 12 steps an epoch: 360 reviews, 32 a step
-    assert [(step.epoch, step.step) for step in steps] == [(epoch, step) for epoch in range(1, 9) for step in range(1, 13)]
-    assert {(step.epochs, step.steps) for step in steps} == {(8, 12)}
-    ends = steps[11::12]
+    assert [(step.epoch, step.step) for step in steps] == [(epoch, step) for epoch in range(1, 9) for step in range(1, STEPS + 1)]
+    assert {(step.epochs, step.steps) for step in steps} == {(8, STEPS)}
+    ends = steps[STEPS - 1 :: STEPS]
     assert [(step.loss, step.accuracy) for step in ends] == [(record.train_loss, record.train_accuracy) for record in records]
     assert (steps[0].reviews_per_second, steps[0].seconds_left) == (None, None)  # it traces the model
-    sizes = [len(rows) for epoch in range(1, 9) for rows in trainer.batches(epoch)]
+    sizes = [len(rows) for epoch in range(1, 9) for rows in trainer.inputs.batches(epoch)]
     left = sum(sizes) - np.cumsum(sizes)[1:]
     assert [step.seconds_left * step.reviews_per_second for step in steps[1:]] == pytest.approx(left)
 
 
-def test_a_run_that_goes_on_measures_its_own_steps(tiny_config: Config, tiny_data: PreparedData) -> None:
+def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     steps: list[StepProgress] = []
-    trainer = Trainer(tiny_config, tiny_data)
-    trainer.position = EpochPosition(1, 2, 50.0, 40, 64, seconds=1e9)
-    assert trainer.run_epoch(1, steps.append).seconds > 1e9
-    assert [step.step for step in steps] == list(range(3, 13))
+    trainer: Any = NumpyTrainer(numpy_config(), numpy_data())
+    trainer.position = EpochPosition(1, 1, 12.0, 9, 16, seconds=1e9)
+    done = first_epoch(trainer, steps.append)
+    assert done.seconds > 1e9
+    assert done.num_reviews == 16 + NUM_TRAIN - len(trainer.inputs.batches(1)[0])
+    assert [step.step for step in steps] == list(range(2, STEPS + 1))
     assert steps[0].seconds_left is None
-    assert all(step.reviews_per_second > 64 / 1e9 * 1000 for step in steps[1:])
+    assert all(step.reviews_per_second > 16 / 1e9 * 1000 for step in steps[1:])
 
 
 def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
-    probabilities = predict_probabilities(compile_forward(trainer.model), tiny_data.train, ForwardPass(tiny_config.model, 2))
-    done = trainer.run_epoch(1, ignore_step)
+    probabilities = trainer.predict(tiny_data.train)
+    done = first_epoch(trainer)
     assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
     assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
 
@@ -305,12 +325,13 @@ def three_classes() -> PreparedData:
 
 
 def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedData) -> None:
-    trainer = Trainer(with_training(tiny_config, epochs=10, batch_size=16, learning_rate=0.01), three_classes)
-    records = list(fit(trainer, ignore_step))
+    config = with_training(tiny_config, epochs=10, batch_size=16, learning_rate=0.01)
+    trainer = Trainer(config, three_classes)
+    records = fitted(trainer, config, three_classes)
     assert three_classes.class_names == ("a", "b", "c")
     assert records[-1].validation_accuracy == 1
     assert records[-1].train_loss < records[0].train_loss / 4
-    probabilities = predict_probabilities(compile_forward(trainer.model), three_classes.validation, ForwardPass(tiny_config.model, 3))
+    probabilities = trainer.predict(three_classes.validation)
     assert probabilities.shape == (30, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(probabilities, three_classes.validation.labels), abs=1e-5)
@@ -341,7 +362,7 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     trainer = Trainer(with_training(tiny_config, average_decay=0.3), tiny_data)
     averages = [weight.astype(np.float64) for weight in current_weights(trainer)]
     seen: list[tuple[list[Floats], dict[str, Floats]]] = []
-    trainer.run_epoch(1, lambda _: seen.append((current_weights(trainer), trainer.weights())))
+    first_epoch(trainer, lambda _: seen.append((current_weights(trainer), trainer.weights())))
     decays = [min(0.3, (1 + step) / (10 + step)) for step in range(1, len(seen) + 1)]
     assert decays[:3] == pytest.approx([2 / 11, 3 / 12, 0.3])  # young at first, then as configured
     for decay, (weights, found) in zip(decays, seen, strict=True):
@@ -352,7 +373,7 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     last, found = seen[-1]
 
     # The averaged weights are scored, and training goes on with the current ones.
-    loss, accuracy = trainer.validate()
+    loss, accuracy = Validation(trainer.config, tiny_data, None).score(trainer)
     for left, current in zip(current_weights(trainer), last, strict=True):
         np.testing.assert_array_equal(left, current)
     model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
@@ -369,14 +390,17 @@ def test_without_averaging_the_current_weights_are_kept(tiny_config: Config, tin
         np.testing.assert_array_equal(weight, current)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(tiny_config: Config, tiny_data: PreparedData) -> None:
-    trainer = Trainer(tiny_config, tiny_data)
-    bias = trainer.model.get_layer("classifier").bias
-    spoil: Callable[[StepProgress], None] = lambda progress: bias.assign([math.nan]) if progress.step == 4 else None  # noqa: E731
+def test_a_loss_that_is_no_number_stops_the_run() -> None:
+    trainer: Any = NumpyTrainer(numpy_config(), numpy_data())
+
+    def spoil(progress: StepProgress) -> None:
+        if progress.step == 2:
+            trainer.set_arrays([np.full_like(trainer.arrays()[0], math.nan), *trainer.arrays()[1:]])
+
     with pytest.raises(MhaError) as raised:
-        trainer.run_epoch(2, spoil)
+        run_epoch(trainer, 2, spoil, Pace())
     assert str(raised.value) == (
-        "the loss is nan at epoch 2, step 5; "
+        "the loss is nan at epoch 2, step 3; "
         "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
     )
     assert raised.value.exit_code == EXIT_FAILURE
@@ -386,26 +410,42 @@ def test_a_loss_that_is_no_number_stops_the_run(tiny_config: Config, tiny_data: 
 
 
 class Scripted:
-    """A trainer whose validation scores are given: (loss, accuracy), an epoch each."""
+    """A trainer of ten reviews and its validation, whose scores are given: (loss, accuracy), an epoch each."""
 
     def __init__(self, scores: list[tuple[float, float]], **settings: object) -> None:
         self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))
-        nothing = EncodedReviews(np.zeros(0, np.int32), np.zeros(11, np.int64), np.zeros(10, np.int32), 0)
-        self.data = PreparedData(nothing, np.zeros((10, 2), np.float32), nothing, None, ("a", "b"))  # type: ignore[arg-type]
+        self.inputs, self.position = self, EpochPosition(0)
         self.scores = scores
-        self.epoch = 0
+        self.kept: list[int] = []
 
-    def run_epoch(self, epoch: int, on_step: Callable[[StepProgress], None]) -> EpochPosition:
-        self.epoch = epoch
-        return EpochPosition(epoch, step=1, loss_sum=10 / epoch, num_correct=5, num_reviews=10, seconds=2.0)
+    def num_reviews(self, _: int) -> int:
+        return 10
 
-    def validate(self) -> tuple[float, float]:
-        return self.scores[self.epoch - 1]
+    def batches(self, _: int) -> list[npt.NDArray[np.int64]]:
+        return [np.arange(10)]
+
+    def steps(self, _: int, batches: list[npt.NDArray[np.int64]]) -> list[tuple[npt.NDArray[np.int64], None]]:
+        return [(rows, None) for rows in batches]
+
+    def step(self, *_: object) -> tuple[float, int]:
+        return 10 / self.position.epoch, 5
+
+    def score(self, _: object) -> tuple[float, float]:
+        return self.scores[self.position.epoch - 1]
+
+    def checkpoint(self, _: object, record: EpochRecord) -> int:
+        return record.epoch
+
+    def records(self, **start: Any) -> list[EpochRecord]:
+        it: Any = self
+        return list(fit(it, it, it.kept.append, **start))
 
 
 def scripted_records(scores: list[tuple[float, float]], **settings: object) -> list[EpochRecord]:
-    trainer: Any = Scripted(scores, **settings)
-    return list(fit(trainer, ignore_step))
+    script = Scripted(scores, **settings)
+    records = script.records()
+    assert script.kept == best_epochs(records)
+    return records
 
 
 ACCURACIES = [(0.9, 0.5), (0.7, 0.6), (0.5, 0.6), (0.6, 0.55), (0.4, 0.7), (0.3, 0.7)]
@@ -431,13 +471,18 @@ def test_patience_counts_epochs_without_a_better_score(patience: int | None, epo
 
 def test_an_interrupted_run_goes_on_with_its_best_epoch_and_its_patience() -> None:
     whole = scripted_records(ACCURACIES, patience=2)
-    trainer: Any = Scripted(ACCURACIES, patience=2)
-    assert list(fit(trainer, ignore_step, first_epoch=3, best=whole[1])) == whole[2:]
-    assert list(fit(trainer, ignore_step, first_epoch=5, best=whole[1])) == []
-    assert list(fit(trainer, ignore_step, first_epoch=7, best=whole[1])) == []
+
+    def going_on(first_epoch: int) -> list[tuple[int, bool]]:
+        records = Scripted(ACCURACIES, patience=2).records(first_epoch=first_epoch, best=whole[1])
+        return [(record.epoch, record.best) for record in records]
+
+    assert going_on(3) == [(record.epoch, record.best) for record in whole[2:]] != []
+    assert going_on(5) == []
+    assert going_on(7) == []
 
 
 def test_a_record_holds_what_the_epoch_came_to() -> None:
     record = scripted_records([(0.7, 0.6)])[0]
     assert (record.train_loss, record.train_accuracy, record.validation_loss, record.validation_accuracy) == (1.0, 0.5, 0.7, 0.6)
-    assert (record.seconds, record.reviews_per_second, record.best) == (2.0, 5.0, True)
+    assert record.reviews_per_second == 10 / record.seconds
+    assert record.best

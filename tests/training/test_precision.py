@@ -17,9 +17,12 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.training.loop import Trainer
+from mha_cli.training.inputs import EpochInputs
+from mha_cli.training.loop import run_epoch
+from mha_cli.training.position import Pace
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
-from mha_cli.training.run import to_checkpoint
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,8 +110,8 @@ def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_c
     config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
     found = {}
     for name in ("float32", "bfloat16"):
-        trainer = Trainer(with_settings(config, precision=name, batch_size=1), data)
-        batches = [token_ids for _, token_ids in trainer.inputs(1, trainer.batches(1))]
+        inputs = EpochInputs(with_settings(config, precision=name, batch_size=1), data)
+        batches = [token_ids for _, token_ids in inputs.steps(1, inputs.batches(1))]
         assert sorted(np.count_nonzero(token_ids) for token_ids in batches) == list(lengths)
         found[name] = {token_ids.shape[1] for token_ids in batches}
     assert found == {"float32": set(lengths), "bfloat16": {*range(34, 61, 2), 61}}
@@ -133,7 +136,7 @@ def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
             return output
 
         attention.call = watched
-        loss = trainer.run_epoch(1, lambda _: None).loss
+        loss = run_epoch(trainer, 1, lambda _: None, Pace()).loss
         attention.call = plain
         found[name] = (trainer, loss, seen)
     return found
@@ -163,11 +166,12 @@ def test_weights_stay_float32_and_learn_nearly_the_same(steps: dict[str, Any], t
 
 def test_validation_and_the_checkpoint_are_float32(steps: dict[str, Any], tiny_data: PreparedData) -> None:
     trainer: Trainer = steps["bfloat16"][0]
-    loss, accuracy = trainer.validate()
+    validation = Validation(trainer.config, tiny_data, None)
+    loss, accuracy = validation.score(trainer)
     reviews = tiny_data.validation
     probabilities = forward.class_probabilities(reviews.padded(np.arange(len(reviews))), trainer.weights(), trainer.config.model)
     assert loss == pytest.approx(-np.log(probabilities[np.arange(len(reviews)), reviews.labels]).mean(), abs=1e-5)
-    checkpoint = to_checkpoint(trainer, EpochRecord(1, 0.5, 0.5, loss, accuracy, 1.0, 1.0, True))
+    checkpoint = validation.checkpoint(trainer, EpochRecord(1, 0.5, 0.5, loss, accuracy, 1.0, 1.0, True))
     assert "float32" in checkpoint.keras_config
     assert "bfloat16" not in checkpoint.keras_config
     assert {weight.dtype for weight in checkpoint.weights.values()} == {np.dtype(np.float32)}

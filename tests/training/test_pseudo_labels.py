@@ -1,86 +1,81 @@
-"""Learning from texts without labels, on a tiny corpus of files."""
+"""Learning from texts without labels, in NumPy; what TensorFlow adds is tested in test_resume_run.py."""
 
 from __future__ import annotations
 
 import dataclasses
-import shutil
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
+from mha_cli.checkpoint.runs import CHECKPOINT
+from mha_cli.config.settings import Config, FilesData, TextConfig
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.runtime import forward
+from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
-from mha_cli.training import pseudo_labels as module
 from mha_cli.training import run
-from mha_cli.training.loop import Trainer, fit
-from mha_cli.training.pseudo_labels import pseudo_labels, with_pseudo_labels
+from mha_cli.training.loop import fit
+from mha_cli.training.optimizers import learning_rate_schedule
+from mha_cli.training.pseudo_labels import LABELS, label_in_rounds, with_pseudo_labels
+from mha_cli.training.validation import Validation
+from tests.training.interruptions import train
+from tests.training.numpy_trainer import (
+    NUM_TRAIN,
+    NUM_UNLABELLED,
+    NumpyTrainer,
+    in_numpy,
+    numpy_config,
+    numpy_data,
+    numpy_scorer_of,
+    probabilities_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NUM_TRAIN, NUM_UNLABELLED = 42, 31
+    from mha_cli.checkpoint.file import Checkpoint
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """60 labelled reviews, a quarter of them misleading, and 31 texts of the same words and one more."""
-    folder = tmp_path_factory.mktemp("texts")
-    rng = np.random.default_rng(0)
-
-    def text(label: int) -> str:
-        words = rng.choice(["film", "plot", "cast", "scene", "it"], rng.integers(1, 7)).tolist()
-        return " ".join([*words, rng.choice(["good", "fine"] if label != (rng.random() < 0.25) else ["bad", "dull"])])
-
-    rows = [f"{text(number % 2)},{['neg', 'pos'][number % 2]}" for number in range(60)]
-    (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    (folder / "more.txt").write_text("\n".join(f"{text(number % 2)} unheard" for number in range(NUM_UNLABELLED)) + "\n")
-    return Config(
-        seed=3,
-        data=FilesData(source="files", train=str(folder / "train.csv"), unlabelled=str(folder / "more.txt"), validation_share=0.3),
-        text=TextConfig(vocabulary_size=50, sequence_length=11),
-        model=ModelConfig(embed_dim=6, num_heads=2, feed_forward_dim=7, score_ngrams=2, score_buckets=257),
-        training=TrainingConfig(epochs=2, batch_size=16, learning_rate=0.01, pseudo_labels=1),
-    )
+def config() -> Config:
+    return numpy_config(pseudo_labels=1)
 
 
 @pytest.fixture(scope="module")
-def data(config: Config) -> PreparedData:
-    return prepare(config)
+def data() -> PreparedData:
+    return numpy_data()
 
 
-@pytest.fixture(scope="module")
-def finished(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole run."""
-    output = tmp_path_factory.mktemp("runs") / "finished"
-    summary = run.train(config, output, data=data)
-    assert summary.num_train == NUM_TRAIN + NUM_UNLABELLED
-    return output
+@pytest.fixture(scope="module", autouse=True)
+def _numpy() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        in_numpy(patch.setattr)
+        yield
 
 
-def best_of(trainer: Trainer) -> dict[str, Any]:
-    best: dict[str, Any] = {}
-    for record in fit(trainer, lambda _: None):
-        best = trainer.weights() if record.best else best
-    return best
+def best_of(config: Config, data: PreparedData) -> dict[str, np.ndarray]:
+    """The weights of the best epoch of a trainer."""
+    kept: list[Checkpoint] = []
+    list(fit(NumpyTrainer(config, data), Validation(config, data, None), kept.append))
+    return dict(kept[-1].weights)
 
 
-def probabilities_of_texts(config: Config, data: PreparedData, weights: dict[str, Any]) -> np.ndarray:
-    """What the NumPy model takes the unlabelled texts for."""
+def probabilities_of_texts(config: Config, data: PreparedData, weights: dict[str, np.ndarray]) -> np.ndarray:
     assert data.unlabelled is not None
-    return forward.class_probabilities(data.unlabelled.padded(np.arange(NUM_UNLABELLED)), weights, config.model)
+    return probabilities_of(data.unlabelled, weights, config.model)
 
 
-def test_unlabelled_texts_are_read_with_the_vocabulary_of_the_training_part(data: PreparedData) -> None:
-    assert data.unlabelled is not None
-    assert (len(data.train), len(data.unlabelled)) == (NUM_TRAIN, NUM_UNLABELLED)
-    assert "unheard" not in data.vocabulary.tokens
-    last = data.unlabelled.offsets[1:] - 1
-    assert set(data.unlabelled.token_ids[:][last].tolist()) == {1}
-    assert (data.unlabelled.token_ids[:] > 1).any()
+def test_unlabelled_texts_are_read_with_the_vocabulary_of_the_training_part(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"good film {number},{number % 2}\n" for number in range(40)))
+    (tmp_path / "more.txt").write_text("a good film unheard\nunheard\n")
+    files = FilesData(source="files", train=str(tmp_path / "train.csv"), unlabelled=str(tmp_path / "more.txt"))
+    found = prepare(Config(data=files, text=TextConfig(vocabulary_size=50, sequence_length=11)))
+    assert "unheard" not in found.vocabulary.tokens
+    assert found.unlabelled is not None
+    good, film = (2 + found.vocabulary.tokens.index(word) - 2 for word in ("good", "film"))
+    assert found.unlabelled.padded(np.arange(2)).tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
 
 
 def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
@@ -89,8 +84,6 @@ def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     assert data.unlabelled is not None
     assert both.unlabelled is None
     assert both.num_guessed == NUM_UNLABELLED
-    np.testing.assert_array_equal(both.labelled.token_ids[:], data.train.token_ids[:])
-    np.testing.assert_array_equal(both.labelled.labels, data.train.labels)
     assert len(both.train) == NUM_TRAIN + NUM_UNLABELLED
     np.testing.assert_array_equal(both.targets, np.concatenate([data.targets, targets]))
     np.testing.assert_array_equal(both.train.labels, [*data.train.labels, *targets.argmax(axis=1)])
@@ -101,84 +94,104 @@ def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     np.testing.assert_array_equal(both.validation.token_ids[:], data.validation.token_ids[:])
 
 
-def test_ngram_scores_learn_from_known_classes_alone(config: Config, data: PreparedData) -> None:
-    upside_down = 1 - Trainer(config, data).data.targets[:NUM_UNLABELLED]
-    teacher, student = Trainer(config, data), Trainer(config, with_pseudo_labels(data, upside_down))
-    tables = [np.array(trainer.model.get_layer("scores").table) for trainer in (teacher, student)]
-    assert tables[0].any()
-    np.testing.assert_array_equal(*tables)
-    np.testing.assert_array_equal(teacher.validation_scores, student.validation_scores)
+def test_ngram_scores_learn_from_known_classes_alone(
+    config: Config, data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt_from: list[object] = []
+
+    def fit_scores(reviews: object, *_: object) -> FittedScores:
+        learnt_from.append(reviews)
+        return FittedScores(np.zeros((257, 1), np.float32), None)
+
+    monkeypatch.setattr(run, "fit_scores", fit_scores)
+    scored = config.model_copy(update={"model": config.model.model_copy(update={"score_ngrams": 2, "score_buckets": 257})})
+    with pytest.raises(StopIteration):
+        train(scored, tmp_path / "run", Watcher(on_epoch=stop_iteration), data)
+    assert learnt_from == [data.train]
+
+
+def stop_iteration(_: EpochRecord) -> None:
+    raise StopIteration
 
 
 def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: PreparedData) -> None:
     settings = config.training.model_copy(update={"epochs": 3, "labelled_epochs": 1, "schedule": "cosine"})
     both = with_pseudo_labels(data, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
-    trainer = Trainer(config.model_copy(update={"training": settings}), both)
+    config = config.model_copy(update={"training": settings})
+    trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
-    records = list(fit(trainer, progress.append))
-    rows = [np.sort(np.concatenate(trainer.batches(epoch))).tolist() for epoch in (1, 2, 3)]
+    records = list(fit(trainer, Validation(config, both, None), lambda _: None, progress.append))
+    rows = [np.sort(np.concatenate(trainer.inputs.batches(epoch))).tolist() for epoch in (1, 2, 3)]
     everything = list(range(NUM_TRAIN + NUM_UNLABELLED))
     assert rows == [everything, everything, list(range(NUM_TRAIN))]
     assert [trainer.position.num_reviews, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
     for record, num_reviews in zip(records, map(len, rows), strict=True):
         assert record.reviews_per_second == pytest.approx(num_reviews / record.seconds)
-    second = progress[1]  # of batches of 16
-    assert second.seconds_left * second.reviews_per_second == pytest.approx(sum(map(len, rows)) - 2 * 16)
-    assert float(trainer.optimizer.learning_rate) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
+    second, done = progress[1], sum(map(len, trainer.inputs.batches(1)[:2]))
+    assert second.seconds_left * second.reviews_per_second == pytest.approx(sum(map(len, rows)) - done)
+    assert trainer.inputs.num_steps() == len(progress)
+    rate = learning_rate_schedule(settings, trainer.inputs.num_steps())
+    assert float(rate(len(progress))) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
+    assert float(rate(len(progress) - 1)) > 1e-5
 
 
-def test_without_unlabelled_texts_there_is_nothing_to_label(config: Config, data: PreparedData, tmp_path: Path) -> None:
-    nothing = dataclasses.replace(data, unlabelled=None)
+def test_without_unlabelled_texts_there_is_nothing_to_label(data: PreparedData) -> None:
     with pytest.raises(ValueError, match=r"^there are no unlabelled texts$"):
-        pseudo_labels(config, nothing, SILENT, tmp_path)
-    with pytest.raises(ValueError, match=r"^there are no unlabelled texts$"):
-        with_pseudo_labels(nothing, data.targets)
+        with_pseudo_labels(dataclasses.replace(data, unlabelled=None), data.targets)
 
 
-def test_every_round_learns_from_the_labels_of_the_round_before(
-    config: Config, data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = probabilities_of_texts(config, data, best_of(Trainer(config, data)))
-    second = probabilities_of_texts(config, data, best_of(Trainer(config, with_pseudo_labels(data, first))))
+def test_no_rounds_leave_the_data_as_they_are(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    validation = Validation(config, data, None)
+    assert label_in_rounds(data, 0, partial(NumpyTrainer, config), validation, numpy_scorer_of, SILENT, tmp_path) is data
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_round_learns_from_the_labels_of_the_round_before(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    first = probabilities_of_texts(config, data, best_of(config, data))
+    second = probabilities_of_texts(config, data, best_of(config, with_pseudo_labels(data, first)))
     assert np.abs(first - second).max() > 1e-3
 
     learnt: list[np.ndarray] = []
-    monkeypatch.setattr(module, "Trainer", lambda config, data, tell: learnt.append(data.targets) or Trainer(config, data, tell))
-    two_rounds = config.model_copy(update={"training": config.training.model_copy(update={"pseudo_labels": 2})})
-    told: list[str] = []
-    found = pseudo_labels(two_rounds, data, dataclasses.replace(SILENT, log=told.append), tmp_path)
+
+    def new_trainer(data: PreparedData) -> NumpyTrainer:
+        learnt.append(data.targets)
+        return NumpyTrainer(config, data)
+
+    log: list[str] = []
+    watcher = dataclasses.replace(SILENT, log=log.append)
+    found = label_in_rounds(data, 2, new_trainer, Validation(config, data, None), numpy_scorer_of, watcher, tmp_path)
     assert [len(targets) for targets in learnt] == [NUM_TRAIN, NUM_TRAIN + NUM_UNLABELLED]
-    np.testing.assert_allclose(learnt[1][NUM_TRAIN:], first, atol=1e-5)
-    np.testing.assert_allclose(found, second, atol=1e-4)
-    assert [line for line in told if line.startswith("pseudo-labels")] == [f"pseudo-labels, round {number} of 2" for number in (1, 2)]
+    np.testing.assert_array_equal(learnt[1][NUM_TRAIN:], first)
+    np.testing.assert_array_equal(found.targets, np.concatenate([data.targets, second]))
+    rounds = [[f"pseudo-labels, round {number} of 2", f"labelling 37 of {NUM_UNLABELLED} texts"] for number in (1, 2)]
+    assert [line for line in log if line.startswith(("pseudo-labels", "labelling 37"))] == [*rounds[0], *rounds[1]]
+    assert sum(line.startswith("epoch ") for line in log) == 4
 
 
-def test_a_run_learns_from_the_labels_that_it_keeps(config: Config, data: PreparedData, finished: Path) -> None:
-    (kept,) = finished.rglob(module.LABELS)
+def test_a_run_learns_from_the_labels_that_it_keeps(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    summary = train(config, tmp_path / "run", data=data)
+    assert summary.num_train == NUM_TRAIN + NUM_UNLABELLED
+    (kept,) = tmp_path.rglob(LABELS)
     targets = np.load(kept)
-    np.testing.assert_allclose(targets, probabilities_of_texts(config, data, best_of(Trainer(config, data))), atol=1e-5)
-    student = best_of(Trainer(config, with_pseudo_labels(data, targets)))
-    for path, weight in read_checkpoint(finished / "checkpoint.keras").weights.items():
+    np.testing.assert_array_equal(targets, probabilities_of_texts(config, data, best_of(config, data)))
+    student = best_of(config, with_pseudo_labels(data, targets))
+    for path, weight in read_checkpoint(tmp_path / "run" / CHECKPOINT).weights.items():
         np.testing.assert_array_equal(weight, student[path], err_msg=path)
 
 
-def test_an_interrupted_run_goes_on_with_the_same_labels(
-    config: Config, data: PreparedData, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(_: EpochRecord) -> None:
-        raise KeyboardInterrupt
+def test_a_run_that_goes_on_keeps_its_labels(config: Config, data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StopIteration):
+        train(config, tmp_path / "run", Watcher(on_epoch=stop_iteration), data)
+    (kept,) = tmp_path.rglob(LABELS)
+    others = np.random.default_rng(0).dirichlet([1, 1], NUM_UNLABELLED).astype(np.float32)
+    np.save(kept, others)
+    given: list[np.ndarray] = []
 
-    output = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        run.train(config, output, Watcher(on_epoch=stop), data)
-    (kept,), (expected,) = output.rglob(module.LABELS), finished.rglob(module.LABELS)
-    shutil.copy(expected, kept)  # the same but for rounding errors; from here on nothing may differ
+    def trainer(config: Config, data: PreparedData) -> NumpyTrainer:
+        given.append(data.targets[NUM_TRAIN:])
+        return NumpyTrainer(config, data)
 
-    def no_teacher(*_: object) -> None:
-        raise AssertionError("the labels are made anew")
-
-    monkeypatch.setattr(module, "Trainer", no_teacher)
-    assert run.train(config, output, data=data, resume=True).epochs_run == 2
-    expected_weights = read_checkpoint(finished / "checkpoint.keras").weights
-    for path, weight in read_checkpoint(output / "checkpoint.keras").weights.items():
-        np.testing.assert_array_equal(weight, expected_weights[path], err_msg=path)
+    monkeypatch.setattr(run, "Trainer", trainer)
+    assert train(config, tmp_path / "run", data=data, resume=True).epochs_run == 2
+    (targets,) = given
+    np.testing.assert_array_equal(targets, others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -9,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.training.loop import fit
+from mha_cli.system.watcher import SILENT
 from mha_cli.training.pseudo_labels import LABELS
-from mha_cli.training.trainer import Trainer
-from mha_cli.training.validation import Validation
 from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training
 from tests.training.interruptions import assert_same_run, interrupt, train
 from tests.training.numpy_trainer import probabilities_of
@@ -23,17 +24,17 @@ from tests.training.numpy_trainer import probabilities_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.system.watcher import EpochRecord, StepProgress
 
-STEPS, STEPS_OF_ALL = 7, 10
-"""Of an epoch: 216 reviews, and with 97 texts more, in batches of 32."""
+STEPS, NUM_UNLABELLED = 7, 97
+"""Steps of an epoch: 216 reviews in batches of 32."""
 
 WORDS = ("film", "plot", "cast", "scene", "it")
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """A teacher of two epochs, then two of the run's own model, with everything that draws, averages or is fitted."""
+    """Everything that draws, averages or is fitted."""
     folder = tmp_path_factory.mktemp("texts")
     rng = np.random.default_rng(0)
 
@@ -42,7 +43,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
     rows = [f"{text(bool(number % 2))},{['neg', 'pos'][number % 2]}" for number in range(240)]
     (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    (folder / "more.txt").write_text("\n".join(text(bool(number % 2)) for number in range(97)) + "\n")
+    (folder / "more.txt").write_text("\n".join(text(bool(number % 2)) for number in range(NUM_UNLABELLED)) + "\n")
     settings = {
         "data.source": "files",
         "data.train": folder / "train.csv",
@@ -62,7 +63,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "training.word_dropout": 0.2,
         "training.average_decay": 0.9,
         "training.schedule": "cosine",
-        "training.pseudo_labels": 1,
     }
     return load_config(TINY, [f"{key}={value}" for key, value in settings.items()])
 
@@ -80,50 +80,61 @@ def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathF
     return output
 
 
-def test_stopped_in_the_teacher_and_in_the_runs_own_model(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+def test_stopped_in_an_epoch(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
     interrupt(config, tmp_path / "run", STEPS + 3, data)
-    first = interrupt(config, tmp_path / "run", STEPS - 3 + STEPS_OF_ALL + 4, data, resume=True)
-    assert (first.epoch, first.step, first.steps) == (2, 4, STEPS)
-    train(config, tmp_path / "run", data=data, resume=True)
+    seen: list[StepProgress] = []
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
+    assert (seen[0].epoch, seen[0].step, seen[0].steps) == (2, 4, STEPS)
     assert_same_run(whole, tmp_path / "run")
 
 
-def test_the_labels_are_what_the_best_epoch_of_a_teacher_says(config: Config, data: PreparedData, whole: Path) -> None:
-    from mha_cli.config.parameters import salient_words
-    from mha_cli.ngram_scores.fit import fit_scores
-
-    kept: list[Checkpoint] = []
-    scores = fit_scores(data.train, 2, config.model, salient_words(config, len(data.vocabulary)), config.seed)
-    list(fit(Trainer(config, data), Validation(config, data, scores), kept.append))
-    assert data.unlabelled is not None
-    expected = probabilities_of(data.unlabelled, kept[-1].weights, config.model)
-    assert np.ptp(expected[:, 0]) > 0.1
-    np.testing.assert_allclose(np.load(whole / "last" / "round-1" / LABELS), expected, atol=1e-5)
-
-
-def test_killed_and_gone_on_with_through_the_command(tmp_path: Path) -> None:
-    overrides = ["data.num_reviews=400", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=12"]
-    process = start_training(tmp_path, "--config", TINY, *(part for setting in overrides for part in ("--set", setting)), "--output", "run")
+def test_the_command_killed_after_an_epoch(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(config_to_yaml(config))
+    process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")
     assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("epoch 2:"):
+    while not (line := process.stderr.readline()).startswith("epoch 1:"):
         assert line, "the training ended"
     process.kill()
     process.communicate(timeout=TIMEOUT)
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "run" / "metrics.json").exists()
-    result = run_mha(*RESUME, cwd=tmp_path)
-    assert result.code == 0, result
-    assert "epoch 2:" in result.stderr or "epoch 3:" in result.stderr
-    assert "epoch 1:" not in result.stderr
-    train(load_config(TINY, overrides), tmp_path / "whole")
-    assert_same_run(tmp_path / "whole", tmp_path / "run")
+    epochs: list[EpochRecord] = []
+    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_epoch=epochs.append), data, resume=True)
+    assert [record.epoch for record in epochs] == [2]
+    assert_same_run(whole, tmp_path / "run")
+
+
+def with_labels(config: Config, **training: object) -> Config:
+    return config.model_copy(update={"training": config.training.model_copy(update={"pseudo_labels": 1, **training})})
+
+
+def test_the_labels_are_what_the_best_epoch_of_a_teacher_says(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    of_round = tmp_path / "last" / "round-1"
+    config = with_labels(config, epochs=1)
+    config = config.model_copy(update={"model": config.model.model_copy(update={"score_windows": []})})
+
+    def train_until(line: str, resume: bool) -> None:
+        def log(text: str) -> None:
+            if text.startswith(line):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path, dataclasses.replace(SILENT, log=log), data, resume)
+
+    train_until("epoch 1:", resume=False)
+    weights = read_checkpoint(of_round / CHECKPOINT).weights
+    assert weights["classifier/kernel"][-1] != 0  # n-gram scores count
+    train_until("building the model", resume=True)
+    assert data.unlabelled is not None
+    expected = probabilities_of(data.unlabelled, weights, config.model)
+    assert np.ptp(expected[:, 0]) > 0.1
+    np.testing.assert_allclose(np.load(of_round / LABELS), expected, atol=1e-5)
 
 
 @pytest.mark.process
 def test_ctrl_c_while_a_teacher_learns_through_the_command(config: Config, tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text(config_to_yaml(config))
-    longer = [part for setting in ("training.epochs=50", "training.patience=2") for part in ("--set", setting)]
-    process = start_training(tmp_path, "--config", "x.yaml", *longer, "--output", "run")
+    (tmp_path / "x.yaml").write_text(config_to_yaml(with_labels(config, epochs=50, patience=2)))
+    process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")
     assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith("epoch 1: validation accuracy"):  # how a teacher's epoch is reported
         assert line, "the training ended"

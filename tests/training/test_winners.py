@@ -11,8 +11,11 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.model.classifier import build_classifier
-from mha_cli.training import loop, winners
-from mha_cli.training.loop import Trainer
+from mha_cli.training import trainer as trainer_module
+from mha_cli.training import winners
+from mha_cli.training.loop import run_epoch
+from mha_cli.training.position import Pace
+from mha_cli.training.trainer import Trainer
 from mha_cli.training.winners import training_output, winners_suffice, winning_places
 
 if TYPE_CHECKING:
@@ -99,8 +102,8 @@ def test_a_trainer_learns_the_same_from_fewer_places(tiny_config: Config, tiny_d
     losses = []
     for suffices in (True, False):
         if not suffices:
-            monkeypatch.setattr(loop, "winners_suffice", lambda *_: False)
+            monkeypatch.setattr(trainer_module, "winners_suffice", lambda *_: False)
         trainer = Trainer(config, tiny_data)
-        losses.append([trainer.run_epoch(epoch, lambda _: None).loss for epoch in (1, 2)])
+        losses.append([run_epoch(trainer, epoch, lambda _: None, Pace()).loss for epoch in (1, 2)])
         assert encoded == [1]  # traced once, and only by the first trainer
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)

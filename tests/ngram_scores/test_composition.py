@@ -1,0 +1,115 @@
+"""An encoder composed with n-gram scores gives the stacked probabilities, as Keras and NumPy compute them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.model.classifier import build_classifier
+from mha_cli.ngram_scores.composition import Composition, decompose
+from mha_cli.ngram_scores.fit import FittedScores
+from mha_cli.ngram_scores.stacking import fit_stack, logits_of, probabilities_of
+from mha_cli.runtime import forward
+from mha_cli.text.vocabulary import Vocabulary
+from tests.reviews import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WORDS = 27
+"""Of the vocabulary, besides the two special ids."""
+
+
+def a_config(windows: list[int], score_ngrams: int = 2) -> Config:
+    scores = {"score_ngrams": score_ngrams, "score_buckets": 41 if score_ngrams else 0, "score_windows": windows}
+    model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, **scores}
+    return config_from_dict({"text": {"vocabulary_size": 29, "sequence_length": 13}, "model": model}, "test")
+
+
+def some_data(num_classes: int) -> PreparedData:
+    rng = np.random.default_rng(0)
+    reviews = [rng.integers(1, 2 + WORDS, rng.integers(0, 10)).tolist() for _ in range(60)]
+    validation = encoded(reviews, rng.integers(0, num_classes, 60).tolist())
+    names = tuple("abcdefg"[:num_classes])
+    return PreparedData(validation, one_hot(validation.labels, num_classes), validation, Vocabulary(list(map(str, range(WORDS)))), names)
+
+
+@pytest.mark.parametrize("windows", [[], [3]])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_the_composed_classifier_gives_the_stacked_probabilities(
+    num_classes: int, windows: list[int], random_weights: Callable[..., Any]
+) -> None:
+    config, data = a_config(windows), some_data(num_classes)
+    of_encoder = random_weights(a_config([], score_ngrams=0), 2 + WORDS, num_classes)
+    of_scores = random_weights(config, 2 + WORDS, num_classes)
+    fitted = FittedScores(of_scores["scores/table"], of_scores.get("scores/salience"))
+    token_ids, encoder_only = data.validation.padded(np.arange(60)), a_config([], score_ngrams=0).model
+
+    encoder = forward.class_probabilities(token_ids, of_encoder, encoder_only)
+    weights = forward.place_weights(token_ids, 0, windows, fitted.salience)
+    scores = forward.review_scores(token_ids, fitted.table, 2, weights)
+    stack = fit_stack(logits_of(encoder), scores, data.validation.labels)
+    expected = probabilities_of(stack.logits(logits_of(encoder), scores))
+    assert np.abs(expected - encoder).max() > 0.1
+
+    composition = Composition(config, data, fitted)
+    np.testing.assert_allclose(composition.scores_NU, scores, atol=1e-5)
+    np.testing.assert_allclose(composition.probabilities(encoder), expected, atol=1e-4)
+    composed = composition.weights(of_encoder)
+    assert {path: (weight.shape, weight.dtype) for path, weight in composed.items()} == {
+        path: (weight.shape, np.float32) for path, weight in of_scores.items()
+    }
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, composed, config.model), expected, atol=1e-4)
+    keras_model = build_classifier(config, 2 + WORDS, num_classes)
+    for weight in keras_model.weights:
+        weight.assign(composed[weight.path])
+    units = scores.shape[1]
+    np.testing.assert_allclose(np.array(keras_model(token_ids))[:, -units:], expected[:, -units:], atol=1e-4)
+
+
+def test_before_it_has_seen_an_encoder_it_leaves_it_as_it_is(random_weights: Callable[..., Any]) -> None:
+    config, data = a_config([3]), some_data(3)
+    encoder = random_weights(a_config([], score_ngrams=0), 2 + WORDS, 3)
+    of_scores = random_weights(config, 2 + WORDS, 3)
+    composed = Composition(config, data, FittedScores(of_scores["scores/table"], of_scores["scores/salience"])).weights(encoder)
+    token_ids = data.validation.padded(np.arange(60))
+    np.testing.assert_allclose(
+        forward.class_probabilities(token_ids, composed, config.model),
+        forward.class_probabilities(token_ids, encoder, a_config([], score_ngrams=0).model),
+        atol=1e-6,
+    )
+    again, fitted = decompose(composed)
+    assert again.keys() == encoder.keys()
+    for path, weight in encoder.items():
+        np.testing.assert_array_equal(again[path], weight, err_msg=path)
+    assert fitted is not None
+    np.testing.assert_array_equal(fitted.table, of_scores["scores/table"])
+    np.testing.assert_array_equal(fitted.salience, of_scores["scores/salience"])
+
+
+def test_a_classifier_without_scores_is_an_encoder(random_weights: Callable[..., Any]) -> None:
+    weights = random_weights(a_config([], score_ngrams=0), 2 + WORDS, 2)
+    encoder, fitted = decompose(weights)
+    assert fitted is None
+    assert all(encoder[path] is weight for path, weight in weights.items())
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_the_encoder_alone_starts_as_it_does_in_the_classifier(num_classes: int) -> None:
+    import keras
+
+    config, kernels = a_config([3]), []
+    for with_scores in (True, False):
+        keras.utils.set_random_seed(7)
+        model = build_classifier(config, 2 + WORDS, num_classes, with_scores)
+        kernels.append({weight.path: np.array(weight) for weight in model.weights if not weight.path.startswith("scores/")})
+    whole, encoder = kernels
+    whole["classifier/kernel"] = whole["classifier/kernel"][: config.model.embed_dim]
+    assert whole.keys() == encoder.keys()
+    for path, weight in encoder.items():
+        np.testing.assert_array_equal(weight, whole[path], err_msg=path)
