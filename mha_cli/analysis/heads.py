@@ -315,7 +315,11 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
     trainer.set_weights(weights)
     loss, accuracy = validation.score(trainer)
     kept = [checkpoint]
+
+    def keep(better: Checkpoint) -> None:
+        kept.append(dataclasses.replace(checkpoint, weights=better.weights, metrics=better.metrics))
+
     start = EpochRecord(0, math.nan, math.nan, loss, accuracy, 0.0, 0.0, best=True)
-    for record in fit(trainer, validation, kept.append, watcher.on_step, best=start):
+    for record in fit(trainer, validation, keep, watcher.on_step, best=start):
         watcher.on_epoch(record)
-    return dataclasses.replace(checkpoint, weights=kept[-1].weights, metrics=kept[-1].metrics)
+    return kept[-1]

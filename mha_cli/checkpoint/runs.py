@@ -131,7 +131,7 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
     Args:
         output: folder of the run; made if it is missing.
         config: settings of the run, which are written there.
-        resume: whether to go on with the interrupted run that the folder holds.
+        resume: True to go on with the interrupted run that the folder holds.
 
     Raises:
         MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.

@@ -25,9 +25,9 @@ class PreparedData:
 
     Args:
         train: reviews to learn from, N.
-        targets: (N, C), the probability of each class that they are to be given.
+        targets: probability of each class that they are to be given, (N, C).
         validation: reviews that choose the best epoch, never learnt from.
-        vocabulary: built from ``train`` only.
+        vocabulary: ids of the words of ``train``.
         class_names: names in the order of their ids.
         unlabelled: reviews without a class, for what needs none; None for none.
         num_guessed: reviews at the end of ``train`` whose class no person gave.
@@ -46,11 +46,11 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
     """Read the training split, hold out the validation part, build the vocabulary and encode both.
 
     Args:
-        config: the run.
-        watcher: told how it goes.
+        config: settings of the run.
+        watcher: reporter of what goes on.
     """
     source = open_source(config.data, watcher.log)
-    unlabelled = source.unlabelled()  # first, since a path that is wrong is told at once
+    unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {number:,} texts"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
@@ -70,7 +70,7 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
 
 
 def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> None:
-    """Tell of what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
+    """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
     counts = {
         "without a word": corpus.num_wordless,
         "repeated to the letter": corpus.num_repeated,
@@ -105,9 +105,9 @@ class LabelledReviews:
     """A split of a data source as a model reads it.
 
     Args:
-        data: the source, in words.
-        split: of the source.
-        reviews: at least one.
+        data: source in words.
+        split: split of the source.
+        reviews: reviews, at least one.
     """
 
     data: str
@@ -119,10 +119,10 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
     """Read a split of a data source for a checkpoint's model.
 
     Args:
-        checkpoint: from ``read_checkpoint``.
-        data: where the reviews come from.
-        split: of the source; its test split by default. ``validation`` is the part held out in training.
-        watcher: told how it goes.
+        checkpoint: model that reads the split.
+        data: source of the reviews.
+        split: split of the source; its test split by default. ``validation`` is the part held out in training.
+        watcher: reporter of what goes on.
 
     Raises:
         MhaError: the data cannot be read, or a review takes more memory than there is to be taken.

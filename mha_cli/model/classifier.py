@@ -70,21 +70,27 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         limit = math.sqrt(3.0 * (1.0 / max(1.0, (model.embed_dim + 2 * units) / 2.0)))
         kernel_initializer = keras.initializers.RandomUniform(-limit, limit)
     elif model.score_ngrams:
-        scores = NgramScores(
-            max_ngram=model.score_ngrams,
-            buckets=model.score_buckets,
-            num_scores=units,
-            ending=model.score_ending,
-            windows=model.score_windows,
-            salient_words=salient_words(config, vocabulary_size),
-            name="scores",
-        )(token_ids)
+        scores = build_scores(config, vocabulary_size, num_classes)(token_ids)
         x = keras.layers.Concatenate(name="features")([x, scores])
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(
         units, activation=activation, kernel_initializer=kernel_initializer, dtype="float32", name="classifier"
     )(x)
     return keras.Model(token_ids, probabilities, name="mha")
+
+
+def build_scores(config: Config, vocabulary_size: int, num_classes: int) -> NgramScores:
+    """The layer of n-gram scores of a classifier that has them; arguments as of ``build_classifier``."""
+    model = config.model
+    return NgramScores(
+        max_ngram=model.score_ngrams,
+        buckets=model.score_buckets,
+        num_scores=num_outputs(num_classes),
+        ending=model.score_ending,
+        windows=model.score_windows,
+        salient_words=salient_words(config, vocabulary_size),
+        name="scores",
+    )
 
 
 def keras_config(model: keras.Model) -> str:

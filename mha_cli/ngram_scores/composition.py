@@ -10,10 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.parameters import num_outputs, salient_words
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
-from mha_cli.layers import NgramScores
+from mha_cli.model.classifier import build_scores
 from mha_cli.model.scoring import compile_forward, predict_outputs
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
@@ -33,11 +32,10 @@ class Composition:
     """
 
     def __init__(self, config: Config, data: PreparedData, fitted: FittedScores) -> None:
-        units = num_outputs(len(data.class_names))
         self._fitted = fitted
         self._labels = data.validation.labels
         self.scores_NU = _score(config, data, fitted)
-        self._stack = Stack(1.0, 0.0, np.zeros(units, np.float32))
+        self._stack = Stack(1.0, 0.0, np.zeros(fitted.table.shape[1], np.float32))
 
     def probabilities(self, encoder_NC: Floats) -> Floats:
         """Probabilities of both together on the validation part, (N, C), after finding how much each counts there.
@@ -74,15 +72,8 @@ def decompose(weights: Weights) -> tuple[dict[str, Floats], FittedScores | None]
 
 def _score(config: Config, data: PreparedData, fitted: FittedScores) -> Floats:
     """The n-gram scores of the validation part, (N, U)."""
-    model = config.model
-    layer = NgramScores(
-        max_ngram=model.score_ngrams,
-        buckets=model.score_buckets,
-        num_scores=fitted.table.shape[1],
-        ending=model.score_ending,
-        windows=model.score_windows,
-        salient_words=salient_words(config, len(data.vocabulary)),
-    )
+    num_classes = len(data.class_names)
+    layer = build_scores(config, len(data.vocabulary), num_classes)
     layer.build(None)
     layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
-    return predict_outputs(compile_forward(layer), data.validation, ForwardPass(model, len(data.class_names)))
+    return predict_outputs(compile_forward(layer), data.validation, ForwardPass(config.model, num_classes))

@@ -23,9 +23,9 @@ class Ngrams:
     """The distinct n-grams of reviews.
 
     Args:
-        buckets: int32 (E,).
-        tokens: int64 (E,), the last token of the last place where an n-gram stands in its review, counted over all reviews.
-        offsets: int64 (N + 1,); review i has those from ``offsets[i]`` up to ``offsets[i + 1]``.
+        buckets: numbers of the n-grams by hash, int32 (E,).
+        tokens: last tokens of the n-grams where they occur last in their review, counted over all reviews, int64 (E,).
+        offsets: starts of the reviews, int64 (N + 1,); review i has the n-grams from ``offsets[i]`` up to ``offsets[i + 1]``.
     """
 
     buckets: npt.NDArray[np.int32]
@@ -43,23 +43,23 @@ def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
         token_ids = reviews.token_ids[first_token : reviews.offsets[start + len(lengths)]]
         starts = np.cumsum(lengths) - lengths
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        places = np.arange(len(token_ids)) - starts[rows]
+        positions = np.arange(len(token_ids)) - starts[rows]
         found = []
         for n in range(1, model.score_ngrams + 1):
             numbers = np.asarray(ngram_buckets_of(token_ids[None], n, buckets)[0])[0]
-            whole = places >= n - 1  # the others reach back into the review before
-            found.append((rows[whole] * buckets + numbers[whole]) * longest + places[whole])
-        cells, last_places = np.divmod(np.sort(np.concatenate(found)), longest)
-        distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last place
+            whole = positions >= n - 1  # the others reach back into the review before
+            found.append((rows[whole] * buckets + numbers[whole]) * longest + positions[whole])
+        cells, last_positions = np.divmod(np.sort(np.concatenate(found)), longest)
+        distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last position
         rows, numbers = np.divmod(cells[distinct], buckets)
         parts.append(numbers.astype(np.int32))
-        tokens.append(first_token + starts[rows] + last_places[distinct])
+        tokens.append(first_token + starts[rows] + last_positions[distinct])
         counts.append(np.bincount(rows, minlength=len(lengths)))
     return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
 
 
 def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) -> Any:
-    """What each n-gram counts by its place, over the length of all that a review's count: sparse (N, R).
+    """What each n-gram counts by its position, over the length of all that a review's count: sparse (N, R).
 
     Times a table it is ``layers.scores.review_scores`` without windows.
     """

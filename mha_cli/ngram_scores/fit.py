@@ -56,7 +56,7 @@ def fit_scores(
         reviews: labelled reviews to learn from.
         num_classes: classes of the labels.
         model: settings of the scores.
-        salient_words: W.
+        salient_words: words with a salience of their own, W.
         seed: seed of all that is drawn.
         log: reporter of what is done, a line at a time.
     """

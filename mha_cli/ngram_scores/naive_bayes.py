@@ -22,7 +22,7 @@ INVERSE_REGULARIZATION = 30.0
 """C of the linear model."""
 
 ROUNDS = 10
-"""Over all reviews that the solver takes at most: more sharpen digits that tell nothing about other reviews."""
+"""Passes of the solver over all reviews, at most: more sharpen digits that say nothing about other reviews."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,8 +33,8 @@ def ngram_scores(features: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
     One at a time: in several threads the solver's numbers would depend on which is first, since all of them draw from one source of chance.
 
     Args:
-        features: sparse (N, R), from ``ngrams.ngram_features``.
-        is_class: of each review, (N,).
+        features: n-grams of the reviews, sparse (N, R), from ``features.ngram_features``.
+        is_class: True at the reviews of the class, (N,).
     """
     from scipy.sparse import csr_matrix
     from sklearn.svm import LinearSVC

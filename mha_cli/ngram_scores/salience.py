@@ -39,12 +39,12 @@ def learn_salience(
 
     Args:
         reviews: labelled reviews to learn from.
-        ngrams: theirs.
-        scores_EU: the scores of ``ngrams``, fitted on other reviews.
-        start: what a review's score says of its class before there is any salience.
-        model: the settings of the scores.
-        salient_words: W.
-        seed: of the order.
+        ngrams: n-grams of these reviews.
+        scores_EU: scores of ``ngrams``, fitted on other reviews.
+        start: stack that turns a review's score into logits before there is any salience.
+        model: settings of the scores.
+        salient_words: words with a salience of their own, W.
+        seed: seed of the order.
     """
     num_tokens = int(reviews.offsets[-1])
     sums_PU = np.stack([np.bincount(ngrams.tokens, scores_E, num_tokens) for scores_E in scores_EU.T], axis=1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""How much memory a training will take, told before it starts."""
+"""How much memory a training will take, estimated before it starts."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
     """Train on every review of the epoch once, from the trainer's position on if that is in this epoch.
 
     Args:
-        trainer: as of ``fit``.
+        trainer: encoder in training.
         epoch: number from 1; with the config's seed it decides the order.
         on_step: function called after every step, when the trainer's position counts it already.
         pace: measure of the steps so far.
@@ -118,9 +118,9 @@ def fit_resumably(
 
     Args:
         path: state file.
-        trainer: as of ``fit``.
-        validation: as of ``fit``.
-        keep: as of ``fit``; it comes before the state is saved, so what has to outlast the run is to be written there.
+        trainer: encoder in training.
+        validation: judge of every epoch.
+        keep: writer of every epoch's checkpoint that is better than all before it; it comes before the state is saved.
         watcher: reporter of every step and epoch.
         keep_history: function called with the history after every epoch, before the state is saved.
 

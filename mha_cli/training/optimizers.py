@@ -16,8 +16,8 @@ class LazyOptimizer(ABC):
     """Changes the rows of embedding tables that a step touches; a table of any size then costs what the batch's own tokens cost.
 
     Args:
-        tables: variables of shape (rows, width).
-        learning_rate: a rate, or a function from the step, from 0, to the rate.
+        tables: embedding tables, variables of shape (rows, width).
+        learning_rate: rate, or function from the step, from 0, to the rate.
     """
 
     EPSILON = 1e-7
@@ -30,9 +30,9 @@ class LazyOptimizer(ABC):
     def apply(self, gradients: list[tf.IndexedSlices]) -> None:
         """Change the rows that the gradients name."""
         for number, (table, gradient) in enumerate(zip(self.tables, gradients, strict=True)):
-            rows, places = tf.unique(gradient.indices)
+            rows, row_of = tf.unique(gradient.indices)
             # Scattered into a narrow block first: adding up the gradients of the same row.
-            summed = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+            summed = tf.math.unsorted_segment_sum(gradient.values, row_of, tf.size(rows))
             table.scatter_sub(tf.IndexedSlices(self._change(number, rows, summed), rows))
         self.iterations.assign_add(1)
 

@@ -53,7 +53,7 @@ def label_in_rounds(
         validation: judge of the teachers' epochs.
         scorer_of: maker of a function from reviews to probabilities, from a teacher's checkpoint.
         watcher: reporter of the steps, which may stop them.
-        folder: place for the labels of every round, and until they are made for its teacher's state and best epoch, so that an interrupted
+        folder: folder for the labels of every round, and until they are made for its teacher's state and best epoch, so that an interrupted
             run goes on where it was.
 
     Raises:

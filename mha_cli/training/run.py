@@ -60,7 +60,7 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
         config: settings of the run.
         output: run directory, from ``run_directory``. A run that goes on ends with the weights that it would have without the interruption.
         watcher: reporter of what goes on.
-        data: what ``prepare(config)`` gives, where it is there already.
+        data: result of ``prepare(config)``, where it is there already.
 
     Raises:
         MhaError: the data does not fit the config or the run not into memory, or the loss is no longer a number.
