@@ -45,7 +45,7 @@ MORE_MEMORY = 200_000_000
 SECONDS = 5
 """Of processor time for one mutant; on an idle processor it takes a few thousandths."""
 
-READER = ("archive", "hdf5", "quantization", "checkpoint")
+READER = tuple(f"mha_cli.checkpoint.{name}" for name in ("archive", "hdf5", "quantization", "file"))
 """The modules that bugs are planted in, none before those that it imports."""
 
 EXEMPT = {
@@ -105,18 +105,17 @@ def _weaker(node: ast.If | ast.Return, field: str) -> Iterator[str]:
 def planted() -> Iterator[tuple[str, str, types.CodeType]]:
     """Every bug: what it is, the module that has it, and that module's code with it."""
     for name in READER:
-        spec = find_spec(f"mha_cli.{name}")
-        path = Path(spec.origin)
+        path = Path(find_spec(name).origin)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for bug in bugs(tree):
-            yield f"{name}.py:{bug}", spec.name, compile(tree, path, "exec")
+            yield f"{path.name}:{bug}", name, compile(tree, path, "exec")
 
 
 def plant(name: str, code: types.CodeType) -> None:
     """Load the reader anew with a bug in one of its modules."""
     for other in READER:
-        del sys.modules[f"mha_cli.{other}"]
-    for other in (f"mha_cli.{other}" for other in READER):
+        del sys.modules[other]
+    for other in READER:
         if other == name:
             sys.modules[name] = module = types.ModuleType(name)
             exec(code, module.__dict__)
