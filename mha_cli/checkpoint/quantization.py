@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 LARGEST = 127
 PIECE_BYTES = 1 << 16
-"""That are held at once while they become numbers, unless one row has more."""
+"""Bytes that become numbers at once, unless one row has more."""
 
 SCALE = np.dtype("<f4")
 LARGEST_SCALE = np.finfo(np.float32).max / 129
-"""With a larger one, a number could be infinite: int8 goes down to -128."""
+"""Bound of a channel's scale: beyond it a number could be infinite, since int8 goes down to -128."""
 
 
 class Readable(Protocol):
-    """What bytes come from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
         """The next bytes, ``size`` of them unless the end comes first."""
@@ -54,14 +54,14 @@ def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequenc
 
 
 def dequantize(stream: Readable, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights in float32, by path; of the bytes that they come from, little is held at once.
+    """The weights in float32, by path; few of their bytes are held at once.
 
     Args:
-        stream: gives ``quantized_size`` bytes; it is read to its end in any case.
+        stream: source of ``quantized_size`` bytes, which is read to its end in any case.
         parameters: name and shape of every weight.
 
     Raises:
-        ValueError: a scale is no number or too large.
+        ValueError: a scale is not a number, or too large.
     """
     weights, problem = {}, ""
     for parameter in parameters:

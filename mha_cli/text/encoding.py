@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class TextEncoder:
-    """Turns a text into what the model reads.
+    """The way from a text to the token ids that the model reads.
 
     Args:
-        settings: how to split and how much to keep.
+        settings: rules for splitting, and the length to keep.
         vocabulary: ids of the words.
     """
 
