@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from mha_cli.config.settings import SampleData
 
-# A row's place in its table decides which plans are for testing: a new row changes every review, and
+# A row's position in its table decides which plans are for testing: a new row changes every review, and
 # the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.
 
-# Neutral. Every five are of one length (the first excepted), so that each construction is met at the same places in training as in testing.
+# Neutral. Every five but the first are of one length, so that each construction is met at the same positions in training as in testing.
 OPENINGS = (
     "",
     "Well,",
@@ -101,23 +101,14 @@ PLAIN = (
     "{x} and {y}, the {subject} was the talk of the evening",
 )
 
+# In rows of five: a column is a remainder modulo 5.
+# fmt: off
 SUBJECTS = (
-    "acting",
-    "plot",
-    "score",
-    "script",
-    "dialogue",
-    "ending",
-    "photography",
-    "editing",
-    "pacing",
-    "casting",
-    "soundtrack",
-    "direction",
-    "humour",
-    "story",
-    "lighting",
+    "acting", "plot", "score", "script", "dialogue",
+    "ending", "photography", "editing", "pacing", "casting",
+    "soundtrack", "direction", "humour", "story", "lighting",
 )
+# fmt: on
 
 # Neutral as well.
 CLOSINGS = (
@@ -149,56 +140,26 @@ CLOSINGS = (
 )
 
 # As many of each, and none starts with a vowel, so that "a" fits all.
+# fmt: off
 POSITIVE = (
-    "superb",
-    "brilliant",
-    "wonderful",
-    "marvellous",
-    "splendid",
-    "fantastic",
-    "terrific",
-    "great",
-    "magnificent",
-    "delightful",
-    "dazzling",
-    "masterful",
-    "gripping",
-    "moving",
-    "thrilling",
-    "charming",
-    "lovely",
-    "perfect",
-    "stunning",
-    "captivating",
+    "superb", "brilliant", "wonderful", "marvellous", "splendid",
+    "fantastic", "terrific", "great", "magnificent", "delightful",
+    "dazzling", "masterful", "gripping", "moving", "thrilling",
+    "charming", "lovely", "perfect", "stunning", "captivating",
 )
 NEGATIVE = (
-    "dreadful",
-    "terrible",
-    "horrible",
-    "dull",
-    "boring",
-    "tedious",
-    "lifeless",
-    "clumsy",
-    "weak",
-    "poor",
-    "bad",
-    "lousy",
-    "dismal",
-    "pathetic",
-    "ridiculous",
-    "laughable",
-    "sloppy",
-    "bland",
-    "feeble",
-    "tiresome",
+    "dreadful", "terrible", "horrible", "dull", "boring",
+    "tedious", "lifeless", "clumsy", "weak", "poor",
+    "bad", "lousy", "dismal", "pathetic", "ridiculous",
+    "laughable", "sloppy", "bland", "feeble", "tiresome",
 )
+# fmt: on
 
 MODULUS = 5
 
 
 class Plan(NamedTuple):
-    """What a review is built from, before its two adjectives are chosen."""
+    """The parts of a review but for its two adjectives."""
 
     opening: str
     construction: str
@@ -261,8 +222,8 @@ class SampleReviews:
         order = list(range(2 * num_pairs))
         rng.shuffle(order)
 
-        for place in order:
-            pair, class_id = divmod(place, 2)
+        for number in order:
+            pair, class_id = divmod(number, 2)
             is_twin = pair < num_twin_pairs
             if only_twins and not is_twin:
                 continue
