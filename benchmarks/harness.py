@@ -1,4 +1,4 @@
-"""What the benchmarks share: a process for every candidate, all of them asked in turn, and results as JSON records."""
+"""The base of all benchmarks: a process for every candidate, all of them asked in turn, and results as JSON records."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from mha_cli.system.processor import available_cores  # noqa: E402
 
 PACKAGES = ("tensorflow", "keras", "torch", "scikit-learn", "fasttext", "numpy")
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-"""Of a CPU: those that decide how fast matrices are multiplied."""
+"""Instructions of a CPU that decide how fast matrices are multiplied."""
 
 ANSWER = "answer: "
-"""What marks an answer on a worker's stdout."""
+"""Mark of an answer on a worker's stdout."""
 
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in one of the kernel's units of ``ru_maxrss``."""
@@ -59,8 +59,8 @@ class Worker:
     The constructor waits until the candidate is ready to be asked.
 
     Args:
-        script: runs ``serve``.
-        arguments: of the script.
+        script: Python file that runs ``serve``.
+        arguments: command line of the script.
     """
 
     def __init__(self, script: Path | str, *arguments: str) -> None:
@@ -84,7 +84,7 @@ class Worker:
             RuntimeError: the worker has ended; the message holds the end of its stderr.
         """
         assert self._process.stdin
-        with suppress(BrokenPipeError):  # reading tells why
+        with suppress(BrokenPipeError):  # reading says why
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         return self._read()
@@ -92,7 +92,7 @@ class Worker:
     def _read(self) -> Any:
         assert self._process.stdout
         for line in self._process.stdout:
-            _, marker, answer = line.partition(ANSWER)  # libraries may print before they are told not to
+            _, marker, answer = line.partition(ANSWER)  # libraries may print before they are silenced
             if marker:
                 return json.loads(answer)
         code = self._process.wait()
@@ -151,7 +151,7 @@ class Finished:
     """A command that ran to its end.
 
     Args:
-        stdout: what it printed.
+        stdout: text that it printed.
         seconds: wall time.
         peak_megabytes: most memory that it held at once.
     """
@@ -207,7 +207,7 @@ def record(settings: Mapping[str, Any], figures: Any, busy: float | None) -> Rec
 
 
 def busy_share(seconds: float = 1.0) -> float | None:
-    """Share of the cores' time that other programs take just now, in [0, 1]; None where the system does not tell.
+    """Share of the cores' time that other programs take just now, in [0, 1]; None where the system does not say.
 
     Says so on stderr where the machine is not quiet.
     """

@@ -30,7 +30,7 @@ SETTINGS = (
     "training.batch_size=32",
 )
 MEDIAN_WORDS, SPREAD = 175, 0.7
-"""Of the IMDB reviews: median length, and standard deviation of its logarithm, which makes a mean of about 225."""
+"""Length of the IMDB reviews: its median, and the standard deviation of its logarithm, which makes a mean of about 225."""
 
 ZIPF_EXPONENT = 1.4
 CHUNK = 1000

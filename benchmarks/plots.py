@@ -67,14 +67,14 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
         seconds, accuracies = [run["wall_seconds"] for run in runs], [100 * run["accuracy"] for run in runs]
         mark = "o" if name.startswith("mha ") else "s"
         axes.errorbar(mean(seconds), mean(accuracies), xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, label=name)
-    places = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
+    heights = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
     for label, accuracy in PUBLISHED.items():
         axes.axhline(accuracy, color="grey", linewidth=0.6, linestyle=":", zorder=0)
         edge = axes.get_yaxis_transform()  # x in parts of the axes, y in accuracy
         axes.annotate(
             f"{accuracy:.1f}  {label}",
             xy=(1.0, accuracy),
-            xytext=(1.03, places[label]),
+            xytext=(1.03, heights[label]),
             xycoords=edge,
             textcoords=edge,
             va="center",
@@ -103,7 +103,7 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
         groups.append([value])
         while len(groups) > 1 and _first(groups[-1], gap) < _last(groups[-2], gap) + gap:
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [_first(group, gap) + gap * place for group in groups for place in range(len(group))]
+    return [_first(group, gap) + gap * number for group in groups for number in range(len(group))]
 
 
 def _first(group: Sequence[float], gap: float) -> float:

@@ -114,7 +114,7 @@ def _dash_hint(error: Exception) -> str:
 
 
 def _value_found(error: Exception) -> str:
-    """The value that the parser refuses, in brackets; empty where its message has no place for one, or has it already."""
+    """The value that the parser refuses, in brackets; empty where its message needs none, or has it already."""
     refusals = getattr(error.__cause__, "errors", None)  # of pydantic; older parsers name the value themselves
     if refusals is None:
         return ""

@@ -1,4 +1,4 @@
-"""What every command shows its results with: a console, a line, JSON."""
+"""The ways in which every command shows its results: a console, a line, JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mha_cli.errors import printable
 
 
 def stdout_console() -> Console:
-    """Where tables and coloured text go; numbers and words are not coloured by themselves."""
+    """The console for tables and coloured text; numbers and words are not coloured by themselves."""
     return Console(highlight=False)
 
 
