@@ -257,7 +257,7 @@ def write_record(path: Path, made: Record) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a results file holds, or None where there is none."""
+    """The content of a results file, or None where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 

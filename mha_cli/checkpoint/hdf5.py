@@ -146,7 +146,7 @@ class _Reader:
         return shape
 
     def _messages(self, address: int, path: str) -> dict[int, int]:
-        """Where the body of each message of an object header begins, by kind."""
+        """Addresses of the bodies of an object header's messages, by kind."""
         version, count, references, size = self._unpack("B x H I I", address)
         if version != 1 or size > MAX_HEADER_BYTES:
             raise ValueError(f"{path or '/'} has another kind of header than mha writes")

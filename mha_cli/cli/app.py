@@ -105,7 +105,7 @@ def _command_path(error: Exception) -> str:
 
 
 def _dash_hint(error: Exception) -> str:
-    """How to give a text that is taken for an option; empty where an option was meant, or the command takes no text."""
+    """A hint for a text that is taken for an option; empty where an option was meant, or the command takes no text."""
     if not hasattr(error, "possibilities") or error.possibilities:
         return ""
     context = getattr(error, "ctx", None)

@@ -10,10 +10,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.table import Table
 from rich.text import Text
 
-from mha_cli.cli.console import print_json, print_line, stdout_console
+from mha_cli.cli.console import print_json, print_line, stdout_console, table
 from mha_cli.errors import printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, mean_entropy, near_uniform, strongest_links
 from mha_cli.system.files import atomic_write
@@ -81,18 +80,15 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     words = marked(result.words, result.unknown, 80)
     line = [_weighed(word, fall / largest, coloured) for word, fall in zip(words, result.occlusion, strict=True)]
     console.print(Text(" ").join(line))
-    table = Table("word", title=Text(f"What decides for {printable(result.prediction.label)}"))
-    table.add_column("probability falls\nwithout it", justify="right")
-    if result.gradients is not None:
-        table.add_column("integrated\ngradient", justify="right")
-    table.add_column("looked at", justify="right")
+    measures = ["probability falls\nwithout it", *(["integrated\ngradient"] if result.gradients is not None else []), "looked at"]
+    decisive = table(["word"], measures, Text(f"What decides for {printable(result.prediction.label)}"))
     words = marked(result.words, result.unknown, 40)
     order = sorted(range(num_words), key=lambda position: -abs(result.occlusion[position]))
     for position in order[:NUM_LINKS]:
         figures = [f"{result.occlusion[position]:+.4f}"]
         figures += [] if result.gradients is None else [f"{result.gradients[position]:+.4f}"]
-        table.add_row(Text(words[position]), *figures, f"{result.attention[position]:.1%}")
-    console.print(table)
+        decisive.add_row(Text(words[position]), *figures, f"{result.attention[position]:.1%}")
+    console.print(decisive)
     for note in _notes(result.prediction, result.unknown):
         print_line(note)
     if near_uniform(entropy, num_words):
@@ -106,20 +102,16 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
         print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
         return
     title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} texts: accuracy {report.accuracy:.2%}"
-    table = Table("block", "head", title=Text(title))
-    for heading in ("accuracy without it", "lost", "gradient importance"):
-        table.add_column(heading, justify="right")
+    worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))
     for score in report.heads:
         fall = f"{100 * score.accuracy_fall:+.2f}"
-        table.add_row(str(score.block), str(score.head), f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}")
-    stdout_console().print(table)
+        worth.add_row(str(score.block), str(score.head), f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}")
+    stdout_console().print(worth)
     if pruning is None:
         return
     removed = ", ".join(f"{block}.{head}" for block, head in pruning.removed)
     faster = pruning.reviews_per_second_after / pruning.reviews_per_second_before
-    after = Table(title=f"Without the heads {removed}")
-    for heading in ("", "before", "after"):
-        after.add_column(heading, justify="right")
+    after = table([], ["", "before", "after"], f"Without the heads {removed}")
     after.add_row("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
     after.add_row("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
     after.add_row("texts/s", f"{pruning.reviews_per_second_before:,.0f}", f"{pruning.reviews_per_second_after:,.0f} (× {faster:.2f})")
@@ -234,14 +226,12 @@ def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[
 
 
 def _print_links(console: Console, words: list[str], weights_LL: npt.NDArray[Any]) -> None:
-    table = Table("word", "looks at", title="Strongest links")
-    table.add_column("weight", justify="right")
+    links = table(["word", "looks at"], ["weight"], "Strongest links")
     for row, column, weight in strongest_links(weights_LL, NUM_LINKS):
-        table.add_row(Text(f"{words[row]} ({row})"), Text(f"{words[column]} ({column})"), f"{weight:.3f}")
-    console.print(table)
+        links.add_row(Text(f"{words[row]} ({row})"), Text(f"{words[column]} ({column})"), f"{weight:.3f}")
+    console.print(links)
     looked_at = weights_LL.mean(axis=0)
-    summary = Table("word", title="Most looked at, by all words")
-    summary.add_column("share of attention", justify="right")
+    summary = table(["word"], ["share of attention"], "Most looked at, by all words")
     for position in looked_at.argsort()[::-1][:NUM_LINKS]:
         summary.add_row(Text(f"{words[position]} ({position})"), f"{looked_at[position]:.1%}")
     console.print(summary)

@@ -30,7 +30,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What shells expect of a program that a signal ends: 130 for Ctrl-C, 143 for a polite kill."""
+        """The exit code that shells expect after a signal: 130 for Ctrl-C, 143 for a polite kill."""
         return 128 + (self.signal or signal.SIGINT)
 
     def receive(self, number: int, frame: FrameType | None) -> None:

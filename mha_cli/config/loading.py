@@ -136,7 +136,7 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
 
 
 def _location(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
-    """Where a setting comes from: an override of it, of its section, or of what is below it and not in the file; else the file."""
+    """The origin of a setting: an override of it, of its section, or of a part of it that the file lacks; else its line in the file."""
     if keys in override_keys:
         return "--set"
     for override in override_keys:

@@ -17,7 +17,7 @@ class Settings(BaseModel):
 
 
 class DataSettings(Settings):
-    """What every data source has."""
+    """Settings that every data source has."""
 
     validation_share: float = Field(
         0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."

@@ -34,7 +34,7 @@ MAX_SERVERS = 3
 """Servers of a set that are tried before a download is given up."""
 
 DEFAULT_DATA_DIR = "~/tensorflow_datasets"
-"""Where TFDS keeps its sets unless TFDS_DATA_DIR names another folder."""
+"""Folder of TFDS's sets unless TFDS_DATA_DIR names another one."""
 
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
