@@ -87,16 +87,12 @@ class EncodedText(NamedTuple):
 
 
 def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:
-    """Which part of a text of ``num_tokens`` the model reads, as two slices to be joined.
+    """The part of a text that the model reads, as two slices to be joined.
 
     Args:
         num_tokens: length of the text, in tokens.
         sequence_length: most tokens to keep.
         truncation: ``head`` (the beginning), ``tail`` (the end) or ``head_and_tail`` (half of each; the beginning gets the odd one).
     """
-    if num_tokens <= sequence_length or truncation == "head":
-        return slice(0, min(num_tokens, sequence_length)), slice(0, 0)
-    if truncation == "tail":
-        return slice(num_tokens - sequence_length, num_tokens), slice(0, 0)
-    tail = sequence_length // 2
-    return slice(0, sequence_length - tail), slice(num_tokens - tail, num_tokens)
+    tail = {"head": 0, "tail": sequence_length, "head_and_tail": sequence_length // 2}[truncation] if num_tokens > sequence_length else 0
+    return slice(0, min(num_tokens, sequence_length) - tail), slice(num_tokens - tail, num_tokens)
