@@ -66,7 +66,7 @@ class FilesData(DataSettings):
 
 
 class TextConfig(Settings):
-    """The way from a text to token ids."""
+    """How a text becomes token ids."""
 
     vocabulary_size: int = Field(
         20_000,
@@ -208,7 +208,7 @@ class ModelConfig(Settings):
 
 
 class TrainingConfig(Settings):
-    """The search for the weights."""
+    """How the weights are found."""
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
     batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step.")
