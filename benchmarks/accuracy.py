@@ -61,8 +61,7 @@ def score_recipe(recipe: str, seed: int, num_reviews: int | None, folder: Path) 
     if num_reviews is not None:
         changes += [f"data.train_split=train[:{num_reviews}]", f"data.test_split=test[:{num_reviews}]", "training.epochs=1"]
     run = folder / f"{Path(recipe).stem}-{seed}"
-    settings = [argument for change in changes for argument in ("--set", change)]
-    trained = harness.run_command(harness.mha_command("train", "--config", recipe, *settings, "--output", str(run)))
+    trained = harness.train(recipe, run, changes)
     scored = harness.run_command(harness.mha_command("evaluate", str(run / "checkpoint.keras"), "--json"))
     evaluation = json.loads(scored.stdout)
     return {

@@ -197,6 +197,12 @@ def mha_command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()", *arguments]
 
 
+def train(recipe: Path | str, run: Path, overrides: Sequence[str] = ()) -> Finished:
+    """``mha train`` with a recipe, some of whose settings are changed."""
+    settings = [argument for override in overrides for argument in ("--set", override)]
+    return run_command(mha_command("train", "--config", str(recipe), *settings, "--output", str(run)))
+
+
 # Records
 
 
@@ -250,8 +256,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def write_record(path: Path, made: Record) -> None:
-    """Write a file of one record."""
+def write_record(path: Path, made: Record | list[Record]) -> None:
+    """Write a file of one record, or of many."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_rounded(made), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -266,8 +272,7 @@ def merge_records(path: Path, made: Iterable[Record]) -> list[Record]:
     made = list(made)
     kept = [old for old in read_json(path) or [] if all(old["settings"] != new["settings"] for new in made)]
     merged = sorted([*kept, *map(_rounded, made)], key=lambda one: json.dumps(one["settings"], sort_keys=True))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(merged, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_record(path, merged)
     return merged
 
 

@@ -8,6 +8,7 @@ from statistics import mean, pstdev
 from typing import Any
 
 from harness import Record
+from tables import by_system
 
 PUBLISHED = {
     "encoder without positions, Chollet 2021": 87.5,
@@ -58,12 +59,9 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    systems: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
     figure = Figure(figsize=(11, 6), layout="constrained")
     axes = figure.subplots()
-    for name, runs in systems.items():
+    for name, runs in by_system(records).items():
         seconds, accuracies = [run["wall_seconds"] for run in runs], [100 * run["accuracy"] for run in runs]
         mark = "o" if name.startswith("mha ") else "s"
         axes.errorbar(mean(seconds), mean(accuracies), xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, label=name)

@@ -66,9 +66,7 @@ def markdown(table: Table, named: str = "") -> str:
 
 def accuracy(records: Sequence[Record]) -> Table:
     """A row a system, the most accurate first: test accuracy over the seeds, wall time, and how long the fastest of all takes."""
-    systems: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
+    systems = by_system(records)
     fastest = min(mean(figures["wall_seconds"] for figures in runs) for runs in systems.values())
     rows = []
     for name, runs in sorted(systems.items(), key=lambda item: -mean(figures["accuracy"] for figures in item[1])):
@@ -179,6 +177,14 @@ def predict(record: Record) -> Table:
         rows.append((name, f"{found:.2f}", rate, NOTHING if name == "mha --help" else _ratio(keras, found)))
     headings = ("command", "seconds", "reviews/s", "× as fast as Keras")
     return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, *circumstances([record]))
+
+
+def by_system(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
+    """The figures of every run of each system."""
+    systems: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
+    return systems
 
 
 # Cells

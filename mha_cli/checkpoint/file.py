@@ -268,7 +268,7 @@ def _small_weights(archive: Archive, parameters: list[Parameter], check: Callabl
             raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
         problem, weights = "", dict[str, Any]()
         try:
-            weights = dequantize(stream, parameters)
+            weights = dequantize(stream.read, parameters)
         except ValueError as error:
             problem = f"{archive.name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}"
         check(SMALL_WEIGHTS, stream.sha256)
