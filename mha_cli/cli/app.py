@@ -73,7 +73,8 @@ def main() -> None:
             message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
-            _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
+            command = getattr(getattr(error, "ctx", None), "command_path", "mha")
+            _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{command} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
         if out_of_memory(error):
@@ -97,11 +98,6 @@ def _fail_to_write(error: OSError) -> None:
     if error.errno == errno.EPIPE:
         sys.exit(EXIT_FAILURE)
     _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
-
-
-def _command_path(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return context.command_path if context is not None else "mha"
 
 
 def _dash_hint(error: Exception) -> str:

@@ -167,13 +167,6 @@ class Plan(NamedTuple):
     closing: str
 
 
-class Words(NamedTuple):
-    """The two adjectives of a review."""
-
-    x: str
-    y: str
-
-
 class SampleReviews:
     """The built-in reviews: ``train``, ``test`` (a quarter of its size) and ``twins``, the word-order twins of the test split.
 
@@ -215,7 +208,9 @@ class SampleReviews:
         num_twin_pairs = round(num_pairs * 2 / 3)
 
         twin_plans, plain_plans = _plans(CONTRASTS, is_test), _plans(PLAIN, is_test)
-        twin_words, plain_words = _twin_words(), _plain_words()
+        # Adjectives of a negative review and of its positive counterpart: of twins the same two in the other order, else two of each list.
+        twin_words = [((negative, positive), (positive, negative)) for positive, negative in product(POSITIVE, NEGATIVE)]
+        plain_words = list(zip(permutations(NEGATIVE, 2), permutations(POSITIVE, 2), strict=True))
         # Drawn without replacement, so that no review repeats: the grammar has more than the largest num_reviews asks for.
         draws = rng.sample(range(len(twin_plans) * len(twin_words)), num_twin_pairs)
         draws += rng.sample(range(len(plain_plans) * len(plain_words)), num_pairs - num_twin_pairs)
@@ -230,7 +225,7 @@ class SampleReviews:
             plans, words = (twin_plans, twin_words) if is_twin else (plain_plans, plain_words)
             plan_index, words_index = divmod(draws[pair], len(words))
             plan = plans[plan_index]
-            yield plan, Review(_render(plan, words[words_index][class_id]), self.class_names[class_id])
+            yield plan, Review(_render(plan, *words[words_index][class_id]), self.class_names[class_id])
 
 
 @cache
@@ -246,20 +241,8 @@ def _plans(constructions: tuple[str, ...], is_test: bool) -> list[Plan]:
     ]
 
 
-@cache
-def _twin_words() -> list[tuple[Words, Words]]:
-    """Adjectives of a negative review and of its positive twin: the same two, in the other order."""
-    return [(Words(negative, positive), Words(positive, negative)) for positive, negative in product(POSITIVE, NEGATIVE)]
-
-
-@cache
-def _plain_words() -> list[tuple[Words, Words]]:
-    """Adjectives of a negative review and of its positive counterpart: two from each list."""
-    return [(Words(*bad), Words(*good)) for bad, good in zip(permutations(NEGATIVE, 2), permutations(POSITIVE, 2), strict=True)]
-
-
-def _render(plan: Plan, words: Words) -> str:
-    clause = plan.construction.format(subject=plan.subject, x=words.x, y=words.y) + plan.closing
+def _render(plan: Plan, x: str, y: str) -> str:
+    clause = plan.construction.format(subject=plan.subject, x=x, y=y) + plan.closing
     if not plan.opening or plan.opening.endswith("."):
         clause = clause[0].upper() + clause[1:]
     return f"{plan.opening} {clause}".lstrip()
