@@ -97,7 +97,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
 
 
 def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -> None:
-    """A row a head, and what pruning came to."""
+    """A row a head, and the outcome of pruning."""
     if as_json:
         print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
         return

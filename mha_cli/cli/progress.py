@@ -61,7 +61,7 @@ def training_progress() -> Iterator[Watcher]:
 
 @contextmanager
 def _console() -> Iterator[Console]:
-    """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, what goes to the usual one is held back."""
+    """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, the usual one is held back."""
     if not sys.stderr.isatty():
         yield Console(stderr=True)
         return

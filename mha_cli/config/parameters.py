@@ -1,4 +1,4 @@
-"""The name and shape of every weight that a config implies: what a checkpoint must hold, known without building the model."""
+"""The name and shape of every weight that a config implies, known without building the model."""
 
 from __future__ import annotations
 

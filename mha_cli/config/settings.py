@@ -1,4 +1,4 @@
-"""Every setting of a run: its type, its range, its unit and what it means.
+"""Every setting of a run: its type, its range, its unit and its meaning.
 
 The models are frozen and refuse unknown keys. The resolved config travels inside the checkpoint.
 """
