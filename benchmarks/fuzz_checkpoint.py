@@ -45,8 +45,8 @@ MORE_MEMORY = 200_000_000
 SECONDS = 5
 """Seconds of processor time for one mutant; on an idle processor it takes a few thousandths."""
 
-READER = tuple(f"mha_cli.checkpoint.{name}" for name in ("archive", "hdf5", "quantization", "file"))
-"""The modules that bugs are planted in, none before those that it imports."""
+READER = ("archive", "hdf5", "quantization", "file")
+"""The modules of ``mha_cli.checkpoint`` that bugs are planted in, none before those that it imports."""
 
 EXEMPT = {
     "weight.shape != parameter.shape": "it is the writer's",
@@ -105,17 +105,18 @@ def _weaker(node: ast.If | ast.Return, field: str) -> Iterator[str]:
 def planted() -> Iterator[tuple[str, str, types.CodeType]]:
     """Every bug: its description, the module that has it, and that module's code with it."""
     for name in READER:
-        path = Path(find_spec(name).origin)
+        spec = find_spec(f"mha_cli.checkpoint.{name}")
+        path = Path(spec.origin)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for bug in bugs(tree):
-            yield f"{path.name}:{bug}", name, compile(tree, path, "exec")
+            yield f"{name}.py:{bug}", spec.name, compile(tree, path, "exec")
 
 
 def plant(name: str, code: types.CodeType) -> None:
     """Load the reader anew with a bug in one of its modules."""
     for other in READER:
-        del sys.modules[other]
-    for other in READER:
+        del sys.modules[f"mha_cli.checkpoint.{other}"]
+    for other in (f"mha_cli.checkpoint.{other}" for other in READER):
         if other == name:
             sys.modules[name] = module = types.ModuleType(name)
             exec(code, module.__dict__)
