@@ -13,7 +13,7 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 from mha_cli.records.formats import EXTENSIONS, READERS, extension_of
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
 from mha_cli.records.json_lines import json_kind, without_surrogates
-from mha_cli.records.lines import MAX_LINE_BYTES, decoded, without_mark
+from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8, without_mark
 from mha_cli.records.record import Columns, listed
 
 if TYPE_CHECKING:
@@ -264,4 +264,7 @@ def _text_of(entry: os.DirEntry[str]) -> str:
             if len(raw) > MAX_LINE_BYTES:
                 raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
     raw += unpacker.close()
-    return decoded(without_mark(bytes(raw), shown), shown)
+    try:
+        return without_mark(bytes(raw), shown).decode()
+    except UnicodeDecodeError as error:
+        raise not_utf_8(error, shown) from None

@@ -1,17 +1,15 @@
-"""Bytes to lines, and lines to text."""
+"""Bytes to lines."""
 
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DecodeErrors = Literal["strict", "replace"]
-"""What comes of bytes that are not UTF-8: an error, or U+FFFD."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is refused before it fills the memory."""
 
@@ -40,20 +38,20 @@ class LineSplitter:
         """
         end = data.rfind(b"\n") + 1
         if end:
-            whole = data[:end]
-            if self._begun:
-                whole = bytes(self._begun + whole)
-                self._begun.clear()
-            for line in BytesIO(whole).readlines():
-                if not self._num_lines:
-                    line = without_mark(line, self._name)
-                self._num_lines += 1
+            whole = bytes(self._begun) + data[:end]
+            self._begun.clear()
+            lines = BytesIO(whole).readlines()
+            if not self._num_lines:
+                lines[0] = without_mark(lines[0], self._name)
+            for number, line in enumerate(lines) if len(whole) > MAX_LINE_BYTES else ():
                 if len(line) > MAX_LINE_BYTES + 1:
-                    raise self._too_long(self._num_lines)
-                yield line
+                    yield from lines[:number]
+                    raise self._too_long(number + 1)
+            yield from lines
+            self._num_lines += len(lines)
         self._begun += data[end:]
         if len(self._begun) > MAX_LINE_BYTES:
-            raise self._too_long(self._num_lines + 1)
+            raise self._too_long(1)
 
     def close(self) -> Iterator[bytes]:
         """What follows the last line feed, unless it is nothing, as a line like the others.
@@ -68,28 +66,22 @@ class LineSplitter:
             yield rest + b"\n"
 
     def _too_long(self, number: int) -> MhaError:
-        return MhaError(f"{self._name}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+        position = f"{self._name}:{self._num_lines + number}"
+        return MhaError(f"{position}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
 
 
-def decoded(raw: bytes, name: str, first_line: int = 1, errors: DecodeErrors = "strict") -> str:
-    """Bytes as text.
+def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaError:
+    """A byte that is not UTF-8, and where it stands.
 
     Args:
-        raw: one line or several.
+        error: error of decoding one line or several.
         name: the stream in messages.
         first_line: number of the first of these lines, from 1.
-        errors: what comes of bytes that are not UTF-8.
-
-    Raises:
-        MhaError: a byte is not UTF-8; the message says where it stands.
     """
-    try:
-        return raw.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        line = first_line + raw.count(b"\n", 0, error.start)
-        column = error.start - raw.rfind(b"\n", 0, error.start)
-        found = f"0x{raw[error.start]:02X}"
-        raise MhaError(f"{name}:{line}: not UTF-8: byte {found} at place {column} of the line", "save it as UTF-8") from None
+    raw, start = error.object, error.start
+    line = first_line + raw.count(b"\n", 0, start)
+    column = start - raw.rfind(b"\n", 0, start)
+    return MhaError(f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", "save it as UTF-8")
 
 
 def without_mark(beginning: bytes, name: str) -> bytes:

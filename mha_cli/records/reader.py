@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.gzipped import Unpacker
-from mha_cli.records.lines import DecodeErrors, LineSplitter, decoded
+from mha_cli.records.lines import LineSplitter, not_utf_8
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class RecordReader(ABC):
     Args:
         name: the stream in messages.
         columns: what is wanted of a record.
-        errors: what comes of bytes that are not UTF-8.
+        errors: what comes of bytes that are not UTF-8: an error, or U+FFFD.
         on_blank: called for every blank line that is skipped.
         gzipped: whether nothing but gzip data will do; else the first bytes tell.
 
@@ -37,7 +37,7 @@ class RecordReader(ABC):
         self,
         name: str,
         columns: Columns,
-        errors: DecodeErrors = "replace",
+        errors: Literal["strict", "replace"] = "replace",
         on_blank: Callable[[], None] = lambda: None,
         gzipped: bool = False,
     ) -> None:
@@ -76,7 +76,10 @@ class RecordReader(ABC):
         """The records that end with these lines."""
 
     def _decoded(self, line: bytes) -> str:
-        return decoded(line, self._name, self._num_lines, self._errors)
+        try:
+            return line.decode("utf-8", self._errors)
+        except UnicodeDecodeError as error:
+            raise not_utf_8(error, self._name, self._num_lines) from None
 
 
 class PlainReader(RecordReader):

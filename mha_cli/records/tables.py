@@ -26,41 +26,44 @@ class TableReader(RecordReader):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rows = Rows(self.delimiter)
-        self._row_lines: list[bytes] = []
+        self._earlier_lines: list[bytes] = []
+        self._row_start = 1
         self._names: list[str] = []
         self._text_at, self._fields_at = 0, list[int]()
 
     def close(self) -> Iterator[Record]:
         """The records that end with the stream; it may not end in a quoted field."""
         yield from super().close()
-        if self._row_lines:
+        if self._earlier_lines:
             raise self._bad_row(UNCLOSED_QUOTE)
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for line in lines:
+        for raw in lines:
             self._num_lines += 1
-            self._row_lines.append(line)
             try:
-                values = self._rows.feed(self._decoded(line))
+                values = self._rows.feed(self._decoded(raw))
             except csv.Error as error:
                 raise self._bad_row(str(error)) from None
             if values is None:
+                self._earlier_lines.append(raw)
                 continue
-            start, raw = self._row_start, b"".join(self._row_lines)
-            self._row_lines.clear()
-            if not values:
+            if self._earlier_lines:
+                raw = b"".join([*self._earlier_lines, raw])
+                self._earlier_lines.clear()
+            if len(values) == len(self._names) != 0:
+                yield Record(values[self._text_at], raw, tuple([values[at] for at in self._fields_at]), self.header, self._row_start)
+            elif not values:
                 self._on_blank()
-            elif not self._names:
-                self.header, self._names = raw, [name.strip() for name in values]
-                self._text_at, self._fields_at = self._columns.find(self._names, f"{self._name}:{start}", self.delimiter)
-            elif len(values) != len(self._names):
-                raise bad_width(values, self._names, self.delimiter, f"{self._name}:{start}")
             else:
-                yield Record(values[self._text_at], raw, tuple([values[at] for at in self._fields_at]), self.header, start)
+                self._begin_table(values, raw)
+            self._row_start = self._num_lines + 1
 
-    @property
-    def _row_start(self) -> int:
-        return self._num_lines - len(self._row_lines) + 1
+    def _begin_table(self, names: list[str], raw: bytes) -> None:
+        position = f"{self._name}:{self._row_start}"
+        if self._names:
+            raise bad_width(names, self._names, self.delimiter, position)
+        self.header, self._names = raw, [name.strip() for name in names]
+        self._text_at, self._fields_at = self._columns.find(self._names, position, self.delimiter)
 
     def _bad_row(self, problem: str) -> MhaError:
         return bad_row(problem, f"{self._name}:{self._row_start}", self.delimiter)
@@ -102,20 +105,21 @@ class Rows:
             csv.Error: this is no row.
         """
         if not self._begun:
-            values = self._read(line)
-            if values is None:
+            self._waiting.append(line)
+            try:
+                return next(self._reader)
+            except IndexError:  # it asks for a further line
                 self._begun, self._num_characters, self._num_checked = [line], len(line), MAX_LINE_BYTES
-            return values
+                return None
         self._begun.append(line)
         self._num_characters += len(line)
-        if '"' not in line or self._read(f'"{line}') is None:
-            if self._num_characters > self._num_checked:
-                self._read(*self._begun)  # which refuses a field that is too long
-                self._num_checked = 2 * self._num_characters
-            return None
-        values = self._read(*self._begun)
-        self._begun = []
-        return values
+        if '"' in line.replace('""', "") and self._read(f'"{line}') is not None:
+            values, self._begun = self._read(*self._begun), []
+            return values
+        if self._num_characters > self._num_checked:
+            self._read(*self._begun)  # which refuses a field that is too long
+            self._num_checked = 2 * self._num_characters
+        return None
 
     def _read(self, *lines: str) -> list[str] | None:
         """The row in these lines; None if it goes on."""
