@@ -106,7 +106,7 @@ def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None]
     Args:
         path: file or folder; a leading ``~`` is the home folder.
         columns: columns of a file; of no meaning in a folder.
-        on_blank: called for every blank line.
+        on_blank: callback for every blank line.
 
     Raises:
         MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.

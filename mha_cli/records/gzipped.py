@@ -19,7 +19,7 @@ class Unpacker:
     """Is fed with the bytes of a stream and gives them as they are, or unpacked if they begin as gzip data do.
 
     Args:
-        name: the stream in messages.
+        name: name of the stream in messages.
         gzipped: whether nothing but gzip data will do.
     """
 

@@ -22,7 +22,7 @@ class LineSplitter:
     """Is fed with the bytes of a stream and gives its lines, without a byte-order mark. A line feed ends a line, nothing else does.
 
     Args:
-        name: the stream in messages.
+        name: name of the stream in messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -75,7 +75,7 @@ def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaE
 
     Args:
         error: error of decoding one line or several.
-        name: the stream in messages.
+        name: name of the stream in messages.
         first_line: number of the first of these lines, from 1.
     """
     raw, start = error.object, error.start

@@ -18,10 +18,10 @@ class RecordReader(ABC):
     """Is fed with the bytes of a stream, however they are cut, and gives its records, each as soon as its last line is there.
 
     Args:
-        name: the stream in messages.
-        columns: what is wanted of a record.
-        errors: what comes of bytes that are not UTF-8: an error, or U+FFFD.
-        on_blank: called for every blank line that is skipped.
+        name: name of the stream in messages.
+        columns: columns or keys that are wanted.
+        errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
+        on_blank: callback for every blank line that is skipped.
         gzipped: whether nothing but gzip data will do; else the first bytes tell.
 
     Raises:

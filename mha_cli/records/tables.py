@@ -19,13 +19,18 @@ UNCLOSED_QUOTE = "unexpected end of data"
 
 
 class TableReader(RecordReader):
-    """Reads the rows below a header line; a quoted field may hold line feeds, and blank lines are skipped."""
+    """Reads the rows below a header line; a quoted field may hold line feeds, and blank lines are skipped.
 
-    delimiter = ""
+    Args:
+        delimiter: the character between two columns.
+        args: arguments of every reader.
+        options: likewise.
+    """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, delimiter: str, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._rows = Rows(self.delimiter)
+        self._delimiter = delimiter
+        self._rows = Rows(delimiter)
         self._earlier_lines: list[bytes] = []
         self._row_start = 1
         self._names: list[str] = []
@@ -61,24 +66,12 @@ class TableReader(RecordReader):
     def _begin_table(self, names: list[str], raw: bytes) -> None:
         position = f"{self._name}:{self._row_start}"
         if self._names:
-            raise bad_width(names, self._names, self.delimiter, position)
+            raise bad_width(names, self._names, self._delimiter, position)
         self.header, self._names = raw, [name.strip() for name in names]
-        self._text_at, self._fields_at = self._columns.find(self._names, position, self.delimiter)
+        self._text_at, self._fields_at = self._columns.find(self._names, position, self._delimiter)
 
     def _bad_row(self, problem: str) -> MhaError:
-        return bad_row(problem, f"{self._name}:{self._row_start}", self.delimiter)
-
-
-class CsvReader(TableReader):
-    """Reads CSV."""
-
-    delimiter = ","
-
-
-class TsvReader(TableReader):
-    """Reads TSV."""
-
-    delimiter = "\t"
+        return bad_row(problem, f"{self._name}:{self._row_start}", self._delimiter)
 
 
 class Rows:
