@@ -197,15 +197,15 @@ def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[
         raise MhaError(f"{shown}: the file is empty", f"write {row}")
 
 
-def _label(value: object, position: str, column: str = "") -> str:
+def _label(value: object, location: str, column: str = "") -> str:
     if isinstance(value, bool | int):
         return json.dumps(value)
     if not isinstance(value, str):
         hint = "give every text a class: a string, a whole number, true or false"
-        raise MhaError(f'{position}: the label "{printable(column)}" is {json_kind(value)}', hint)
+        raise MhaError(f'{location}: the label "{printable(column)}" is {json_kind(value)}', hint)
     label = without_surrogates(value).strip()
     if not label:
-        raise MhaError(f"{position}: the label is empty", "give every text a class, or leave the row out")
+        raise MhaError(f"{location}: the label is empty", "give every text a class, or leave the row out")
     return label
 
 

@@ -28,14 +28,14 @@ class JsonReader(RecordReader):
             if line.isspace():
                 self._on_blank()
                 continue
-            position = f"{self._name}:{self._num_lines}"
-            found = json_object(line, position)
-            columns.refuse_missing(found, position)
-            text = json_text(found[columns.text], columns.text, position)
+            location = f"{self._name}:{self._num_lines}"
+            found = json_object(line, location)
+            columns.refuse_missing(found, location)
+            text = json_text(found[columns.text], columns.text, location)
             yield Record(text, raw, tuple([found.get(field) for field in columns.fields]), b"", self._num_lines)
 
 
-def json_object(line: str, position: str) -> dict[str, object]:
+def json_object(line: str, location: str) -> dict[str, object]:
     """The object in a line.
 
     Raises:
@@ -43,26 +43,26 @@ def json_object(line: str, position: str) -> dict[str, object]:
     """
     hint = "write one JSON object a line, a text each"
     if line.strip() in JSON_BEGINNINGS:
-        raise MhaError(f"{position}: JSON that goes on over further lines", f"{hint}; jq -c '.[]' writes a list so")
+        raise MhaError(f"{location}: JSON that goes on over further lines", f"{hint}; jq -c '.[]' writes a list so")
     try:
         value = json.loads(line.rstrip("\r\n"))
     except json.JSONDecodeError as error:
-        raise MhaError(f"{position}: not JSON: {printable(error.msg)} at place {error.pos + 1}", hint) from None
+        raise MhaError(f"{location}: not JSON: {printable(error.msg)} at place {error.pos + 1}", hint) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, or brackets without end
-        raise MhaError(f"{position}: JSON with a number too long or brackets too deep", hint) from None
+        raise MhaError(f"{location}: JSON with a number too long or brackets too deep", hint) from None
     if not isinstance(value, dict):
-        raise MhaError(f"{position}: {json_kind(value)} where a JSON object belongs", hint)
+        raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", hint)
     return value
 
 
-def json_text(value: object, column: str, position: str) -> str:
+def json_text(value: object, column: str, location: str) -> str:
     """The text that a key holds.
 
     Raises:
         MhaError: it holds something else.
     """
     if not isinstance(value, str):
-        raise MhaError(f'{position}: the text "{printable(column)}" is {json_kind(value)}', "write a string in double quotes")
+        raise MhaError(f'{location}: the text "{printable(column)}" is {json_kind(value)}', "write a string in double quotes")
     return without_surrogates(value)
 
 

@@ -66,8 +66,8 @@ class LineSplitter:
             yield rest + b"\n"
 
     def _too_long(self, number: int) -> MhaError:
-        position = f"{self._name}:{self._num_lines + number}"
-        return MhaError(f"{position}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+        location = f"{self._name}:{self._num_lines + number}"
+        return MhaError(f"{location}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
 
 
 def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaError:

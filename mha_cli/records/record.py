@@ -56,12 +56,12 @@ class Columns(NamedTuple):
         """A header line that would do."""
         return ",".join(map(printable, (self.text, *self.fields)))
 
-    def find(self, names: Sequence[str], position: str, delimiter: str) -> tuple[int, list[int]]:
+    def find(self, names: Sequence[str], location: str, delimiter: str) -> tuple[int, list[int]]:
         """Where in a row the text and the further columns stand.
 
         Args:
             names: header of the table.
-            position: file and line of the header.
+            location: file and line of the header.
             delimiter: the character between two columns.
 
         Raises:
@@ -73,36 +73,36 @@ class Columns(NamedTuple):
             neither = " nor ".join(f'"{printable(name)}"' for name, _ in wanted)
             settings = " and ".join(setting for _, setting in wanted)
             hint = f"set {settings}, or add a header line ({self.header})"
-            raise MhaError(f"{position}: the first line names neither {neither}, but {listed(names)}", hint)
+            raise MhaError(f"{location}: the first line names neither {neither}, but {listed(names)}", hint)
         for column, setting in missing:
-            raise missing_column(column, setting, names, position, delimiter)
+            raise missing_column(column, setting, names, location, delimiter)
         for column, _ in wanted:
             if names.count(column) > 1:
                 hint = "rename all but one of them"
-                raise MhaError(f'{position}: the column "{printable(column)}" stands {names.count(column)} times', hint)
+                raise MhaError(f'{location}: the column "{printable(column)}" stands {names.count(column)} times', hint)
         return names.index(self.text), [names.index(field) for field in self.fields]
 
-    def refuse_missing(self, keys: Collection[str], position: str) -> None:
+    def refuse_missing(self, keys: Collection[str], location: str) -> None:
         """Refuse a JSON object that lacks a key.
 
         Raises:
             MhaError: it does.
         """
         if self.text not in keys:
-            raise missing_column(self.text, self.text_setting, keys, position)
+            raise missing_column(self.text, self.text_setting, keys, location)
         for field in self.fields if self.required else ():
             if field not in keys:
-                raise missing_column(field, self.field_setting, keys, position)
+                raise missing_column(field, self.field_setting, keys, location)
 
 
-def missing_column(column: str, setting: str, columns: Iterable[str], position: str, delimiter: str = "") -> MhaError:
+def missing_column(column: str, setting: str, columns: Iterable[str], location: str, delimiter: str = "") -> MhaError:
     """No such column or JSON key, perhaps because another separator stands between the columns.
 
     Args:
         column: the column that was asked for.
         setting: the setting or option that names it.
         columns: the columns that are there.
-        position: file and line.
+        location: file and line.
         delimiter: the character that should stand between two columns; empty for JSON.
     """
     columns = list(columns)
@@ -110,10 +110,10 @@ def missing_column(column: str, setting: str, columns: Iterable[str], position: 
     if delimiter and len(columns) == 1 and (found := max(others, key=columns[0].count)) in columns[0]:
         extension = next((f", or name it {extension}" for extension, other in {".csv": ",", ".tsv": "\t"}.items() if other == found), "")
         hint = f"save it with {SEPARATORS[delimiter]}s between the columns{extension}"
-        return MhaError(f"{position}: the columns are separated by {SEPARATORS[found]}s: {printable(columns[0])}", hint)
+        return MhaError(f"{location}: the columns are separated by {SEPARATORS[found]}s: {printable(columns[0])}", hint)
     close = close_column(column, columns)
     hint = f"{close} (see {setting})" if close else f"set {setting}"
-    return MhaError(f'{position}: no column "{printable(column)}" among {listed(columns)}', hint)
+    return MhaError(f'{location}: no column "{printable(column)}" among {listed(columns)}', hint)
 
 
 def close_column(column: str, columns: Iterable[str]) -> str:

@@ -64,11 +64,11 @@ class TableReader(RecordReader):
             self._row_start = self._num_lines + 1
 
     def _begin_table(self, names: list[str], raw: bytes) -> None:
-        position = f"{self._name}:{self._row_start}"
+        location = f"{self._name}:{self._row_start}"
         if self._names:
-            raise bad_width(names, self._names, self._delimiter, position)
+            raise bad_width(names, self._names, self._delimiter, location)
         self.header, self._names = raw, [name.strip() for name in names]
-        self._text_at, self._fields_at = self._columns.find(self._names, position, self._delimiter)
+        self._text_at, self._fields_at = self._columns.find(self._names, location, self._delimiter)
 
     def _bad_row(self, problem: str) -> MhaError:
         return bad_row(problem, f"{self._name}:{self._row_start}", self._delimiter)
@@ -123,20 +123,20 @@ class Rows:
             return None
 
 
-def bad_row(problem: str, position: str, delimiter: str) -> MhaError:
+def bad_row(problem: str, location: str, delimiter: str) -> MhaError:
     """What the csv module says of a row, in words that tell what to do."""
     double = 'a quote inside a quoted text is written twice: ""'
     if UNCLOSED_QUOTE in problem:
-        return MhaError(f"{position}: a quote in this row is never closed", f"close it; {double}")
+        return MhaError(f"{location}: a quote in this row is never closed", f"close it; {double}")
     if "field limit" in problem:
-        return MhaError(f"{position}: a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed")
+        return MhaError(f"{location}: a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed")
     if "new-line character" in problem:
-        return MhaError(f"{position}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
+        return MhaError(f"{location}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
     hint = f"separate the columns with {SEPARATORS[delimiter]}s, and quote the whole field; {double}"
-    return MhaError(f"{position}: {printable(problem)}", hint)
+    return MhaError(f"{location}: {printable(problem)}", hint)
 
 
-def bad_width(row: Sequence[str], columns: Sequence[str], delimiter: str, position: str) -> MhaError:
+def bad_width(row: Sequence[str], columns: Sequence[str], delimiter: str, location: str) -> MhaError:
     """A row with more or fewer fields than the header."""
     found = f"{len(row)} field{'' if len(row) == 1 else 's'} where the header has {len(columns)}"
-    return MhaError(f"{position}: {found}", f"put a text that holds a {SEPARATORS[delimiter]} in double quotes")
+    return MhaError(f"{location}: {found}", f"put a text that holds a {SEPARATORS[delimiter]} in double quotes")
