@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import (
     CheckpointOption,
     FormatOption,
@@ -55,7 +56,6 @@ def attention(
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
-    from mha_cli.cli.predict import load_checkpoint
 
     if html is not None:
         refuse_output("--html", html)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import (
     CheckpointOption,
     FormatOption,
@@ -47,7 +48,6 @@ def explain(
     from mha_cli.cli import look
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
-    from mha_cli.cli.predict import load_checkpoint
     from mha_cli.runtime.inspection import explain as explain_text
 
     if html is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mha_cli.cli.predict import STANDARD_INPUT, decodable, help_if_nothing_is_piped
+from mha_cli.cli.inputs import STANDARD_INPUT, decodable, help_if_nothing_is_piped
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:

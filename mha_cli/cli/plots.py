@@ -15,7 +15,7 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.analysis.heads import HeadReport
+    from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.runtime.inspection import AttentionView
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing, redirect_stdout
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mha_cli.cli.inputs import STANDARD_INPUT, decodable, help_if_nothing_is_piped, load_checkpoint
 from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.cli.answers import AnswerFormat
     from mha_cli.cli.counter import Counter
     from mha_cli.cli.output import Write
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mha_cli.runtime.lines import Pause
     from mha_cli.runtime.records import Record
     from mha_cli.runtime.stream import Answer
-
-STANDARD_INPUT = "-"
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -195,32 +193,3 @@ def _counter_fits(inputs: Sequence[Path]) -> bool:
     """Whether somebody looks at stderr and sees nothing else there, such as what they type."""
     typed = (not inputs or Path(STANDARD_INPUT) in inputs) and sys.stdin is not None and sys.stdin.isatty()
     return sys.stderr.isatty() and not typed and os.environ.get("TERM") not in {"dumb", "unknown"}
-
-
-def load_checkpoint(given: Path | None) -> Checkpoint:
-    """The checkpoint to use; stderr says which where it was not named."""
-    from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import choose_checkpoint
-
-    path, reason = choose_checkpoint(given)
-    checkpoint = read_checkpoint(path)
-    if reason:
-        print(f"using {printable(str(path), 200)} ({reason})", file=sys.stderr)
-    return checkpoint
-
-
-def decodable(text: str) -> str:
-    """A text from the command line; bytes that are not UTF-8 come in as lone surrogates, which cannot be printed."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def help_if_nothing_is_piped(context: typer.Context) -> None:
-    """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
-    try:
-        nothing = os.isatty(0) or sys.stdin is None
-    except OSError:
-        nothing = True
-    if nothing:
-        with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
-            print(context.get_help())
-        raise typer.Exit(EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""What a model answers, and how wrong it is.
+"""What a model answers, and how wrong it is; ``scorer_of`` is the way from a checkpoint to probabilities in TensorFlow.
 
 Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 """
@@ -6,26 +6,37 @@ Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.model.classifier import to_model
 from mha_cli.system.working_memory import ForwardPass
+
+Floats = npt.NDArray[np.float32]
+
+
+class Scorer(Protocol):
+    """A model made ready to score reviews."""
+
+    def __call__(self, reviews: EncodedReviews, on_reviews: Callable[[int], None] = ...) -> Floats:
+        """Probabilities of all classes, (N, C), as ``predict_probabilities`` gives them."""
 
 
 def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
     """Cross-entropy of each review in nats, (B,).
 
     Args:
-        probabilities: (B, 1) of the second class, or (B, C).
+        probabilities: probability of the second class, (B, 1), or of all, (B, C).
         targets: probability of each class, (B, C).
-        label_smoothing: share of the target spread evenly over the classes.
+        label_smoothing: part of the target spread evenly over the classes.
     """
     if probabilities.shape[-1] == 1:
         return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
@@ -46,16 +57,26 @@ def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
     )
 
 
+def scorer_of(checkpoint: Checkpoint) -> Scorer:
+    """A checkpoint's model, built and traced once, as a function from reviews to probabilities."""
+    forward, forward_pass = compile_forward(to_model(checkpoint)), checkpoint.forward_pass
+
+    def score(reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
+        return predict_probabilities(forward, reviews, forward_pass, on_reviews)
+
+    return score
+
+
 def predict_probabilities(
     forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
-) -> npt.NDArray[np.float32]:
+) -> Floats:
     """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
     Args:
-        forward: from ``compile_forward``.
-        reviews: what to classify.
-        forward_pass: how much memory it takes.
-        on_reviews: called with the number of reviews done so far.
+        forward: model from ``compile_forward``.
+        reviews: reviews to classify.
+        forward_pass: estimate of the memory that a batch takes.
+        on_reviews: function that is called with the number of reviews done so far.
     """
     outputs = predict_outputs(forward, reviews, forward_pass, on_reviews)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
@@ -63,7 +84,7 @@ def predict_probabilities(
 
 def predict_outputs(
     forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
-) -> npt.NDArray[np.float32]:
+) -> Floats:
     """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
     outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)
     done = 0
@@ -74,7 +95,7 @@ def predict_outputs(
     return outputs
 
 
-def mean_loss_and_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> tuple[float, float]:
+def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
     """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
     of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
     return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())

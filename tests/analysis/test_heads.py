@@ -10,24 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.analysis.heads import (
-    HeadReport,
-    HeadScore,
-    gradient_importance,
-    least_important,
-    masked_forward,
-    prune,
-    retrain,
-    score_heads,
-    without_heads,
-)
+from mha_cli.analysis.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
+from mha_cli.analysis.heads import least_important, prune, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.model.classifier import to_model
-from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.system.watcher import EpochRecord, Watcher
 from tests.checkpoints import small_checkpoint
@@ -243,9 +234,7 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
     assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:
-        return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(model)), reviews, model.forward_pass), reviews.labels)[
-            1
-        ]
+        return mean_loss_and_accuracy(scorer_of(model)(reviews), reviews.labels)[1]
 
     assert report.accuracy == accuracy(checkpoint)
     assert [(score.block, score.head) for score in report.heads] == [(0, 0), (0, 1)]
@@ -289,9 +278,7 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
 
 def validation_loss(checkpoint: Checkpoint) -> float:
     reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
-    return mean_loss_and_accuracy(
-        predict_probabilities(compile_forward(to_model(checkpoint)), reviews, checkpoint.forward_pass), reviews.labels
-    )[0]
+    return mean_loss_and_accuracy(scorer_of(checkpoint)(reviews), reviews.labels)[0]
 
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
