@@ -202,6 +202,7 @@ def test_more_heads_than_there_are(importances: list[list[float]], count: int, m
 # What a head is worth
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -> None:
     """Each review alone, against central differences of its own loss in NumPy."""
@@ -245,6 +246,7 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
     assert "silencing head 1 of block 0" in told
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews() -> None:
     checkpoint = small_checkpoint()
     labelled = labelled_reviews(checkpoint, SampleData(num_reviews=400))
@@ -258,6 +260,7 @@ def test_a_part_of_the_reviews() -> None:
 # Before and after
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data))
@@ -304,6 +307,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     assert retrained.metrics["validation_loss"] == min(record.validation_loss for record in records)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_retraining_that_makes_it_worse_is_thrown_away(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=10.0)
     records: list[EpochRecord] = []

@@ -148,6 +148,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     assert without.flip_share == pytest.approx(0, abs=0.02)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_path: Path) -> None:
     logged: list[str] = []
     checkpoint = read_checkpoint(checkpoint_path)
@@ -165,6 +166,7 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
     assert logged == ["it: shuffle 1 of 1"]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     labelled = labelled_reviews(checkpoint, checkpoint.config.data, "twins")
