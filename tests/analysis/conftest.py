@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import tensorflow as tf
 
 from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from mha_cli.analysis.shuffle import ShuffleResult
@@ -51,11 +49,3 @@ def shuffle_run(tiny_config: Config, tiny_data: PreparedData, tmp_path_factory: 
 def checkpoint_path(shuffle_run: tuple[Path, list[ShuffleResult]]) -> Path:
     """A trained checkpoint with learned positions."""
     return shuffle_run[0] / "with-positions" / "checkpoint.keras"
-
-
-@pytest.fixture
-def untraced() -> Iterator[None]:
-    """TensorFlow computes what it is given, step by step: for a few small batches, tracing takes longer than all else."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
