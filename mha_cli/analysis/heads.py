@@ -88,7 +88,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     settings = checkpoint.config.model
     removed = {block: [head for other, head in heads if other == block] for block in range(settings.num_blocks)}
     counts = [count - len(removed[block]) for block, count in enumerate(settings.heads)]
-    # The width per head can no longer be told from embed_dim / num_heads.
+    # The width per head no longer is embed_dim / num_heads.
     update = {"num_heads": counts, "key_dim": settings.head_key_dim, "value_dim": settings.head_value_dim}
     config = checkpoint.config.model_copy(update={"model": settings.model_copy(update=update)})
     weights = dict(checkpoint.weights)
@@ -170,10 +170,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
     The best epoch on the validation part is kept; the weights stay as they are if every epoch makes them worse.
 
     Args:
-        checkpoint: the model.
+        checkpoint: model to train on.
         epochs: passes over the training data.
-        data: where these are found; what the checkpoint itself names need not be trusted.
-        watcher: told how it goes.
+        data: source of these; what the checkpoint itself names need not be trusted.
+        watcher: reporter of what goes on.
 
     Raises:
         MhaError: the training data are no longer those that the checkpoint was trained on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -115,15 +115,19 @@ def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -
     Raises:
         MhaError: a review takes more memory than there is to be taken, or the weights are too large.
     """
-    forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
+    forward, forward_pass = forward_of(checkpoint), replace(checkpoint.forward_pass, in_blocks=True)
     lengths = np.array([len(review) for review in reviews], dtype=np.int64)
     forward_pass.refuse_too_long(int(lengths.max(initial=0)))
     probabilities = np.zeros((len(reviews), len(checkpoint.class_names)), dtype=np.float32)
     for rows in scoring_batches(lengths, forward_pass, BATCH_TOKENS):
         with named(checkpoint):
-            token_ids_BL = padded([reviews[row] for row in rows])
-            probabilities[rows] = class_probabilities(token_ids_BL, checkpoint.weights, checkpoint.config.model)
+            probabilities[rows] = forward(padded([reviews[row] for row in rows]))
     return probabilities
+
+
+def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
+    """The forward pass of a checkpoint, as a function from padded token ids (B, L) to probabilities of all classes (B, C)."""
+    return lambda token_ids_BL: class_probabilities(token_ids_BL, checkpoint.weights, checkpoint.config.model)
 
 
 @contextmanager

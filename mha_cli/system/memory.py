@@ -57,7 +57,7 @@ def memory_limit(root: Path | None = None) -> int | None:
 
 
 def available_memory(root: Path | None = None) -> int | None:
-    """Bytes that a process may still take: what the machine has free, or less where a control group sets a limit; None if nothing tells."""
+    """Bytes that a process may still take: what the machine has free, or less where a control group sets a limit; None if nothing says."""
     machine = machine_memory(root).get("MemAvailable")
     free = [group.limit - group.used for group in control_groups(root)]
     return min(free if machine is None else [machine, *free], default=None)
