@@ -73,11 +73,11 @@ def heads(
     with training_progress() as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
         watcher.log("starting TensorFlow")
-        from mha_cli.analysis import head_scores
-        from mha_cli.analysis import heads as pruned_heads
+        from mha_cli.analysis.head_scores import score_heads
+        from mha_cli.analysis.pruning import prune as prune_heads
 
-        report, reviews = head_scores.score_heads(model, labelled, max_reviews, watcher)
-        pruning = pruned_heads.prune(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
+        report, reviews = score_heads(model, labelled, max_reviews, watcher)
+        pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
     if plot is not None:
         plots.plot_heads(report, plot)
     look.heads(report, pruning, as_json=as_json)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mha_cli.analysis.head_scores import HeadReport
-    from mha_cli.analysis.heads import PruningReport
+    from mha_cli.analysis.pruning import PruningReport
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.runtime.classifier import Prediction
     from mha_cli.runtime.inspection import AttentionView, Explanation
