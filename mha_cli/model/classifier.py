@@ -20,9 +20,9 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int) -> 
     """A Keras model from token ids (B, L) to class probabilities.
 
     Args:
-        config: sizes of the model.
+        config: the sizes.
         vocabulary_size: ids that the vocabulary really has; at most ``config.text.vocabulary_size``.
-        num_classes: classes to tell apart, at least 2.
+        num_classes: at least 2.
 
     Returns:
         A model whose output is the probability of the second class, (B, 1), for two classes (one sigmoid unit), and the
