@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path("/")
 """Folder of the file system that holds ``proc`` and ``sys``."""
@@ -12,29 +12,22 @@ NO_LIMIT = 2**60
 """Bytes; what control groups of version 1 say where there is no limit is larger."""
 
 
-@dataclass(frozen=True)
-class ControlGroup:
-    """A group of processes whose memory is limited, such as a container.
-
-    Args:
-        limit: bytes that its processes may have together.
-        used: bytes that they have; 0 where nothing says how many.
-    """
+class ControlGroup(NamedTuple):
+    """Bytes that the processes of a group, such as a container, may have together, and that they have (0 where nothing says it)."""
 
     limit: int
     used: int
 
 
-def machine_memory(root: Path | None = None) -> dict[str, int]:
+def machine_memory(root: Path = ROOT) -> dict[str, int]:
     """What Linux's ``meminfo`` says of the machine, in bytes, by its names; nothing where there is no such file."""
-    lines = _text((root or ROOT) / "proc/meminfo").splitlines()
+    lines = _text(root / "proc/meminfo").splitlines()
     fields = ((name.strip(), value.split()) for name, _, value in (line.partition(":") for line in lines))
     return {name: 1024 * int(value[0]) for name, value in fields if value and value[0].isdigit()}
 
 
-def control_groups(root: Path | None = None) -> list[ControlGroup]:
+def control_groups(root: Path = ROOT) -> list[ControlGroup]:
     """The limited groups among the one that this process is in, those above it, and the outermost that is to be seen from here."""
-    root = root or ROOT
     folders = {"": {Path()}, "memory": {Path()}}  # by controller: none in version 2; a container sees its own group as the outermost
     for line in _text(root / "proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
@@ -51,12 +44,12 @@ def control_groups(root: Path | None = None) -> list[ControlGroup]:
     return found
 
 
-def memory_limit(root: Path | None = None) -> int | None:
+def memory_limit(root: Path = ROOT) -> int | None:
     """The lowest limit of the control groups, in bytes; None where there is none."""
     return min((group.limit for group in control_groups(root)), default=None)
 
 
-def available_memory(root: Path | None = None) -> int | None:
+def available_memory(root: Path = ROOT) -> int | None:
     """Bytes that a process may still take: what the machine has free, or less where a control group sets a limit; None if nothing says."""
     machine = machine_memory(root).get("MemAvailable")
     free = [group.limit - group.used for group in control_groups(root)]
