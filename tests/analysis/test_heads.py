@@ -228,6 +228,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
             assert importance > abs(gradients.mean()) + 1e-5 or np.all(gradients >= 0) or np.all(gradients <= 0)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
@@ -290,6 +291,7 @@ def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
     return dataclasses.replace(checkpoint, config=changed)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
     pruned = dataclasses.replace(pruned, weights={**pruned.weights, "classifier/bias": pruned.weights["classifier/bias"] + 3})
