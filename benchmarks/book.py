@@ -73,9 +73,8 @@ class Ours:
     def predict(self) -> None:
         """Classify every review."""
         from mha_cli.model.scoring import predict_probabilities
-        from mha_cli.system.working_memory import ForwardPass
 
-        predict_probabilities(self.forward, self.data.train, ForwardPass(self.trainer.config.model, len(self.data.class_names)))
+        predict_probabilities(self.forward, self.data.train, len(self.data.class_names))
 
     def about(self) -> dict[str, Any]:
         """Weights and the types that the layers compute in."""

@@ -34,7 +34,6 @@ def main() -> None:
 
     from mha_cli.model.scoring import mean_loss_and_accuracy, predict_probabilities
     from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
-    from mha_cli.system.working_memory import ForwardPass
     from mha_cli.training.loop import Trainer, fit
 
     trainer = Trainer(config, data)
@@ -44,7 +43,7 @@ def main() -> None:
         loss, accuracy = mean_loss_and_accuracy(probabilities_of(alone), labels)
         print(f"n-gram scores alone: accuracy {accuracy:.4f}, loss {loss:.4f}")
     for record in fit(trainer, lambda _: None):
-        encoder = predict_probabilities(trainer.forward, data.validation, ForwardPass(config.model, len(data.class_names)))
+        encoder = predict_probabilities(trainer.forward, data.validation, len(data.class_names))
         loss, accuracy = mean_loss_and_accuracy(encoder, labels)
         print(
             f"epoch {record.epoch}: accuracy {record.validation_accuracy:.4f}, loss {record.validation_loss:.4f}; "
