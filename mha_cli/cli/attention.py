@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import (
     CheckpointOption,
     FormatOption,
@@ -54,6 +53,7 @@ def attention(
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
+    from mha_cli.cli.given import load_checkpoint
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
 

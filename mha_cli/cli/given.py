@@ -1,8 +1,7 @@
-"""What a command is given to look at: texts on the command line or standard input, and a checkpoint."""
+"""What a command is given to work with: texts of its arguments, standard input, and a checkpoint."""
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
@@ -13,22 +12,23 @@ from mha_cli.errors import EXIT_USAGE, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import TextIO
 
     from mha_cli.checkpoint.file import Checkpoint
 
+
 STANDARD_INPUT = "-"
-"""Name that stands for it."""
 
 
-def load_checkpoint(given: Path | None) -> Checkpoint:
-    """The checkpoint to use; stderr says which where it was not named."""
+def load_checkpoint(given: Path | None, stderr: TextIO | None = None) -> Checkpoint:
+    """The checkpoint to use; stderr, the process's own by default, says which where it was not named."""
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import choose_checkpoint
 
     path, reason = choose_checkpoint(given)
     checkpoint = read_checkpoint(path)
     if reason:
-        print(f"using {printable(str(path), 200)} ({reason})", file=sys.stderr)
+        print(f"using {printable(str(path), 200)} ({reason})", file=stderr or sys.stderr)
     return checkpoint
 
 
@@ -39,11 +39,12 @@ def decodable(text: str) -> str:
 
 def help_if_nothing_is_piped(context: typer.Context) -> None:
     """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
-    try:
-        nothing = os.isatty(0) or sys.stdin is None
-    except OSError:
-        nothing = True
-    if nothing:
+    if sys.stdin is None or sys.stdin.isatty():
         with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
             print(context.get_help())
         raise typer.Exit(EXIT_USAGE)
+
+
+def standard_input() -> int:
+    """The descriptor of standard input, be it open or not."""
+    return 0 if sys.stdin is None else sys.stdin.fileno()
