@@ -13,8 +13,9 @@ import numpy as np
 from keras import layers, ops
 
 from mha_cli.config.settings import Config
-from mha_cli.data.batches import Rows, scoring_batches, training_batches
+from mha_cli.data.batches import Rows, padded, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.system.working_memory import ForwardPass
 
 
 class PositionalEmbedding(layers.Layer):
@@ -77,6 +78,7 @@ class Listing:
     def __init__(self, config: Config, reviews: EncodedReviews, vocabulary_size: int) -> None:
         keras.utils.set_random_seed(config.seed)
         self.batch_size, self.reviews, self.rng = config.training.batch_size, reviews, np.random.default_rng(config.seed)
+        self.forward_pass = ForwardPass(config.model, 2)
         model, length = config.model, config.text.sequence_length
         inputs = keras.Input(shape=(None,), dtype="int32")
         x = PositionalEmbedding(length, vocabulary_size, model.embed_dim)(inputs)
@@ -85,8 +87,7 @@ class Listing:
         x = layers.Dropout(model.dropout)(x)
         self.model = keras.Model(inputs, layers.Dense(1, activation="sigmoid")(x))
         self.model.compile(optimizer="rmsprop", loss="binary_crossentropy", metrics=["accuracy"])
-        rows = reviews.padded(np.arange(len(reviews)))
-        self.token_ids = np.pad(rows, [(0, 0), (0, length - rows.shape[1])])
+        self.token_ids = padded(reviews.padded(np.arange(len(reviews))), length)
 
     def train(self) -> None:
         """Train on every review once."""
@@ -122,7 +123,7 @@ class ListingOnSimilarLengths(Listing):
         return training_batches(self.reviews.lengths, self.rng, self.batch_size)
 
     def _scoring_batches(self) -> Iterable[Rows]:
-        return scoring_batches(self.reviews.lengths)
+        return scoring_batches(self.reviews.lengths, self.forward_pass)
 
     def _padded(self, rows: Rows) -> Any:
         return self.reviews.padded(rows)

@@ -17,6 +17,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.system.processor import available_cores
+from mha_cli.system.working_memory import ForwardPass
 
 TRIAL_STEPS = 8
 """Training steps for which each option is tried before the fastest is taken, after as many that do not count."""
@@ -137,7 +138,7 @@ class Torch:
         self.model.eval()
         probabilities = np.zeros(len(self.reviews), dtype=np.float32)
         with torch.inference_mode(), _autocast(bfloat16):
-            for rows in scoring_batches(self.reviews.lengths):
+            for rows in scoring_batches(self.reviews.lengths, ForwardPass(self.config.model, 2)):
                 logits = self.model(torch.from_numpy(self.reviews.padded(rows)))
                 probabilities[rows] = torch.sigmoid(logits.float()).numpy()
         return probabilities

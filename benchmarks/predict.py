@@ -34,7 +34,7 @@ model = keras.models.load_model(path)
 checkpoint = read_checkpoint(Path(path))
 reviews = encode_texts(Path(texts).read_text().split("\\n")[:-1], TextEncoder(checkpoint.config.text, checkpoint.vocabulary))
 probabilities = np.zeros((len(reviews), model.output_shape[-1]))
-for rows in scoring_batches(reviews.lengths):
+for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
     probabilities[rows] = model.predict_on_batch(reviews.padded(rows))
 for row in probabilities:
     print(*row)

@@ -18,15 +18,13 @@ from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
 from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
-from mha_cli.system.memory import memory_info
+from mha_cli.system.memory import machine_memory, memory_limit
 from mha_cli.system.processor import available_cores, bfloat16_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGES = ("tensorflow", "keras", "numpy")
-NO_LIMIT = 2**60
-"""Bytes; what control groups of version 1 say where there is no limit is larger."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +32,11 @@ class Place:
     """Where something is looked for.
 
     Args:
-        what: that is looked for.
-        path: the file or folder; None where none is named.
+        what: kind of thing that is looked for.
+        path: file or folder; None where none is named.
         named_by: environment variable that names it, or ``default``.
-        exists: whether it is there.
-        checkpoints: trained runs in it; of the run directories only.
+        exists: True where it is there.
+        checkpoints: trained runs in it; None but for the run directories.
     """
 
     what: str
@@ -53,14 +51,14 @@ class CheckpointReport:
     """A checkpoint that the reader takes.
 
     Args:
-        path: of the file.
-        bytes: its size.
-        sha256: of the whole file, in hexadecimal.
+        path: path of the file.
+        bytes: size of the file.
+        sha256: checksum of the whole file, in hexadecimal.
         format: version of the file format.
-        class_names: in the order of their ids.
+        class_names: names in the order of their ids.
         vocabulary_size: ids, the two special ones included.
         num_weights: numbers in all weights together.
-        metrics: of the saved epoch, such as ``validation_accuracy`` in [0, 1].
+        metrics: figures of the saved epoch, such as ``validation_accuracy`` in [0, 1].
     """
 
     path: str
@@ -78,14 +76,14 @@ class Diagnosis:
     """How things stand.
 
     Args:
-        versions: by name; None for what is not installed.
+        versions: versions by name; None for what is not installed.
         cores: processor cores that this process may use.
         bfloat16: instructions of the processor for it, by the names that Linux gives them; none where it has none.
-        memory_bytes: of the machine; None where that cannot be found out.
-        memory_available_bytes: that can be had without swapping; None likewise.
-        memory_limit_bytes: of this process's control group; None where there is none.
-        places: where data and checkpoints are looked for.
-        checkpoint: of the one that was asked about.
+        memory_bytes: memory of the machine; None where that cannot be found out.
+        memory_available_bytes: memory that can be had without swapping; None likewise.
+        memory_limit_bytes: limit of the control groups that this process is in; None where there is none.
+        places: files and folders in which data and checkpoints are looked for.
+        checkpoint: report on the one that was asked about; None where none was.
     """
 
     versions: Mapping[str, str | None]
@@ -102,22 +100,22 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
     """Look at the installation, the machine and, where one is named, a checkpoint.
 
     Args:
-        checkpoint: the file to check.
-        root: of the file system that holds ``proc`` and ``sys``.
-        environment: the environment variables.
+        checkpoint: file to check; None for none.
+        root: folder of the file system that holds ``proc`` and ``sys``.
+        environment: environment variables.
 
     Raises:
         MhaError: the checkpoint is refused.
     """
     report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
-    memory = memory_info(root / "proc/meminfo")
+    memory = machine_memory(root)
     return Diagnosis(
         versions={"mha": mha_cli.__version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         cores=available_cores(),
         bfloat16=bfloat16_features(root / "proc/cpuinfo"),
         memory_bytes=memory.get("MemTotal"),
         memory_available_bytes=memory.get("MemAvailable"),
-        memory_limit_bytes=_memory_limit(root),
+        memory_limit_bytes=memory_limit(root),
         places=_places(environment),
         checkpoint=report,
     )
@@ -153,22 +151,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _memory_limit(root: Path) -> int | None:
-    """The lowest limit of the control group that this process is in and of those above it."""
-    limits = []
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controllers not in {"", "memory"}:
-            continue
-        base, name = ("sys/fs/cgroup/memory", "memory.limit_in_bytes") if controllers else ("sys/fs/cgroup", "memory.max")
-        folder = Path(group.lstrip("/"))
-        for place in (folder, *folder.parents):
-            limit = _text(root / base / place / name).strip()
-            if limit.isdigit() and int(limit) < NO_LIMIT:
-                limits.append(int(limit))
-    return min(limits, default=None)
-
-
 def _places(environment: Mapping[str, str]) -> tuple[Place, ...]:
     data_dir = environment.get("TFDS_DATA_DIR")
     data = os.path.expanduser(data_dir or DEFAULT_DATA_DIR)
@@ -186,10 +168,3 @@ def _absolute(path: Path) -> str:
         return str(path.absolute())
     except FileNotFoundError:  # the current folder has been removed
         return str(path)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

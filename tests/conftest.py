@@ -14,7 +14,7 @@ from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # Before anything imports Keras.
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -86,3 +86,13 @@ def random_weights() -> Callable[[Config, int, int], dict[str, np.ndarray]]:
         }
 
     return draw
+
+
+@pytest.fixture
+def untraced() -> Iterator[None]:
+    """TensorFlow computes what it is given, step by step: for a few small batches, tracing takes longer than all else."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)

@@ -35,14 +35,6 @@ def test_the_machine(root: Path) -> None:
     assert found.memory_limit_bytes == 2_000_000_000
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("1000000", 1_000_000), ("9223372036854771712", None)])
-def test_control_groups_of_version_1(limit: str, expected: int | None, root: Path) -> None:
-    (root / "proc/self/cgroup").write_text("4:memory:/some\n1:cpu:/\n")
-    (root / "sys/fs/cgroup/memory/some").mkdir(parents=True)
-    (root / "sys/fs/cgroup/memory/some/memory.limit_in_bytes").write_text(f"{limit}\n")
-    assert diagnose(root=root, environment={}).memory_limit_bytes == expected
-
-
 def test_a_machine_that_tells_nothing(root: Path) -> None:
     found = diagnose(root=root / "nowhere", environment={})
     assert found.cores >= 1

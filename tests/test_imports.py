@@ -124,6 +124,9 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["train", "-c", SAMPLE, "--set", "data.source=files", "--set", "data.train=reviews.csv"],
         ["evaluate", "nowhere.keras"],
         ["evaluate", "good.keras", "--data", "reviews.csv"],
+        ["evaluate", "many.keras", "--data", "numbers.csv"],
+        ["shuffle-test", "good.keras", "--data", "reviews.csv"],
+        ["shuffle-test", "-c", SAMPLE, "--set", "data.source=files", "--set", "data.train=reviews.csv"],
         ["heads", "good.keras", "--data", "reviews.csv"],
         ["predict", "-c", "bad.yaml", "the film"],
         ["attention", "-c", "good.keras", ""],
@@ -145,7 +148,10 @@ SAMPLE = str(CONFIGS / "sample.yaml")
 def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("seed: -1\n")
     (tmp_path / "reviews.csv").write_text("text,label\nfine,good\n")
+    (tmp_path / "numbers.csv").write_text("text,label\nfine,7\n")
     small_checkpoint_file(tmp_path / "good.keras")
+    if "many.keras" in arguments:
+        small_checkpoint_file(tmp_path / "many.keras", tuple(map(str, range(9_200))))
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "mine.txt").touch()
     code, modules = imported_by(tmp_path, *arguments)

@@ -21,7 +21,7 @@ STEPS = 64
 """Points of the path at which the gradient is taken."""
 
 BATCH_TOKENS = 4_096
-"""Tokens of the points whose gradients are taken at once; long reviews take one point at a time."""
+"""Tokens in the points whose gradients are taken at once; long reviews take one point at a time."""
 
 
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
@@ -32,13 +32,13 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     at the end minus that at the start, up to the error of the sum that stands for the integral.
 
     Args:
-        checkpoint: the model.
-        text: the review.
-        label: the class whose probability is attributed.
+        checkpoint: model to explain.
+        text: review to explain.
+        label: class whose probability is attributed.
         steps: points of the path (midpoint rule), S.
 
     Returns:
-        An attribution a word, and the probability at the end minus that at the start.
+        Attributions, one a word, and the probability at the end minus that at the start.
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """

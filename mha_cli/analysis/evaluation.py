@@ -12,18 +12,14 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.model.classifier import to_model
-from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
 from mha_cli.system.watcher import SILENT, Watcher
-from mha_cli.system.working_memory import refuse_bytes
+from mha_cli.system.working_memory import refuse_confusion_matrix
 
 CALIBRATION_BINS = 15
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
-"""Up to which the ranges of an answer's probability go."""
-
-CONFUSION_BYTES = 24
-"""Of one entry of the confusion matrix, while it is counted and made a list."""
+"""Upper ends of the ranges of an answer's probability."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +38,10 @@ class Range:
     """How often the answers are right for reviews with a number in some range.
 
     Args:
-        above: what the number is more than; the first range has those at 0, too.
-        up_to: what it is at most.
-        num_reviews: in this range.
-        accuracy: in [0, 1]; None where there is no review.
+        above: lower end, which does not belong to the range; the first range has the reviews at 0, too.
+        up_to: upper end, which does.
+        num_reviews: reviews in this range.
+        accuracy: accuracy in [0, 1]; None where there is no review.
     """
 
     above: float
@@ -59,22 +55,22 @@ class Evaluation:
     """What a checkpoint scores.
 
     Args:
-        data: the source, in words.
-        split: of the source.
+        data: source in words.
+        split: split of the source.
         num_reviews: labelled reviews scored.
-        num_truncated: how many of them were cut to the model's length.
-        unknown_share: of the tokens that the model reads, those that its vocabulary does not have, in [0, 1].
-        accuracy: in [0, 1].
+        num_truncated: reviews among them that were cut to the model's length.
+        unknown_share: tokens that the vocabulary does not have among those that the model reads, in [0, 1].
+        accuracy: share of right answers, in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
         loss: mean cross-entropy, in nats.
         roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where a
             class does not occur.
         calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
-        classes: a row a class.
-        confusion: rows are true classes, columns predicted ones.
-        by_probability: of the answer.
-        by_length: in tokens that the model reads, in quarters of the longest that it can read.
-        seconds: for the forward passes.
+        classes: scores, a row a class.
+        confusion: counts; rows are true classes, columns predicted ones.
+        by_probability: ranges of the answer's probability.
+        by_length: ranges of the tokens that the model reads, in quarters of the longest that it can read.
+        seconds: time for the forward passes.
     """
 
     data: str
@@ -98,15 +94,17 @@ def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher
     """Score a checkpoint.
 
     Args:
-        checkpoint: from ``read_checkpoint``.
-        labelled: from ``labelled_reviews``.
-        watcher: told how it goes.
+        checkpoint: model to score.
+        labelled: reviews to score it on.
+        watcher: reporter of what goes on.
+
+    Raises:
+        MhaError: there are too many classes for a confusion matrix.
     """
-    num_classes, reviews = len(checkpoint.class_names), labelled.reviews
-    refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")
-    forward = compile_forward(to_model(checkpoint))
+    refuse_confusion_matrix(len(checkpoint.class_names))
+    reviews, score = labelled.reviews, scorer_of(checkpoint)
     started = time.perf_counter()
-    probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass, lambda done: watcher.on_reviews(done, len(reviews)))
+    probabilities = score(reviews, lambda done: watcher.on_reviews(done, len(reviews)))
     seconds = time.perf_counter() - started
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
@@ -166,8 +164,8 @@ def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArra
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:
     """The accuracy of reviews by ranges of a number, between 0 and the last bound."""
-    places = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
-    numbers, right = (np.bincount(places, weights, minlength=len(bounds)) for weights in (None, correct))
+    ranges = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
+    numbers, right = (np.bincount(ranges, weights, minlength=len(bounds)) for weights in (None, correct))
     return [
         Range(float(above), float(up_to), int(number), float(count / number) if number else None)
         for above, up_to, number, count in zip((0, *bounds), bounds, numbers, right, strict=False)

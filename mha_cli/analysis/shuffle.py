@@ -15,12 +15,10 @@ import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
-from mha_cli.config.settings import Config, SampleData
+from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import labelled_reviews, prepare
-from mha_cli.data.sources import DataSection
-from mha_cli.model.classifier import to_model
-from mha_cli.model.scoring import compile_forward, predict_probabilities
+from mha_cli.data.preparation import LabelledReviews, PreparedData, labelled_reviews, word_order_split
+from mha_cli.model.scoring import scorer_of
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.training.run import train
 
@@ -33,18 +31,18 @@ class ShuffleResult:
     """One model, in order and shuffled.
 
     Args:
-        name: of the model: its run directory, or its file.
-        positions: how the model encodes places.
-        data: the source, in words.
-        split: of the source.
+        name: name of the model: its run directory, or its file.
+        positions: encoding of the positions.
+        data: source in words.
+        split: split of the source.
         num_reviews: reviews scored.
-        accuracy: in order, in [0, 1].
-        shuffled_accuracies: one a shuffle, in [0, 1].
-        shuffled_mean: their mean.
-        shuffled_spread: their standard deviation (n - 1); 0 for one shuffle.
+        accuracy: accuracy in order, in [0, 1].
+        shuffled_accuracies: accuracies, one a shuffle, in [0, 1].
+        shuffled_mean: mean of these.
+        shuffled_spread: standard deviation of these (n - 1); 0 for one shuffle.
         flip_share: share of predictions that a shuffle changes, in [0, 1], mean over the shuffles.
-        largest_change: of any class probability of any review in any shuffle.
-        reads_order: whether the probabilities move by more than rounding.
+        largest_change: largest difference of any class probability of any review in any shuffle.
+        reads_order: True where the probabilities move by more than rounding.
         verdict: the same in words.
     """
 
@@ -65,6 +63,7 @@ class ShuffleResult:
 
 def train_and_compare(
     config: Config,
+    data: PreparedData,
     output: Path,
     num_shuffles: int,
     split: str | None = None,
@@ -75,32 +74,36 @@ def train_and_compare(
     """Train the config's model with and without positions, then shuffle-test both.
 
     Args:
-        config: the run; where it has no positions itself, learned ones are taken for the model with positions.
+        config: settings of the runs; where they have no positions, learned ones are taken for the model with positions.
+        data: training data of both.
         output: folder of the two run directories.
         num_shuffles: permutations of every review.
-        split: see ``compare``.
-        max_reviews: see ``compare``.
-        seed: of the shuffles; the training's stands in the config.
-        watcher: told how it goes.
+        split: split of the source to score; None for ``word_order_split``.
+        max_reviews: size of the random part to score; None for all.
+        seed: seed of the shuffles; the training's stands in the config.
+        watcher: reporter of what goes on.
+
+    Raises:
+        MhaError: the folder is in use.
     """
     with_positions = config.model
     if with_positions.positions == "none":
         with_positions = with_positions.model_copy(update={"positions": "learned"})
     refuse_used(output)
-    data = prepare(config, watcher)
     models = []
     for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
         watcher.log(f"training {name}")
         variant = config.model_copy(update={"model": model})
         with run_directory(output / name, variant) as held:
-            models.append((name, read_checkpoint(train(variant, held, watcher, data).checkpoint), config.data))
-    return compare(models, num_shuffles, split, max_reviews, seed, watcher)
+            models.append((name, read_checkpoint(train(variant, held, watcher, data).checkpoint)))
+    split = split or word_order_split(config.data)
+    scored = [(name, checkpoint, labelled_reviews(checkpoint, config.data, split, watcher)) for name, checkpoint in models]
+    return compare(scored, num_shuffles, max_reviews, seed, watcher)
 
 
 def compare(
-    models: Sequence[tuple[str, Checkpoint, DataSection]],
+    models: Sequence[tuple[str, Checkpoint, LabelledReviews]],
     num_shuffles: int,
-    split: str | None = None,
     max_reviews: int | None = None,
     seed: int = 0,
     watcher: Watcher = SILENT,
@@ -108,17 +111,14 @@ def compare(
     """Shuffle-test models, each on the reviews as it reads them.
 
     Args:
-        models: of each a name, the checkpoint, and where its labelled reviews come from.
+        models: name, checkpoint and labelled reviews of each.
         num_shuffles: permutations of every review.
-        split: of the source; by default the word-order twins of the built-in sample, else the test split.
-        max_reviews: score a random part of that size only.
-        seed: of the permutations and of the part.
-        watcher: told how it goes.
+        max_reviews: size of the random part to score; None for all.
+        seed: seed of the permutations and of the part.
+        watcher: reporter of what goes on.
     """
     results = []
-    for name, checkpoint, data in models:
-        default = "twins" if isinstance(data, SampleData) else None
-        labelled = labelled_reviews(checkpoint, data, split or default, watcher)
+    for name, checkpoint, labelled in models:
         reviews = labelled.reviews
         rng = np.random.default_rng(seed)
         if max_reviews and max_reviews < len(reviews):
@@ -138,13 +138,13 @@ def shuffle_test(
     watcher: Watcher = SILENT,
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    forward, forward_pass = compile_forward(to_model(checkpoint)), checkpoint.forward_pass
-    in_order = predict_probabilities(forward, reviews, forward_pass)
+    score = scorer_of(checkpoint)
+    in_order = score(reviews)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
         watcher.log(f"{name}: shuffle {number} of {num_shuffles}")
-        shuffled = predict_probabilities(forward, shuffle_words(reviews, rng), forward_pass)
+        shuffled = score(shuffle_words(reviews, rng))
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
         largest = max(largest, float(np.abs(shuffled - in_order).max()))

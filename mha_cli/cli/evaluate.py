@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
-from mha_cli.errors import MhaError, printable
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -33,62 +25,20 @@ def evaluate(
     """Score a checkpoint on labelled texts."""
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
+    from mha_cli.cli import render
+    from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.progress import status
+    from mha_cli.data.preparation import labelled_reviews
+    from mha_cli.system.working_memory import refuse_confusion_matrix
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
     section = data_section(data, path, model.config, text_column, label_column)
-
-    from mha_cli.cli import render
-    from mha_cli.cli.progress import status
-    from mha_cli.data.preparation import labelled_reviews
-
     with status("reading") as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
+        refuse_confusion_matrix(len(model.class_names))  # asked again by what scores; asked here too, it comes before TensorFlow is there
         watcher.log("starting TensorFlow")
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, watcher)
     render.evaluation(evaluation, as_json=as_json)
-
-
-def data_section(
-    data: str | None, checkpoint: Path, trained_on: Config, text_column: str | None, label_column: str | None
-) -> SampleData | TfdsData | FilesData:
-    """What --data means, for a checkpoint and the config in it; columns that are not named are those that the model was trained on.
-
-    Raises:
-        MhaError: no data is named but by a checkpoint that is no run of the user's own.
-    """
-    from mha_cli.checkpoint.runs import is_own
-    from mha_cli.config.loading import config_from_dict
-    from mha_cli.config.settings import FilesData, SampleData
-
-    trained = trained_on.data
-    if data is None and not is_own(checkpoint, trained_on):
-        left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
-        raise MhaError(f"{printable(str(checkpoint), 200)}: {left}", "say with --data what to read")
-    if data is None:
-        section: SampleData | TfdsData | FilesData = trained
-    elif data == "sample":
-        section = SampleData()
-    elif data.startswith("tfds:"):
-        section = config_from_dict({"data": {"source": "tfds", "name": data.removeprefix("tfds:")}}, "--data").data
-    elif data.isidentifier() and not os.path.exists(data):
-        raise MhaError(f"--data {data}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{data}")
-    else:
-        # One file: whatever split is asked for.
-        section = config_from_dict({"data": {"source": "files", "train": data, "test": data}}, "--data").data
-    # So that the validation part of the training data is the one held out, however these are named.
-    section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
-    if isinstance(section, FilesData):
-        known = trained if isinstance(trained, FilesData) else section
-        columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
-        return section.model_copy(update=columns)
-    return section
-
-
-def _named(section: SampleData | TfdsData | FilesData) -> str:
-    """A data section as --data would name it."""
-    if section.source == "files":
-        return printable(", ".join(filter(None, (section.train, section.test))), 200)
-    return f"tfds:{printable(section.name, 200)}" if section.source == "tfds" else section.source

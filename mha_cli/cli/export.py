@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.evaluate import data_section
 from mha_cli.cli.options import CheckpointArgument, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError, printable
 
@@ -60,26 +59,22 @@ def export(
     """
     if data is None and (text_column is not None or label_column is not None):
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
-    from mha_cli.cli.output import ended_in_order, refuse_output
-
-    refuse_output("--output", output, new=True)
-    from mha_cli.export.formats import export_checkpoint, known_format
-
-    known_format(format_name)
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
+    from mha_cli.cli import render
+    from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.output import ended_in_order, refuse_output
+    from mha_cli.cli.progress import status
+    from mha_cli.data.preparation import labelled_reviews
+    from mha_cli.export.formats import export_checkpoint, known_format
 
+    refuse_output("--output", output, new=True)
+    known_format(format_name)
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
-
-    from mha_cli.cli import render
-    from mha_cli.cli.progress import status
-
     with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
         labelled = None
         if data is not None:
-            from mha_cli.data.preparation import labelled_reviews
-
             section = data_section(data, path, model.config, text_column, label_column)
             labelled = labelled_reviews(model, section, None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.evaluate import data_section
 from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError
 
@@ -46,17 +45,18 @@ def heads(
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
     if retrain and prune is None:
         raise MhaError("--retrain goes with --prune", "leave it out")
-    if output is not None:
-        from mha_cli.cli.output import refuse_output
-
-        refuse_output("--output", output, new=True)
-    if plot is not None:
-        from mha_cli.cli.plots import refuse_picture
-
-        refuse_picture(plot)
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, is_own
+    from mha_cli.cli import look, plots
+    from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.output import refuse_output
+    from mha_cli.cli.progress import training_progress
+    from mha_cli.data.preparation import labelled_reviews
 
+    if output is not None:
+        refuse_output("--output", output, new=True)
+    if plot is not None:
+        plots.refuse_picture(plot)
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
     settings = model.config.model
@@ -70,21 +70,14 @@ def heads(
     learnt_from = model.config.data if is_own(path, model.config) else section
     if data is None and split is None:
         split = "validation"  # heads are chosen by it, which the test split is not there for
-
-    from mha_cli.cli import look
-    from mha_cli.cli.progress import training_progress
-    from mha_cli.data.preparation import labelled_reviews
-
     with training_progress() as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
         watcher.log("starting TensorFlow")
-        from mha_cli.analysis.heads import prune as prune_heads
-        from mha_cli.analysis.heads import score_heads
+        from mha_cli.analysis.head_scores import score_heads
+        from mha_cli.analysis.pruning import prune as prune_heads
 
         report, reviews = score_heads(model, labelled, max_reviews, watcher)
         pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
     if plot is not None:
-        from mha_cli.cli.plots import plot_heads
-
-        plot_heads(report, plot)
+        plots.plot_heads(report, plot)
     look.heads(report, pruning, as_json=as_json)

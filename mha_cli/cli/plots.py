@@ -17,7 +17,7 @@ from mha_cli.system.files import atomic_write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.analysis.heads import HeadReport
+    from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
 FORMATS = (".png", ".svg", ".pdf")
 MAX_COLUMNS = 4

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.evaluate import data_section
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, TextColumnOption
 from mha_cli.errors import MhaError
 
@@ -54,9 +53,14 @@ def shuffle_test(
 
     Without positions, attention sees a set of words: no shuffle can change what it says.
     """
+    from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
+    from mha_cli.cli import plots, render
+    from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.progress import status, training_progress
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.data.preparation import labelled_reviews, prepare, word_order_split
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
     if bool(paths) == (config is not None):
@@ -68,37 +72,30 @@ def shuffle_test(
     if data is None and (text_column or label_column):
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if plot is not None:
-        from mha_cli.cli.plots import refuse_picture
-
-        refuse_picture(plot)
+        plots.refuse_picture(plot)
     config_file = None if config is None else find_config(config)
     settings = None if config_file is None else load_config(config_file, overrides or [])
-
-    from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.cli import render
-
     read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
     sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
     if settings is not None and config_file is not None:
         directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is there
-
-        from mha_cli.cli.progress import training_progress
-
         with training_progress() as watcher:
+            prepared = prepare(settings, watcher)
             watcher.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import train_and_compare
 
-            results = train_and_compare(settings, directory, shuffles, split, max_reviews, seed, watcher)
+            results = train_and_compare(settings, prepared, directory, shuffles, split, max_reviews, seed, watcher)
     else:
-        from mha_cli.cli.progress import status
-
-        with status("starting TensorFlow") as watcher:
+        with status("reading") as watcher:
+            labelled = [
+                labelled_reviews(model, section, split or word_order_split(section), watcher)
+                for model, section in zip(read, sections, strict=True)
+            ]
+            watcher.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import compare
 
-            results = compare(list(zip(map(run_name, paths), read, sections, strict=True)), shuffles, split, max_reviews, seed, watcher)
+            results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
     if plot is not None:
-        from mha_cli.cli.plots import plot_shuffle
-
-        plot_shuffle(results, plot)
+        plots.plot_shuffle(results, plot)
     render.shuffle(results, as_json=as_json)

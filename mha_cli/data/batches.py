@@ -1,8 +1,9 @@
-"""Which reviews make a step: batches of similar length, so that little is padding."""
+"""Which reviews are computed together: batches of similar length, so that little is padding; and how they are padded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +13,13 @@ from mha_cli.system.working_memory import ForwardPass
 Rows = npt.NDArray[np.int64]
 
 LENGTH_DIGITS = 5
-"""Leading binary digits of a common length that may be other than zero: 16 lengths from a power of two to the next, 3 to 6 % apart."""
+"""Leading binary digits that a common length may have besides zeros: 16 lengths from a power of two to the next, 3 to 6 % apart."""
 
 POOL_BATCHES = 50
 """Batches whose reviews are sorted by length together: enough to leave little padding, few enough to keep chance in the order."""
 
 SCORING_TOKENS = 16_384
-"""Tokens of a batch, padding included, when only scoring."""
+"""Tokens in a batch, padding included, when only scoring."""
 
 
 def training_batches(
@@ -27,10 +28,10 @@ def training_batches(
     """Every review once, in batches of similar length, in random order.
 
     Args:
-        lengths: tokens of each review, (N,).
+        lengths: numbers of tokens, one a review, (N,).
         rng: source of chance; same state, same batches.
         batch_size: reviews in a batch; the last ones of a pool may make a smaller one.
-        batch_tokens: if given, tokens of a batch instead, padding included.
+        batch_tokens: tokens in a batch instead, padding included; None for ``batch_size`` reviews.
     """
     if batch_tokens:
         batch_size = max(1, round(batch_tokens / max(1.0, float(lengths.mean()))))
@@ -40,19 +41,39 @@ def training_batches(
         pool = order[start : start + batch_size * POOL_BATCHES]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
         if batch_tokens:
-            batches += _filled(pool, lengths, lambda reviews, length: reviews * length <= batch_tokens)
+            batches += _cut(pool, lengths, lambda reviews, length: reviews * length <= batch_tokens)
         else:
             batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def scoring_batches(lengths: npt.NDArray[np.int64], forward_pass: ForwardPass) -> Iterator[Rows]:
-    """Every review once, the shortest first, about ``SCORING_TOKENS`` tokens a batch, or fewer where more would not fit into memory."""
+def scoring_batches(lengths: npt.NDArray[np.int64], forward_pass: ForwardPass, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
+    """Every review once, the shortest first, in batches as large as they may be.
+
+    Args:
+        lengths: numbers of tokens, one a review, (N,).
+        forward_pass: estimate of the memory that a batch takes.
+        most_tokens: tokens in a batch, padding included; a longer review is a batch of its own.
+    """
 
     def fit(reviews: int, length: int) -> bool:
-        return reviews * length <= SCORING_TOKENS and forward_pass.fits(reviews, length)
+        return reviews * length <= most_tokens and forward_pass.fits(reviews, length)
 
-    return _filled(np.argsort(lengths, kind="stable"), lengths, fit)
+    return _cut(np.argsort(lengths, kind="stable"), lengths, fit)
+
+
+def padded(reviews: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any = np.int32) -> npt.NDArray[Any]:
+    """One array of what belongs to the tokens of some reviews, (B, L, …), filled up with zeros.
+
+    Args:
+        reviews: token ids, or rows of numbers, of each review; at least one review.
+        length: positions that the array has at least; more where a review is longer.
+        dtype: type of the numbers.
+    """
+    filled = np.zeros((len(reviews), max(length, *map(len, reviews)), *np.shape(reviews[0])[1:]), dtype)
+    for target, review in zip(filled, reviews, strict=True):
+        target[: len(review)] = review
+    return filled
 
 
 def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDArray[np.int32]:
@@ -61,20 +82,21 @@ def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDAr
     Where machine code is generated for every size of a matrix, as oneDNN does for bfloat16, a new length costs more than some padding.
 
     Args:
-        token_ids: (B, L).
+        token_ids: batch (B, L).
         longest: tokens that no batch may exceed.
     """
     length = token_ids.shape[1]
     step = 1 << max(0, length.bit_length() - LENGTH_DIGITS)
-    return np.pad(token_ids, [(0, 0), (0, min(-length % step, longest - length))])
+    return padded(token_ids, min(length + -length % step, longest))
 
 
-def _filled(order: Rows, lengths: npt.NDArray[np.int64], fit: Callable[[int, int], bool]) -> Iterator[Rows]:
+def _cut(order: Rows, lengths: npt.NDArray[np.int64], fit: Callable[[int, int], bool]) -> Iterator[Rows]:
     """Rows in the given order, from short to long, cut where more reviews of their length do not fit; a batch has one at least."""
+    ordered_lengths = lengths[order].tolist()
     start = 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and fit(stop + 1 - start, max(1, int(lengths[order[stop]]))):
+        while stop < len(order) and fit(stop + 1 - start, max(1, ordered_lengths[stop])):
             stop += 1
         yield order[start:stop]
         start = stop

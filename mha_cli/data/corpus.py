@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
+from mha_cli.data.batches import Rows, padded
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
 from mha_cli.data.token_store import TokenIds, TokenStore
@@ -25,7 +26,6 @@ from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_sli
 CHUNK_TOKENS = 1 << 20
 """Tokens that are looked at together."""
 
-Rows = npt.NDArray[np.int64]
 Item = TypeVar("Item")
 
 
@@ -34,7 +34,7 @@ class EncodedReviews:
     """Reviews as the model reads them.
 
     Args:
-        token_ids: the ids of all reviews one after another; on disk, unless there are few.
+        token_ids: ids of all reviews one after another; on disk, unless there are few.
         offsets: int64 (N + 1,); review i is ``token_ids[offsets[i]:offsets[i + 1]]``.
         labels: int32 (N,), class ids.
         num_truncated: reviews that were cut to length.
@@ -65,7 +65,7 @@ class EncodedReviews:
         return pad_rows(self.token_ids, self.offsets, rows, np.int32)
 
     def subset(self, rows: Rows) -> EncodedReviews:
-        """Some of the reviews; of them ``num_truncated`` tells no more than an upper bound, since cut reviews are not marked."""
+        """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""
         token_ids = TokenStore()
         for row in rows:
             token_ids.append(self.token_ids[self.offsets[row] : self.offsets[row + 1]])
@@ -73,21 +73,16 @@ class EncodedReviews:
         return EncodedReviews(token_ids, offsets, self.labels[rows], self.num_truncated)
 
 
-def pad_rows(values: Any, offsets: Rows, rows: Rows, kind: Any = np.float32) -> npt.NDArray[Any]:
+def pad_rows(values: Any, offsets: Rows, rows: Rows, dtype: Any = np.float32) -> npt.NDArray[Any]:
     """What belongs to the tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros; at least one column wide.
 
     Args:
-        values: of the tokens of all reviews, one review after another.
-        offsets: review i has ``values[offsets[i]:offsets[i + 1]]``.
-        rows: the reviews.
-        kind: of the numbers.
+        values: numbers for the tokens of all reviews, one review after another.
+        offsets: int64 (N + 1,); review i has ``values[offsets[i]:offsets[i + 1]]``.
+        rows: reviews to take.
+        dtype: type of the numbers.
     """
-    starts = offsets[rows]
-    lengths = offsets[rows + 1] - starts
-    padded = np.zeros((len(rows), max(1, int(lengths.max(initial=0))), *values[:0].shape[1:]), dtype=kind)
-    for target, start, length in zip(padded, starts, lengths, strict=True):
-        target[:length] = values[start : start + length]
-    return padded
+    return padded([values[offsets[row] : offsets[row + 1]] for row in rows], dtype=dtype)
 
 
 class Corpus:
@@ -97,16 +92,16 @@ class Corpus:
     of the training part are counted and the final ids are put in afterwards.
 
     Args:
-        reviews: the labelled reviews, read once.
-        settings: how to split a text.
+        reviews: labelled reviews, read once.
+        settings: rules by which a text is split.
         class_names: names in the order of their ids; None takes them from the labels (numbers in their order, else alphabetical).
-        where: the source in words, for messages.
+        where: source in words, for messages.
         by_names: split the reviews so that those which share rare names stay on one side.
 
     Attributes:
         class_names: names in the order of their ids.
         labels: int32 (N,), class ids.
-        num_wordless: reviews without a word; the next two numbers are of the others.
+        num_wordless: reviews without a word, which the next two numbers leave out.
         num_repeated: reviews whose text stands before them already, to the letter.
         num_two_labels: different texts that stand there with more than one label.
     """
@@ -182,8 +177,8 @@ class Corpus:
         """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.
 
         Args:
-            validation_share: share of the reviews to validate with, in (0, 1).
-            seed: same seed, same split.
+            validation_share: part of the reviews to validate with, in (0, 1).
+            seed: seed of the split; same seed, same split.
         """
         if self._names is not None:
             return self._split_by_names(self._names, validation_share, seed)
@@ -266,7 +261,7 @@ def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReview
 
 
 def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
-    """The same reviews, telling now and then how many have passed."""
+    """The same reviews; how many have passed is logged now and then."""
     number = 0
     for number, review in enumerate(reviews, start=1):
         yield review
@@ -310,7 +305,7 @@ def drop_words(token_ids: npt.NDArray[np.int32], share: float, rng: np.random.Ge
     """The same reviews with a share of their words turned into the unknown token; padding stays.
 
     Args:
-        token_ids: (B, L).
+        token_ids: batch (B, L).
         share: probability of each word, in [0, 1).
         rng: source of chance.
     """

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.settings import Config, TfdsData
+from mha_cli.config.settings import Config, SampleData, TfdsData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
 from mha_cli.data.files import FileReviews
 from mha_cli.data.sources import DataSection, open_source
@@ -147,3 +147,8 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
 def default_split(data: DataSection) -> str:
     """The split that is scored when none is named."""
     return data.test_split if isinstance(data, TfdsData) else "test"
+
+
+def word_order_split(data: DataSection) -> str | None:
+    """The split on which a model shows whether it reads word order; None for the default one."""
+    return "twins" if isinstance(data, SampleData) else None

@@ -24,7 +24,7 @@ class TokenIds(Protocol):
         """Tokens of all reviews together."""
 
     def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
-        """The ids from one place to another."""
+        """The ids from one position to another."""
 
 
 class TokenStore:
@@ -39,7 +39,7 @@ class TokenStore:
     """
 
     def __init__(self) -> None:
-        with _faults_told():
+        with _faults_named():
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
         weakref.finalize(self, _close, self._file)
         self._length = 0
@@ -50,16 +50,16 @@ class TokenStore:
 
     def append(self, token_ids: Sequence[int] | npt.NDArray[np.int32]) -> None:
         """Put the ids of one review behind all others."""
-        with _faults_told():
+        with _faults_named():
             self._file.write(np.asarray(token_ids, dtype=np.int32).tobytes())
         self._length += len(token_ids)
 
     def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
-        """The ids from one place to another, as an array that cannot be written to; only this is read."""
+        """The ids from one position to another, as an array that cannot be written to; only they are read."""
         start, stop, step = span.indices(self._length)
         if step != 1:
             raise ValueError(f"a token store gives whole spans, not every {step}th token")
-        with _faults_told():
+        with _faults_named():
             self._file.flush()
             raw = os.pread(self._file.fileno(), max(0, stop - start) * ITEM_BYTES, start * ITEM_BYTES)
         return np.frombuffer(raw, dtype=np.int32)
@@ -71,7 +71,7 @@ def _close(file: IO[bytes]) -> None:
 
 
 @contextmanager
-def _faults_told() -> Iterator[None]:
+def _faults_named() -> Iterator[None]:
     try:
         yield
     except OSError as error:

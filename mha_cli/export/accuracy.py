@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.classifier import forward_of
 from mha_cli.system.watcher import SILENT, Watcher
 
 
@@ -41,18 +41,17 @@ def compare(
     """Score an export beside its checkpoint.
 
     Args:
-        run: the export, from token ids (B, L) to the probabilities of all classes (B, C).
-        checkpoint: that was exported.
-        labelled: at least one review.
-        watcher: told how it goes.
+        run: export as a function from token ids (B, L) to the probabilities of all classes (B, C).
+        checkpoint: model that was exported.
+        labelled: reviews to score both on, at least one.
+        watcher: reporter of what goes on.
     """
-    reviews = labelled.reviews
+    reviews, forward = labelled.reviews, forward_of(checkpoint)
     answers = np.zeros((2, len(reviews)), dtype=np.int64)
     scored = 0
     for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
-        token_ids = reviews.padded(rows)
-        answers[0, rows] = class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model).argmax(axis=1)
-        answers[1, rows] = np.asarray(run(token_ids)).argmax(axis=1)
+        token_ids_BL = reviews.padded(rows)
+        answers[:, rows] = [np.asarray(probabilities(token_ids_BL)).argmax(axis=1) for probabilities in (forward, run)]
         scored += len(rows)
         watcher.on_reviews(scored, len(reviews))
     ours, exported = (answers == reviews.labels).mean(axis=1)

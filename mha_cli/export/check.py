@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import SampleData
+from mha_cli.data.batches import padded
 from mha_cli.data.sample import SampleReviews
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.text.encoding import TextEncoder
@@ -22,7 +23,7 @@ LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
 """Tokens of the texts that are drawn from the model's own vocabulary."""
 
 BATCH = 7
-SPARE_PLACES = 3
+SPARE_POSITIONS = 3
 """Padding after the longest text of a batch."""
 
 ODD_TEXTS = (
@@ -67,17 +68,10 @@ def batches_of(reviews: list[list[int]], checkpoint: Checkpoint) -> Iterator[tup
     """Row numbers and token ids, (B, L): every review alone, then batches of different lengths with padding after the longest."""
     most = checkpoint.config.text.sequence_length
     for row in range(len(reviews)):
-        yield [row], _padded(reviews, [row], max(1, len(reviews[row])))
+        yield [row], padded([reviews[row]])
     order = sorted(range(len(reviews)), key=lambda row: len(reviews[row]))
-    batch = _forward_pass(checkpoint).most_texts(min(max(map(len, reviews)) + SPARE_PLACES, most), BATCH)
+    batch = _forward_pass(checkpoint).most_texts(min(max(map(len, reviews)) + SPARE_POSITIONS, most), BATCH)
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
-        longest = max(len(reviews[row]) for row in rows)
-        yield rows, _padded(reviews, rows, min(max(1, longest + SPARE_PLACES), most))
-
-
-def _padded(reviews: list[list[int]], rows: list[int], length: int) -> npt.NDArray[np.int32]:
-    token_ids = np.zeros((len(rows), length), dtype=np.int32)
-    for target, row in zip(token_ids, rows, strict=True):
-        target[: len(reviews[row])] = reviews[row]
-    return token_ids
+        longest = len(reviews[rows[-1]])
+        yield rows, padded([reviews[row] for row in rows], min(longest + SPARE_POSITIONS, most))

@@ -29,11 +29,11 @@ class Format:
     """A format of other programs.
 
     Args:
-        write: writes a checkpoint to a path where nothing is yet.
-        opened: the written file or folder in its own runtime, as a function from token ids, int32 (B, L), to the probabilities of all
-            classes, float32 (B, C).
+        write: function that writes a checkpoint to a path where nothing is yet.
+        opened: function that opens the written file or folder in its own runtime, as a function from token ids, int32 (B, L), to the
+            probabilities of all classes, float32 (B, C).
         tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
-        packages: what it needs beyond what mha always has: names to install by, each with the module to import.
+        packages: packages that it needs beyond what mha always has: names to install by, each with the module to import.
     """
 
     write: Callable[[Checkpoint, Path], None]
@@ -43,10 +43,10 @@ class Format:
 
 
 ROUNDING = 1e-4
-"""Allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
+"""Difference allowed to a float32 format: the order of additions alone makes 1e-7 to 1e-6, an operator of another meaning far more."""
 
 ROUNDING_TO_BYTES = 0.2
-"""One byte a weight moves a probability that is near one half by some hundredths; answers that are sure stay so."""
+"""Difference allowed to one byte a weight, which moves a probability near one half by some hundredths; sure answers stay so."""
 
 FORMATS: dict[str, Format] = {
     "int8": Format(small.write, small.opened, ROUNDING_TO_BYTES, {}),
@@ -61,14 +61,14 @@ class Export:
     """What was written, and how near it comes to the checkpoint.
 
     Args:
-        path: of the file or folder.
-        format: its name.
-        num_bytes: of all its files.
+        path: path of the file or folder.
+        format: name of the format.
+        num_bytes: size of all its files.
         num_texts: texts on which it was checked, alone and in padded batches.
-        largest_difference: of a class probability from the checkpoint's, in [0, 1].
-        tolerance: what that may be at most.
+        largest_difference: largest difference of a class probability from the checkpoint's, in [0, 1].
+        tolerance: largest difference that is allowed.
         num_changed: texts, among those that it was checked on, to which it gives another class.
-        accuracy: of checkpoint and export on labelled reviews; None if none were given.
+        accuracy: accuracy of checkpoint and export on labelled reviews; None if none were given.
     """
 
     path: str
@@ -102,11 +102,11 @@ def export_checkpoint(
     """Write a checkpoint in another format. It takes its place only after it has answered like the checkpoint.
 
     Args:
-        checkpoint: from ``read_checkpoint``.
-        name: of the format.
+        checkpoint: model to export.
+        name: name of the format.
         output: file or folder to write, where nothing is yet.
-        watcher: told how it goes.
-        labelled: reviews on which to score both.
+        watcher: reporter of what goes on.
+        labelled: reviews on which to score both; None for none.
 
     Raises:
         MhaError: no such format, packages are missing, something is at ``output``, the model takes more memory than there is to be taken,

@@ -31,10 +31,10 @@ OPSET = 17
 """The first with LayerNormalization; ONNX Runtime reads it since 1.12."""
 
 IR_VERSION = 8
-"""Of the file; what came with the operator set."""
+"""Version of the file's own form, the one that came with the operator set."""
 
 MAX_BYTES = 2**31 - 2**24
-"""Of the weights: a protocol buffer holds two gigabytes, the graph included."""
+"""Size that the weights may have: a protocol buffer holds two gigabytes, the graph included."""
 
 LOWEST = np.float32(-3e38)
 
@@ -171,27 +171,27 @@ def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str
     bucket_BL = graph("Mod", hash_BL, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
     if n == 1:
         return bucket_BL, mask_BL
-    place_L = _places(graph)
-    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", place_L, graph.constant(np.int64(n - 1))))
+    position_L = _positions(graph)
+    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", position_L, graph.constant(np.int64(n - 1))))
 
 
 def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
-    """The sum of the scores of a review's distinct n-grams, each weighted by its last place, over the weights' length, (B, U)."""
+    """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
     buckets, orders = len(weights["table"]), range(1, model.score_ngrams + 1)
     none = graph.constant(np.int32(buckets))
     found = [graph("Where", whole_BL, bucket_BL, none) for bucket_BL, whole_BL in (_ngrams(graph, mask_BL, n, buckets) for n in orders)]
     buckets_BN = _side_by_side(graph, found)
     number = graph("Shape", buckets_BN, start=1, end=2)
-    # Sorted, from the largest down, an n-gram that comes again stands beside itself, and its last place comes last.
+    # Sorted, from the largest down, an n-gram that comes again stands beside itself, and its last position comes last.
     sorted_BN = graph("TopK", buckets_BN, number, axis=1, name="sorted_ngrams")
-    places_BN = f"{sorted_BN}_places"
-    graph.nodes[-1].output.append(places_BN)
+    positions_BN = f"{sorted_BN}_places"
+    graph.nodes[-1].output.append(positions_BN)
     padded = graph("Pad", sorted_BN, graph.constant(np.array([0, 0, 0, 1], np.int64)), graph.constant(np.int32(-1)))
     one, axis = graph.constant(np.array([1], np.int64)), graph.constant(np.array([1], np.int64))
     after_BN = graph("Slice", padded, one, graph("Add", number, one), axis)
     counts_BN = graph("And", graph("Not", graph("Equal", sorted_BN, after_BN)), graph("Less", sorted_BN, none))
     weights_BL = _place_weights(graph, mask_BL, weights, model)
-    weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), places_BN, axis=1)
+    weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), positions_BN, axis=1)
     weights_BN = graph("Mul", weights_BN, _as_float(graph, counts_BN))
     rows = graph("Min", sorted_BN, graph.constant(np.int32(buckets - 1)))
     scores_BNU = graph("Gather", graph.constant(weights["table"], "score_table"), rows)
@@ -202,13 +202,13 @@ def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelCo
 
 
 def _side_by_side(graph: _Graph, arrays_BL: list[str]) -> str:
-    """Arrays (B, L) as one (B, L · their number), in which what belongs to a place stands together."""
+    """Arrays (B, L) as one (B, L · their number), in which what belongs to a position stands together."""
     stacked = graph("Concat", *(_unsqueeze(graph, array_BL, 2) for array_BL in arrays_BL), axis=2)
     return graph("Reshape", stacked, graph.constant(np.array([0, -1], np.int64)))
 
 
 def _place_weights(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
-    """How much an n-gram counts that ends at a token, (B, L): by its place, and by the mean salience of the words around it."""
+    """How much an n-gram counts that ends at a token, (B, L): by its position, and by the mean salience of the words around it."""
     weights_BL = _ending_weights(graph, mask_BL, model.score_ending)
     if not model.score_windows:
         return weights_BL
@@ -223,16 +223,16 @@ def _place_weights(graph: _Graph, mask_BL: str, weights: Weights, model: ModelCo
 
 
 def _window_sums(graph: _Graph, x_BL: str, reach: int) -> str:
-    """At every place the sum over the places up to ``reach`` away, (B, L)."""
-    place_L = _places(graph)
+    """At every position the sum over the positions up to ``reach`` away, (B, L)."""
+    position_L = _positions(graph)
     front = graph("Pad", x_BL, graph.constant(np.array([0, 1, 0, 0], np.int64)), graph.constant(np.float32(0.0)))
-    sums_BL = graph("CumSum", front, graph.constant(np.int64(1)))  # of all places before
-    last_L = graph("Min", graph("Add", place_L, graph.constant(np.int64(reach + 1))), _length(graph))
-    first_L = graph("Max", graph("Sub", place_L, graph.constant(np.int64(reach))), graph.constant(np.int64(0)))
+    sums_BL = graph("CumSum", front, graph.constant(np.int64(1)))  # of all positions before
+    last_L = graph("Min", graph("Add", position_L, graph.constant(np.int64(reach + 1))), _length(graph))
+    first_L = graph("Max", graph("Sub", position_L, graph.constant(np.int64(reach))), graph.constant(np.int64(0)))
     return graph("Sub", graph("Gather", sums_BL, last_L, axis=1), graph("Gather", sums_BL, first_L, axis=1))
 
 
-def _places(graph: _Graph) -> str:
+def _positions(graph: _Graph) -> str:
     """0, 1, …, L - 1."""
     scalar = graph("Squeeze", _length(graph), graph.constant(np.array([0], np.int64)))
     return graph("Range", graph.constant(np.int64(0)), scalar, graph.constant(np.int64(1)))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
-from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.classifier import forward_of
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
@@ -20,5 +20,4 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
 
 def opened(path: Path) -> Callable[[npt.NDArray[np.int32]], Any]:
     """The small checkpoint as a function from token ids, (B, L), to probabilities of all classes, (B, C)."""
-    checkpoint = read_checkpoint(path)
-    return lambda token_ids: class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model)
+    return forward_of(read_checkpoint(path))

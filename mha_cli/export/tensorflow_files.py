@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
 
 EXTRA_FOLDER = "assets.extra"
-"""Where a SavedModel carries what is not part of the graph."""
+"""Folder in which a SavedModel carries what is not part of the graph."""
 
 
 def companions(checkpoint: Checkpoint) -> dict[str, str]:

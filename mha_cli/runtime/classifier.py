@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.batches import padded, scoring_batches
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.system.working_memory import ForwardPass
 from mha_cli.text.encoding import TextEncoder
 
 BATCH_TOKENS = 4_096
-"""Tokens of a batch, padding included: enough to keep the cores busy, few enough for their caches."""
+"""Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Prediction:
     """What the classifier says about one text.
 
     Args:
-        text: as it came in.
-        label: the most probable class.
-        probability: of that class, in [0, 1].
-        probabilities: of every class, by name, in [0, 1]; they sum to 1.
+        text: text as it came in.
+        label: most probable class.
+        probability: probability of that class, in [0, 1].
+        probabilities: probability of every class, by name, in [0, 1]; they sum to 1.
         num_tokens: tokens of the whole text.
         num_read: tokens that the model reads of them.
         num_unknown: tokens among those read that the vocabulary does not have.
@@ -62,10 +62,10 @@ class Scores(NamedTuple):
     """What the model computes for N texts, without the texts.
 
     Args:
-        probabilities: of all classes, (N, C).
-        num_tokens: N numbers, as in ``Prediction``.
-        num_read: likewise.
-        num_unknown: likewise.
+        probabilities: probabilities of all classes, (N, C).
+        num_tokens: tokens of the N whole texts.
+        num_read: tokens that the model reads of them.
+        num_unknown: tokens among those read that the vocabulary does not have.
     """
 
     probabilities: npt.NDArray[np.float32]
@@ -78,7 +78,7 @@ class Classifier:
     """Classifies texts with a checkpoint's weights.
 
     Args:
-        checkpoint: from ``read_checkpoint``.
+        checkpoint: model to classify with.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -115,17 +115,19 @@ def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -
     Raises:
         MhaError: a review takes more memory than there is to be taken, or the weights are too large.
     """
-    forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
-    lengths = [len(review) for review in reviews]
-    forward_pass.refuse_too_long(max(lengths, default=0))
+    forward, forward_pass = forward_of(checkpoint), replace(checkpoint.forward_pass, in_blocks=True)
+    lengths = np.array([len(review) for review in reviews], dtype=np.int64)
+    forward_pass.refuse_too_long(int(lengths.max(initial=0)))
     probabilities = np.zeros((len(reviews), len(checkpoint.class_names)), dtype=np.float32)
-    for rows in _batches(lengths, forward_pass):
-        padded = np.zeros((len(rows), max(1, *(len(reviews[row]) for row in rows))), dtype=np.int32)
-        for target, row in zip(padded, rows, strict=True):
-            target[: len(reviews[row])] = reviews[row]
+    for rows in scoring_batches(lengths, forward_pass, BATCH_TOKENS):
         with named(checkpoint):
-            probabilities[rows] = class_probabilities(padded, checkpoint.weights, checkpoint.config.model)
+            probabilities[rows] = forward(padded([reviews[row] for row in rows]))
     return probabilities
+
+
+def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
+    """The forward pass of a checkpoint, as a function from padded token ids (B, L) to probabilities of all classes (B, C)."""
+    return lambda token_ids_BL: class_probabilities(token_ids_BL, checkpoint.weights, checkpoint.config.model)
 
 
 @contextmanager
@@ -137,16 +139,3 @@ def named(checkpoint: Checkpoint) -> Iterator[None]:
         if not checkpoint.name:
             raise
         raise MhaError(f"{checkpoint.name}: {error.message}", error.hint, error.exit_code) from None
-
-
-def _batches(lengths: Sequence[int], forward_pass: ForwardPass) -> Iterator[list[int]]:
-    """Rows in batches of similar length."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        texts, length = len(batch) + 1, max(1, lengths[row])
-        if batch and not (texts * length <= BATCH_TOKENS and forward_pass.fits(texts, length)):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch

@@ -30,7 +30,7 @@ MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""
 
 quiet_overflow = np.errstate(over="ignore", invalid="ignore")
-"""Weights may be so large that what is computed from them is infinite; the result tells whether that mattered."""
+"""Weights may be so large that what is computed from them is infinite; the result shows whether that mattered."""
 
 
 @quiet_overflow
@@ -102,16 +102,16 @@ def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
 
 
 def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL: Array) -> Array:
-    """The sum of the scores of a review's distinct n-grams, each weighted by its last place, over the weights' length, (B, U)."""
+    """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
     buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
     for n in range(1, max_ngram + 1):
         whole_BL = ngrams_end(token_ids_BL, n)[:, :, 0] > 0
         buckets_BL = np.where(whole_BL, ngram_buckets(token_ids_BL, n, buckets), buckets)
         found.append(buckets_BL.astype(np.int64) * length + np.arange(length))
-    sorted_BN, places_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
+    sorted_BN, positions_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
     counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
-    weights_BN = counts_BN * np.take_along_axis(weights_BL, places_BN, axis=1)
+    weights_BN = counts_BN * np.take_along_axis(weights_BL, positions_BN, axis=1)
     rows_BN, sums_BU = np.minimum(sorted_BN, buckets - 1), np.zeros((len(token_ids_BL), table_RU.shape[1]), np.float32)
     for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
         sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU[rows_BN[:, some]])
@@ -120,7 +120,7 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_
 
 
 def place_weights(token_ids_BL: Array, ending: int, windows: Sequence[int] = (), salience_WK: Array | None = None) -> Array:
-    """How much an n-gram counts that ends at a token, (B, L): by its place, and by the mean salience of the words around it."""
+    """How much an n-gram counts that ends at a token, (B, L): by its position, and by the mean salience of the words around it."""
     weights_BL = ending_weights(token_ids_BL, ending)
     if salience_WK is None:
         return weights_BL
@@ -133,10 +133,10 @@ def place_weights(token_ids_BL: Array, ending: int, windows: Sequence[int] = (),
 
 
 def window_sums(x_BL: Array, reach: int) -> Array:
-    """At every place the sum over the places up to ``reach`` away, (B, L)."""
-    places_L = np.arange(x_BL.shape[1])
-    sums_BL = np.pad(np.cumsum(x_BL, axis=1), [(0, 0), (1, 0)])  # of all places before
-    sums: Array = sums_BL[:, np.minimum(places_L + reach + 1, len(places_L))] - sums_BL[:, np.maximum(places_L - reach, 0)]
+    """At every position the sum over the positions up to ``reach`` away, (B, L)."""
+    positions_L = np.arange(x_BL.shape[1])
+    sums_BL = np.pad(np.cumsum(x_BL, axis=1), [(0, 0), (1, 0)])  # of all positions before
+    sums: Array = sums_BL[:, np.minimum(positions_L + reach + 1, len(positions_L))] - sums_BL[:, np.maximum(positions_L - reach, 0)]
     return sums
 
 
@@ -163,7 +163,7 @@ def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:
 
 
 def ngrams_end(token_ids_BL: Array, n: int) -> Array:
-    """1 where n tokens end, 0 at padding and at the first n - 1 places, (B, L, 1)."""
+    """1 where n tokens end, 0 at padding and at the first n - 1 positions, (B, L, 1)."""
     whole_BL = (token_ids_BL != 0) & (np.arange(token_ids_BL.shape[1]) >= n - 1)
     ends: Array = whole_BL[:, :, None].astype(np.float32)
     return ends

@@ -25,7 +25,7 @@ lies elsewhere than equal shares would put it, whatever the number of words."""
 
 
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
-"""Of an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
+"""Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
 OCCLUSIONS = 256
 """Reviews without a word of theirs that are held at a time."""
@@ -36,10 +36,10 @@ class AttentionView:
     """The attention inside one review.
 
     Args:
-        words: those that the model reads, as their writer wrote them, L of them.
-        unknown: for every word, whether the vocabulary lacks it.
-        prediction: what the model says about the review.
-        weights: how much each word looks at each other, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
+        words: words that the model reads, as their writer wrote them, L of them.
+        unknown: True for every word that the vocabulary lacks.
+        prediction: answer of the model about the review.
+        weights: attention weights, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
     """
 
     words: list[str]
@@ -51,8 +51,8 @@ class AttentionView:
         """The weights (L, L) of one head, or their mean over the heads of a block.
 
         Args:
-            block: from 0.
-            head: from 0; None is the mean over all heads.
+            block: number of the block, from 0.
+            head: number of the head, from 0; None is the mean over all heads.
 
         Raises:
             MhaError: no such block or head.
@@ -74,12 +74,13 @@ class Explanation:
     """Which words decided.
 
     Args:
-        words: those that the model reads, as their writer wrote them.
-        unknown: for every word, whether the vocabulary lacks it.
-        prediction: what the model says about the whole review.
-        occlusion: for every word, how far the probability of the predicted class falls when that word is removed; negative where it rises.
-        attention: for every word, how much it is looked at: the mean over all words, heads and blocks. Not an explanation by itself.
-        gradients: for every word, its integrated gradient towards the predicted class; None where it was not asked for.
+        words: words that the model reads, as their writer wrote them.
+        unknown: True for every word that the vocabulary lacks.
+        prediction: answer of the model about the whole review.
+        occlusion: fall of the predicted class's probability when a word is removed, for every word; negative where it rises.
+        attention: share of attention that a word gets, for every word: the mean over all words, heads and blocks. Not an explanation
+            by itself.
+        gradients: integrated gradients towards the predicted class, one a word; None where they were not asked for.
     """
 
     words: list[str]
@@ -106,14 +107,14 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
         MhaError: the text has no words.
 
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
-    tell: Jain and Wallace 2019, "Attention is not Explanation".
+    show: Jain and Wallace 2019, "Attention is not Explanation".
     """
     view = _view(checkpoint, text, WEIGHT_BYTES)
     _, token_ids = read(Classifier(checkpoint), text)
     label = checkpoint.class_names.index(view.prediction.label)
     left = []
     for start in range(0, len(token_ids), OCCLUSIONS):
-        without = [token_ids[:place] + token_ids[place + 1 :] for place in range(start, min(start + OCCLUSIONS, len(token_ids)))]
+        without = [token_ids[:position] + token_ids[position + 1 :] for position in range(start, min(start + OCCLUSIONS, len(token_ids)))]
         left += probabilities_of(without, checkpoint)[:, label].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
     falls = [view.prediction.probability - probability for probability in left]
@@ -153,7 +154,7 @@ def mean_entropy(shares: npt.ArrayLike) -> float:
 
 
 def near_uniform(entropy: float, num_words: int) -> bool:
-    """Whether attention of this entropy tells the words hardly apart; that of one word has nothing to tell apart."""
+    """Whether attention of this entropy hardly prefers some words to others; that of one word has no choice."""
     return num_words > 1 and math.exp(entropy) >= NEAR_UNIFORM * num_words
 
 
@@ -161,7 +162,7 @@ def strongest_links(weights_LL: npt.NDArray[Any], count: int) -> list[tuple[int,
     """The ``count`` largest weights as (looking word, word looked at, weight), the largest first; a word's look at itself is left out."""
     others = weights_LL.copy()
     np.fill_diagonal(others, 0.0)
-    places = np.argsort(others, axis=None)[::-1][:count]
+    largest = np.argsort(others, axis=None)[::-1][:count]
     return [
-        (int(row), int(column), float(others[row, column])) for row, column in zip(*np.unravel_index(places, others.shape), strict=True)
+        (int(row), int(column), float(others[row, column])) for row, column in zip(*np.unravel_index(largest, others.shape), strict=True)
     ]

@@ -1,4 +1,4 @@
-"""A limit on addresses (`ulimit -v`): too small a one is told in one line, before a library ends the process in its own words."""
+"""A limit on addresses (`ulimit -v`): too small a one is refused in one line, before a library ends the process in its own words."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
 LEAST_BYTES = 250_000_000
-"""Of addresses, that a prediction takes with the linear algebra on one core."""
+"""Addresses that a prediction takes with the linear algebra on one core."""
 
 ENOUGH_BYTES = 4_000_000_000
-"""With less, linear algebra runs on one core: every other core would take addresses for itself."""
+"""Addresses for linear algebra on every core; with fewer it runs on one, since every other core would take some for itself."""
 
 TENSORFLOW_BYTES, TENSORFLOW_BYTES_A_CORE = 2_200_000_000, 60_000_000
-"""Of addresses, without which TensorFlow, its threads and a small model end the process in words of their own, or in none."""
+"""Addresses without which TensorFlow, its threads and a small model end the process in words of their own, or in none."""
 
 NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
-"""What the loader of shared libraries says then."""
+"""Words of the loader of shared libraries where addresses run out."""
 
 
 def heed_address_limit(environment: MutableMapping[str, str] = os.environ) -> None:
     """Get along with few addresses; to be called before NumPy is imported.
 
+    Args:
+        environment: environment variables, in which the threads of linear algebra are set.
+
     Raises:
-        MhaError: they are too few for anything.
+        MhaError: there are too few for anything.
     """
     limit = _limit()
     if limit is None or limit >= ENOUGH_BYTES:
@@ -40,10 +43,10 @@ def heed_address_limit(environment: MutableMapping[str, str] = os.environ) -> No
 
 
 def need_tensorflow_addresses() -> None:
-    """To be called before TensorFlow is imported.
+    """Refuse to go on where TensorFlow, which is to be imported next, has too few addresses.
 
     Raises:
-        MhaError: there are too few addresses for it.
+        MhaError: there are too few.
     """
     limit = _limit()
     if limit is not None and limit < TENSORFLOW_BYTES + TENSORFLOW_BYTES_A_CORE * available_cores():
@@ -51,12 +54,12 @@ def need_tensorflow_addresses() -> None:
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether Python or TensorFlow, which has an error of its own for it, has found no memory."""
+    """Whether an error says that Python, or TensorFlow with an error of its own, has found no memory."""
     return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
 
 
 def out_of_addresses(error: ImportError) -> MhaError | None:
-    """What to say of a library that cannot be loaded for want of addresses; None where something else is wrong."""
+    """The error to raise for a library that cannot be loaded for want of addresses; None where something else is wrong."""
     limit = _limit()
     return _too_few(limit) if limit is not None and any(reason in str(error) for reason in NO_ROOM) else None
 

@@ -1,30 +1,69 @@
-"""How much memory there is."""
+"""How much memory there is, as Linux writes it: of the machine, and of the control groups (versions 1 and 2) that a process is in."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-MEMORY_INFO = Path("/proc/meminfo")
-CONTROL_GROUP = Path("/sys/fs/cgroup")
-"""Where Linux says what a container may use, versions 2 and 1."""
+ROOT = Path("/")
+"""Folder of the file system that holds ``proc`` and ``sys``."""
+
+NO_LIMIT = 2**60
+"""Bytes; what control groups of version 1 say where there is no limit is larger."""
 
 
-def memory_info(path: Path) -> dict[str, int]:
-    """What Linux's ``meminfo`` says, in bytes, by its names; nothing where there is no such file."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
+class ControlGroup(NamedTuple):
+    """Bytes that the processes of a group, such as a container, may have together, and that they have (0 where nothing says it)."""
+
+    limit: int
+    used: int
+
+
+def machine_memory(root: Path = ROOT) -> dict[str, int]:
+    """What Linux's ``meminfo`` says of the machine, in bytes, by its names; nothing where there is no such file."""
+    lines = _text(root / "proc/meminfo").splitlines()
     fields = ((name.strip(), value.split()) for name, _, value in (line.partition(":") for line in lines))
     return {name: 1024 * int(value[0]) for name, value in fields if value and value[0].isdigit()}
 
 
-def available_memory() -> int | None:
-    """Bytes that a process may still take: what the machine has free, or less where a container sets a limit; None if nothing tells."""
-    machine = memory_info(MEMORY_INFO).get("MemAvailable")
-    found = [] if machine is None else [machine]
-    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
-        with suppress(OSError, ValueError):
-            found.append(int((CONTROL_GROUP / limit).read_text()) - int((CONTROL_GROUP / used).read_text()))
-    return min(found) if found else None
+def control_groups(root: Path = ROOT) -> list[ControlGroup]:
+    """The limited groups among the one that this process is in, those above it, and the outermost that is to be seen from here."""
+    folders = {"": {Path()}, "memory": {Path()}}  # by controller: none in version 2; a container sees its own group as the outermost
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        controllers, _, group = line.partition(":")[2].partition(":")
+        if controllers in folders:
+            folder = Path(group.lstrip("/"))
+            folders[controllers] |= {folder, *folder.parents}
+    files = {"": ("", "memory.max", "memory.current"), "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes")}
+    found = []
+    for controllers, (base, limit_file, used_file) in files.items():
+        for folder in folders[controllers]:
+            limit, used = (_number(root / "sys/fs/cgroup" / base / folder / name) for name in (limit_file, used_file))
+            if limit is not None and limit < NO_LIMIT:
+                found.append(ControlGroup(limit, used or 0))
+    return found
+
+
+def memory_limit(root: Path = ROOT) -> int | None:
+    """The lowest limit of the control groups, in bytes; None where there is none."""
+    return min((group.limit for group in control_groups(root)), default=None)
+
+
+def available_memory(root: Path = ROOT) -> int | None:
+    """Bytes that a process may still take: what the machine has free, or less where a control group sets a limit; None if nothing says."""
+    machine = machine_memory(root).get("MemAvailable")
+    free = [group.limit - group.used for group in control_groups(root)]
+    return min(free if machine is None else [machine, *free], default=None)
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None where there is no such file, or a word, such as ``max``, in it."""
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,4 +1,4 @@
-"""What a process that computes much is told before NumPy is imported; so this module does not import it."""
+"""What a process that computes much settles before NumPy is imported; so this module does not import it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 CPU_INFO = Path("/proc/cpuinfo")
 BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16")
-"""What Linux calls the instructions of a processor that computes in bfloat16."""
+"""Linux's names for the instructions of a processor that computes in bfloat16."""
 
 
 def available_cores() -> int:
@@ -19,7 +19,7 @@ def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
     """The processor's instructions for bfloat16, by Linux's names; none where it has none or nothing tells.
 
     Args:
-        cpu_info: the file in which Linux describes the processor; None is the usual one.
+        cpu_info: file in which Linux describes the processor; None is the usual one.
     """
     try:
         found = set((cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").split())

@@ -1,4 +1,4 @@
-"""How much memory a forward pass takes beside the weights, told before it is taken: a checkpoint from elsewhere may be small and wide.
+"""How much memory a forward pass takes beside the weights, known before it is taken: a checkpoint from elsewhere may be small and wide.
 
 One budget holds for NumPy, which computes in blocks what grows fastest, and for TensorFlow, which computes it whole.
 """
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import ModelConfig
 
 MOST_BYTES = 2_000_000_000
-"""A batch has no more texts than fit into it; a text that alone does not is refused."""
+"""The budget: a batch has no more texts than fit into it; a text that alone does not is refused."""
 
 BLOCK_BYTES = 1 << 27
-"""Of what NumPy computes block by block, as far as a single token, head or class does not take more."""
+"""Size of what NumPy computes block by block, as far as a single token, head or class does not take more."""
 
 FLOAT = 4
 ARRAYS_OF_WIDTH = 8
@@ -29,7 +29,10 @@ ARRAYS_OF_SCORES = 3
 """Arrays (B, H, L, M) alive at once where attention is not computed block by block, or (B, H, L, M, K) with additive scoring."""
 
 NGRAM_BYTES = 80
-"""For one n-gram of one text, where the text is scored."""
+"""Memory for one n-gram of one text, where the text is scored."""
+
+CONFUSION_BYTES = 24
+"""Memory for one entry of a confusion matrix, while it is counted and made a list."""
 
 ARRAYS_OF_CLASSES = 6
 """Arrays (B, C) alive at once in the last layer and after it."""
@@ -41,7 +44,7 @@ MOST_SCORES_AT_ONCE = 2**27
 """Attention weights, B·H·L·M, up to which the layer's form ``auto`` computes them all at once; see ``layers/attention.py``."""
 
 QUERIES_OF_A_BLOCK = 256
-"""Of the layer's form ``blockwise``; see ``layers/blockwise.py``."""
+"""Queries that the layer's form ``blockwise`` takes at a time; see ``layers/blockwise.py``."""
 
 
 def blocks(number: int, bytes_each: int) -> Iterator[slice]:
@@ -52,12 +55,12 @@ def blocks(number: int, bytes_each: int) -> Iterator[slice]:
 
 
 def head_bytes(model: ModelConfig) -> int:
-    """Of one head's queries, keys, values and what it mixes, for one token."""
+    """Memory for one head's queries, keys, values and what it mixes, of one token."""
     return FLOAT * (4 * model.head_key_dim + 7 * model.head_value_dim + 3)
 
 
 def hidden_bytes(model: ModelConfig) -> int:
-    """Of the feed-forward layer's hidden units, while they are activated, for one token."""
+    """Memory for the feed-forward layer's hidden units of one token, while they are activated."""
     return FLOAT * (4 if model.activation == "gelu" else 2) * model.feed_forward_dim
 
 
@@ -66,11 +69,11 @@ class ForwardPass:
     """What decides how much memory a forward pass takes.
 
     Args:
-        model: the sizes.
-        num_classes: C.
-        name: of the model, for messages.
-        in_blocks: whether NumPy computes it, and not TensorFlow.
-        gradient: whether what every block of the encoder computes is kept for a gradient.
+        model: sizes of the model.
+        num_classes: classes, C.
+        name: name of the model, for messages.
+        in_blocks: True where NumPy computes it, and not TensorFlow.
+        gradient: True where what every block of the encoder computes is kept for a gradient.
     """
 
     model: ModelConfig
@@ -80,7 +83,7 @@ class ForwardPass:
     gradient: bool = False
 
     def num_bytes(self, texts: int, length: int) -> int:
-        """At its peak, from above, for so many texts together, of which the longest has so many tokens."""
+        """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
         model, tokens, heads = self.model, texts * length, max(self.model.heads)
         ngrams = tokens * model.score_ngrams
         sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
@@ -103,7 +106,7 @@ class ForwardPass:
         """Refuse a text that does not fit even alone.
 
         Args:
-            length: of the longest text, in tokens.
+            length: tokens of the longest text.
 
         Raises:
             MhaError: naming the estimate.
@@ -114,7 +117,7 @@ class ForwardPass:
         return max(least, min(every, BLOCK_BYTES)) if self.in_blocks else every
 
     def _score_bytes(self, texts: int, length: int) -> int:
-        """Of attention scores."""
+        """Memory for attention scores."""
         model, heads = self.model, max(self.model.heads)
         additive = model.scoring == "additive"
         if self.in_blocks:
@@ -135,3 +138,12 @@ def refuse_bytes(estimate: int, what: str, hint: str) -> None:
     if estimate > MOST_BYTES:
         message = f"{what} would take about {estimate / 1e9:,.1f} GB of memory; mha takes {MOST_BYTES / 1e9:,.0f} GB at most"
         raise MhaError(message, hint)
+
+
+def refuse_confusion_matrix(num_classes: int) -> None:
+    """Refuse a table of all classes by all classes that would take more than ``MOST_BYTES``.
+
+    Raises:
+        MhaError: naming the estimate and the budget.
+    """
+    refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")

@@ -51,7 +51,7 @@ def probabilities_from_embeddings(x_LD: Any, weights: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("num_classes", CLASSES)
 def test_equals_a_computation_written_out(num_classes: int) -> None:
     """In float64, a step at a time, for every class."""
-    checkpoint, steps = small_checkpoint(CLASSES[num_classes]), 16
+    checkpoint, steps = small_checkpoint(CLASSES[num_classes]), 5
     weights = {path: tf.constant(weight, tf.float64) for path, weight in checkpoint.weights.items()}
     token_ids = Classifier(checkpoint).encoder.encode(TEXT).token_ids
     words = tf.gather(weights["embedding/token_embeddings"], token_ids)

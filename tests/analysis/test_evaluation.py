@@ -200,6 +200,7 @@ def three_classes() -> Checkpoint:
     return Checkpoint(config, ("so-so", "bad", "good"), vocabulary, {}, weights, keras_config="{}")
 
 
+@pytest.mark.usefixtures("untraced")
 def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     reviews = [

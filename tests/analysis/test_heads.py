@@ -10,24 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.analysis.heads import (
-    HeadReport,
-    HeadScore,
-    gradient_importance,
-    least_important,
-    masked_forward,
-    prune,
-    retrain,
-    score_heads,
-    without_heads,
-)
+from mha_cli.analysis.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
+from mha_cli.analysis.pruning import least_important, prune, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.model.classifier import to_model
-from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.system.watcher import EpochRecord, Watcher
 from tests.checkpoints import small_checkpoint
@@ -211,6 +202,7 @@ def test_more_heads_than_there_are(importances: list[list[float]], count: int, m
 # What a head is worth
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -> None:
     """Each review alone, against central differences of its own loss in NumPy."""
@@ -236,6 +228,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
             assert importance > abs(gradients.mean()) + 1e-5 or np.all(gradients >= 0) or np.all(gradients <= 0)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
@@ -243,9 +236,7 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
     assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:
-        return mean_loss_and_accuracy(predict_probabilities(compile_forward(to_model(model)), reviews, model.forward_pass), reviews.labels)[
-            1
-        ]
+        return mean_loss_and_accuracy(scorer_of(model)(reviews), reviews.labels)[1]
 
     assert report.accuracy == accuracy(checkpoint)
     assert [(score.block, score.head) for score in report.heads] == [(0, 0), (0, 1)]
@@ -256,6 +247,7 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
     assert "silencing head 1 of block 0" in told
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews() -> None:
     checkpoint = small_checkpoint()
     labelled = labelled_reviews(checkpoint, SampleData(num_reviews=400))
@@ -269,6 +261,7 @@ def test_a_part_of_the_reviews() -> None:
 # Before and after
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data))
@@ -289,9 +282,7 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
 
 def validation_loss(checkpoint: Checkpoint) -> float:
     reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
-    return mean_loss_and_accuracy(
-        predict_probabilities(compile_forward(to_model(checkpoint)), reviews, checkpoint.forward_pass), reviews.labels
-    )[0]
+    return mean_loss_and_accuracy(scorer_of(checkpoint)(reviews), reviews.labels)[0]
 
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
@@ -300,6 +291,7 @@ def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
     return dataclasses.replace(checkpoint, config=changed)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
     pruned = dataclasses.replace(pruned, weights={**pruned.weights, "classifier/bias": pruned.weights["classifier/bias"] + 3})
@@ -317,6 +309,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     assert retrained.metrics["validation_loss"] == min(record.validation_loss for record in records)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_retraining_that_makes_it_worse_is_thrown_away(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=10.0)
     records: list[EpochRecord] = []

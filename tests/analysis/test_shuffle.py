@@ -23,7 +23,7 @@ from mha_cli.analysis.shuffle import (
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import PreparedData, labelled_reviews
 from mha_cli.errors import MhaError
 from mha_cli.system.watcher import Watcher
 
@@ -148,32 +148,36 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     assert without.flip_share == pytest.approx(0, abs=0.02)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_path: Path) -> None:
-    told: list[str] = []
+    logged: list[str] = []
+    checkpoint = read_checkpoint(checkpoint_path)
+    labelled = labelled_reviews(checkpoint, SampleData(num_reviews=800, seed=7), "test")
 
-    def run(seed: int, tell: Watcher) -> ShuffleResult:
-        models = [("it", read_checkpoint(checkpoint_path), SampleData(num_reviews=800, seed=7))]
-        (found,) = compare(models, num_shuffles=1, split="test", max_reviews=31, seed=seed, watcher=tell)
+    def run(seed: int, watcher: Watcher) -> ShuffleResult:
+        (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_reviews=31, seed=seed, watcher=watcher)
         return found
 
-    first, again, other = run(1, Watcher(log=told.append)), run(1, Watcher()), run(2, Watcher())
+    first, again, other = run(1, Watcher(log=logged.append)), run(1, Watcher()), run(2, Watcher())
     assert (first.split, first.num_reviews) == ("test", 31)
     assert (first.shuffled_mean, first.shuffled_spread) == (first.shuffled_accuracies[0], 0.0)
     assert first == again
     assert first.largest_change != other.largest_change
-    assert told == ["reading sample, split test: 200 texts", "it: shuffle 1 of 1"]
+    assert logged == ["it: shuffle 1 of 1"]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
-    (found,) = compare([("it", checkpoint, checkpoint.config.data)], num_shuffles=1, max_reviews=1000)
+    labelled = labelled_reviews(checkpoint, checkpoint.config.data, "twins")
+    (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_reviews=1000)
     assert (found.split, found.num_reviews) == ("twins", 66)
 
 
-def test_a_used_output_folder_is_refused_before_any_work(tiny_config: Config, tmp_path: Path) -> None:
+def test_a_used_output_folder_is_refused_before_any_work(tiny_config: Config, tiny_data: PreparedData, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    told: list[str] = []
+    logged: list[str] = []
     with pytest.raises(MhaError) as raised:
-        train_and_compare(tiny_config, tmp_path, num_shuffles=1, watcher=Watcher(log=told.append))
+        train_and_compare(tiny_config, tiny_data, tmp_path, num_shuffles=1, watcher=Watcher(log=logged.append))
     assert str(raised.value).startswith(f"--output {tmp_path}: ")
-    assert told == []
+    assert logged == []

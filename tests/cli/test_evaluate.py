@@ -71,6 +71,7 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     assert [one["up_to"] for one in figures["by_probability"]] == [0.6, 0.7, 0.8, 0.9, 1]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
     figures = json.loads(evaluate(trained.checkpoint, "--split", "twins", "--json").stdout)
     result = evaluate(trained.checkpoint, "--split", "twins")
@@ -92,6 +93,7 @@ def test_the_split_held_out_in_training(trained: Run, evaluate: Evaluate) -> Non
     assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_file_of_ones_own(trained: Run, evaluate: Evaluate, tmp_path: Path) -> None:
     reviews = sample_split("twins")[:40]
     rows = [{"review": review.text, "stars": review.label} for review in reviews]
@@ -102,18 +104,21 @@ def test_a_file_of_ones_own(trained: Run, evaluate: Evaluate, tmp_path: Path) ->
     assert tree(tmp_path).keys() == {"mine.jsonl"}
 
 
+@pytest.mark.usefixtures("untraced")
 def test_the_sample_by_name(small: Path, evaluate: Evaluate) -> None:
     figures = json.loads(evaluate(small, "--data", "sample", "--split", "twins", "--json").stdout)
     assert (figures["data"], figures["split"]) == ("sample", "twins")
     assert 0.4 < figures["accuracy"] < 0.6
 
 
+@pytest.mark.usefixtures("untraced")
 def test_one_class_has_no_roc_curve(small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,label\nthe film,positive\nsuperb,positive\n")
     assert json.loads(evaluate(small, "--data", "mine.csv", "--json").stdout)["roc_auc"] is None
     assert "not defined: a class does not occur" in evaluate(small, "--data", "mine.csv").stdout
 
 
+@pytest.mark.usefixtures("untraced")
 def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> None:
     names = ("[bold]\x1b[31mred[/]", "a\tb\nc", "🙂")
     checkpoint = small_checkpoint_file(tmp_path / "odd.keras", names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from tests.cli.command import CONFIGS, ROOT, TINY, Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import CONFIGS, ROOT, TINY, Result, has_control_characters, refusal, run_here, tree
 from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def test_checkpoints_give_the_same_figures_again(shuffle_test: ShuffleTest, both
         assert now["reads_order"] == before["reads_order"]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
     result = shuffle_test(*both, "-n", "2", "--max-reviews", "60", "--plot", "order.SVG")
     assert (result.code, result.stderr) == (0, "")
@@ -159,6 +160,7 @@ def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[P
     assert xml.etree.ElementTree.parse(tmp_path / "order.SVG").getroot().tag.endswith("svg")
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> None:
     arguments = (both[0], "-n", "1", "--max-reviews", "37", "--json")
     first, again, other = (json.loads(shuffle_test(*arguments, *seed).stdout)[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
@@ -168,6 +170,7 @@ def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> N
     assert first["largest_change"] != other["largest_change"]
 
 
+@pytest.mark.usefixtures("untraced")
 def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
     (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpositive\ndreadful, not superb\tnegative\n")
     columns = ("--text-column", "body", "--label-column", "kind")
@@ -196,11 +199,11 @@ def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_pat
         (["nowhere.keras", "--data", "sample"], "nowhere.keras: no such file; give a checkpoint that `mha train` wrote"),
     ],
 )
-def test_refused_before_any_work(arguments: list[str], message: str | None, small: Path, tmp_path: Path) -> None:
+def test_refused_before_any_work(arguments: list[str], message: str | None, small: Path, shuffle_test: ShuffleTest, tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
     before = tree(tmp_path)
     stand_for = {"CHECKPOINT": str(small), "CONFIG": str(TINY)}
-    found = refusal(run_mha("shuffle-test", *(stand_for.get(argument, argument) for argument in arguments), cwd=tmp_path))
+    found = refusal(shuffle_test(*(stand_for.get(argument, argument) for argument in arguments)))
     assert found == message if message else "num_heads=7 does not divide embed_dim=64" in found
     assert tree(tmp_path) == before
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, scoring_batches, training_batches
+from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, padded, scoring_batches, training_batches
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import ForwardPass
 
@@ -141,14 +141,26 @@ def test_batches_by_tokens_are_of_many_short_reviews_or_few_long_ones_in_no_orde
     assert np.mean([size * length for size, length in zip(sizes, longest, strict=True)]) > 0.8 * 6000
 
 
+# Padding
+
+
+def test_what_is_padded_is_as_wide_as_the_longest_and_as_it_has_to_be() -> None:
+    assert padded([[3], [], (4, 5)]).tolist() == [[3, 0], [0, 0], [4, 5]]
+    assert padded([np.array([7, 8, 9], np.int32)], 5).tolist() == [[7, 8, 9, 0, 0]]
+    assert padded([[], []]).tolist() == [[0], [0]]
+    assert padded([[1]]).dtype == np.int32
+    of_tokens = padded([np.ones((1, 2), np.float32), np.ones((3, 2), np.float32)], dtype=np.float32)
+    assert (of_tokens.dtype, of_tokens.tolist()) == (np.float32, [[[1, 1], [0, 0], [0, 0]], [[1, 1]] * 3])
+
+
 @given(st.integers(1, 2000))
 def test_a_common_length_is_one_of_few_and_little_longer(length: int) -> None:
     token_ids = np.arange(1, 1 + 2 * length, dtype=np.int32).reshape(2, length)
-    padded = at_common_length(token_ids, 2048)
-    np.testing.assert_array_equal(padded[:, :length], token_ids)
-    assert not padded[:, length:].any()
-    assert length <= padded.shape[1] < length * 17 / 16
-    np.testing.assert_array_equal(at_common_length(padded, 2048), padded)
+    common = at_common_length(token_ids, 2048)
+    np.testing.assert_array_equal(common[:, :length], token_ids)
+    assert not common[:, length:].any()
+    assert length <= common.shape[1] < length * 17 / 16
+    np.testing.assert_array_equal(at_common_length(common, 2048), common)
 
 
 def test_common_lengths_are_sixteen_from_a_power_of_two_to_the_next() -> None:

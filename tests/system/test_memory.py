@@ -1,46 +1,71 @@
-"""How much memory there is, by what Linux writes."""
+"""How much memory there is, by what Linux writes; `mha doctor` and the check before a training read the same."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.system import memory
+from mha_cli.diagnosis import diagnose
+from mha_cli.system.memory import available_memory, memory_limit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GB = 1_000_000_000
+MACHINE = {"proc/meminfo": "MemTotal:  24000000 kB\nMemFree:  1 kB\nMemAvailable:  21000000 kB\n"}
+FREE = 21_000_000 * 1024
+IN_A_GROUP = {"proc/self/cgroup": "0::/outer/inner\n"}
+IN_A_GROUP_OF_VERSION_1 = {"proc/self/cgroup": "5:cpu,cpuacct:/elsewhere\n4:memory:/outer/inner\n1:name=systemd:/\n"}
 
 
-@pytest.fixture(autouse=True)
-def nothing_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MEMORY_INFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "CONTROL_GROUP", tmp_path / "cgroup")
-    (tmp_path / "cgroup" / "memory").mkdir(parents=True)
+def version_2(group: str, limit: int | str, used: int) -> dict[str, str]:
+    """The files of a control group."""
+    return {f"sys/fs/cgroup/{group}/memory.max": f"{limit}\n", f"sys/fs/cgroup/{group}/memory.current": f"{used}\n"}
 
 
-def write(path: Path, text: str) -> None:
-    path.write_text(text)
+def version_1(group: str, limit: int, used: int) -> dict[str, str]:
+    """The files of a control group of version 1, whose limit is a large number where there is none."""
+    folder = f"sys/fs/cgroup/memory/{group}"
+    return {f"{folder}/memory.limit_in_bytes": f"{limit}\n", f"{folder}/memory.usage_in_bytes": f"{used}\n"}
 
 
-def test_nothing_tells() -> None:
-    assert memory.available_memory() is None
+TREES: dict[str, tuple[dict[str, str], int | None, int | None]] = {
+    "nothing tells": ({}, None, None),
+    "no groups": (MACHINE, None, FREE),
+    "a container that sees itself as the outermost group": ({**MACHINE, **version_2(".", 3 * GB, GB)}, 3 * GB, 2 * GB),
+    "the same of version 1": ({**MACHINE, **version_1(".", 3 * GB, GB)}, 3 * GB, 2 * GB),
+    "no limit": ({**MACHINE, **IN_A_GROUP, **version_2("outer/inner", "max", GB), **version_2("outer", "max", GB)}, None, FREE),
+    "no limit in version 1": ({**MACHINE, **IN_A_GROUP_OF_VERSION_1, **version_1("outer/inner", 2**63 - 4096, GB)}, None, FREE),
+    "the limit of its own group": ({**MACHINE, **IN_A_GROUP, **version_2("outer/inner", 5 * GB, GB)}, 5 * GB, 4 * GB),
+    "the limit of the group above": (
+        {**MACHINE, **IN_A_GROUP, **version_2("outer/inner", "max", 1), **version_2("outer", 7 * GB, 4 * GB)},
+        7 * GB,
+        3 * GB,
+    ),
+    "the lowest limit is not the one that leaves least": (
+        {**MACHINE, **IN_A_GROUP, **version_2("outer/inner", 5 * GB, GB), **version_2("outer", 7 * GB, 6 * GB)},
+        5 * GB,
+        GB,
+    ),
+    "groups within each other of version 1": (
+        {**MACHINE, **IN_A_GROUP_OF_VERSION_1, **version_1("outer/inner", 5 * GB, GB), **version_1("elsewhere", GB, GB)},
+        5 * GB,
+        4 * GB,
+    ),
+    "a group of others": ({**MACHINE, **IN_A_GROUP, **version_2("other", GB, GB)}, None, FREE),
+    "a limit above what is free": ({**MACHINE, **IN_A_GROUP, **version_2("outer", 500 * GB, GB)}, 500 * GB, FREE),
+    "nobody says how much is used": ({**MACHINE, **IN_A_GROUP, "sys/fs/cgroup/outer/memory.max": f"{5 * GB}\n"}, 5 * GB, 5 * GB),
+}
+"""Files, the limit, and what may still be taken."""
 
 
-def test_the_machine(tmp_path: Path) -> None:
-    write(tmp_path / "meminfo", "MemTotal:  24000000 kB\nMemFree:  1 kB\nMemAvailable:  2000 kB\n")
-    assert memory.available_memory() == 2000 * 1024
-
-
-@pytest.mark.parametrize(
-    ("limit", "used"), [("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")]
-)
-def test_a_container(tmp_path: Path, limit: str, used: str) -> None:
-    write(tmp_path / "meminfo", "MemAvailable:  2000 kB\n")
-    write(tmp_path / "cgroup" / limit, "900000\n")
-    write(tmp_path / "cgroup" / used, "400000\n")
-    assert memory.available_memory() == 500_000
-
-
-def test_a_container_without_a_limit(tmp_path: Path) -> None:
-    write(tmp_path / "meminfo", "MemAvailable:  2000 kB\n")
-    write(tmp_path / "cgroup" / "memory.max", "max\n")
-    write(tmp_path / "cgroup" / "memory.current", "400000\n")
-    assert memory.available_memory() == 2000 * 1024
+@pytest.mark.parametrize(("files", "limit", "available"), TREES.values(), ids=TREES)
+def test_the_limit_that_doctor_shows_is_the_one_that_the_check_heeds(
+    files: dict[str, str], limit: int | None, available: int | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert diagnose(root=tmp_path, environment={}).memory_limit_bytes == memory_limit(tmp_path) == limit
+    assert available_memory(tmp_path) == available

@@ -1,77 +1,30 @@
-"""How much each attention head matters, and a model without those that matter least.
-
-Axes: B batch, H heads.
-"""
+"""A model without the heads that matter least: cut out of its weight matrices, measured, and trained further on request."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import keras
 import numpy as np
-import numpy.typing as npt
-import tensorflow as tf
 
+from mha_cli.analysis.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config, FilesData
-from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import LabelledReviews, prepare
+from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
-from mha_cli.model.classifier import after_embedding, build_classifier, keras_config, scores_of, to_model
-from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.model.classifier import build_classifier, keras_config
+from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
 from mha_cli.ngram_scores.composition import decompose
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
-from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.loop import fit
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
-
-
-@dataclass(frozen=True)
-class HeadScore:
-    """How much one head matters.
-
-    Args:
-        block: from 0.
-        head: from 0.
-        accuracy_without: of the model with this head silenced, in [0, 1].
-        accuracy_fall: accuracy with all heads minus that, in [-1, 1].
-        importance: mean absolute gradient of a review's loss by the number that multiplies the head's output, in nats.
-    """
-
-    block: int
-    head: int
-    accuracy_without: float
-    accuracy_fall: float
-    importance: float
-
-
-@dataclass(frozen=True)
-class HeadReport:
-    """How much the heads of a model matter.
-
-    Args:
-        data: the source, in words.
-        split: of the source.
-        num_reviews: reviews scored.
-        accuracy: with all heads, in [0, 1].
-        heads: block by block.
-    """
-
-    data: str
-    split: str
-    num_reviews: int
-    accuracy: float
-    heads: list[HeadScore]
 
 
 @dataclass(frozen=True)
@@ -79,15 +32,15 @@ class PruningReport:
     """A model before and after the removal of heads.
 
     Args:
-        removed: (block, head) of those removed.
-        checkpoint: the file written.
-        accuracy_before: in [0, 1], on the reviews of the head report.
-        accuracy_after: likewise, after retraining if there was any.
-        reviews_per_second_before: forward passes on those reviews, the two models in turns.
-        reviews_per_second_after: likewise.
-        num_weights_before: of the whole model.
-        num_weights_after: likewise.
-        retrained_epochs: 0 for none.
+        removed: pairs (block, head) of those removed.
+        checkpoint: file written.
+        accuracy_before: accuracy on the reviews of the head report, in [0, 1].
+        accuracy_after: accuracy on the same reviews, after retraining if there was any.
+        reviews_per_second_before: speed of forward passes on those reviews, the two models in turns.
+        reviews_per_second_after: speed likewise.
+        num_weights_before: numbers in all weights of the model.
+        num_weights_after: numbers likewise.
+        retrained_epochs: passes over the training data after the removal; 0 for none.
     """
 
     removed: list[tuple[int, int]]
@@ -99,82 +52,6 @@ class PruningReport:
     num_weights_before: int
     num_weights_after: int
     retrained_epochs: int
-
-
-def score_heads(
-    checkpoint: Checkpoint, labelled: LabelledReviews, max_reviews: int | None = None, watcher: Watcher = SILENT
-) -> tuple[HeadReport, EncodedReviews]:
-    """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
-
-    Args:
-        checkpoint: the model.
-        labelled: from ``labelled_reviews``.
-        max_reviews: measure on a random part of that size only.
-        watcher: told how it goes.
-
-    Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
-    """
-    reviews = labelled.reviews
-    if max_reviews and max_reviews < len(reviews):
-        reviews = reviews.subset(np.sort(np.random.default_rng(0).choice(len(reviews), max_reviews, replace=False)))
-    model = to_model(checkpoint)
-    counts = checkpoint.config.model.heads
-    masks = [tf.Variable(tf.ones(count)) for count in counts]
-    forward = _compile_masked_forward(model, masks)
-
-    def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, checkpoint.forward_pass), reviews.labels)[1]
-
-    with_all = accuracy()
-    importance = gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True))
-    heads = []
-    for block, count in enumerate(counts):
-        for head in range(count):
-            watcher.log(f"silencing head {head} of block {block}")
-            masks[block].assign(tf.one_hot(head, count, on_value=0.0, off_value=1.0))
-            without = accuracy()
-            heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
-        masks[block].assign(tf.ones(count))
-    return HeadReport(labelled.data, labelled.split, len(reviews), with_all, heads), reviews
-
-
-def gradient_importance(
-    model: keras.Model, masks: list[Any], reviews: EncodedReviews, forward_pass: ForwardPass
-) -> list[npt.NDArray[np.float64]]:
-    """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
-
-    Source: Michel et al. 2019, eq. 2.
-    """
-
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
-    def sums(token_ids: Any, labels: Any) -> Any:
-        # A mask a review gives the gradient of each review's own loss in one backward pass.
-        own = [tf.tile(mask[None], (tf.shape(token_ids)[0], 1)) for mask in masks]
-        with tf.GradientTape() as tape:
-            tape.watch(own)
-            probabilities = masked_forward(model, token_ids, own)
-            loss = tf.reduce_sum(cross_entropy(probabilities, tf.one_hot(labels, max(2, probabilities.shape[-1]))))
-        return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
-
-    totals = [np.zeros(mask.shape[0]) for mask in masks]
-    for rows in scoring_batches(reviews.lengths, forward_pass):
-        for total, part in zip(totals, sums(reviews.padded(rows), reviews.labels[rows]), strict=True):
-            total += part.numpy()
-    return [total / len(reviews) for total in totals]
-
-
-def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) -> Any:
-    """The model's output with a head mask for every block, each (H,) or (B, H)."""
-    embedded = model.get_layer("embedding")(token_ids, training=False)
-    return after_embedding(model, embedded, tf.not_equal(token_ids, 0), scores_of(model, token_ids), head_masks=head_masks)
-
-
-def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[Any], Any]:
-    return tf.function(
-        lambda token_ids: masked_forward(model, token_ids, masks),
-        autograph=False,
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
@@ -206,13 +83,13 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     What a removed head added to every word is lost but for the output bias, so the logits are those of the model with these heads silenced.
 
     Args:
-        checkpoint: the model.
-        heads: (block, head) of those to remove; every block keeps one at least.
+        checkpoint: model to prune.
+        heads: pairs (block, head) to remove; every block keeps one at least.
     """
     settings = checkpoint.config.model
     removed = {block: [head for other, head in heads if other == block] for block in range(settings.num_blocks)}
     counts = [count - len(removed[block]) for block, count in enumerate(settings.heads)]
-    # The width per head can no longer be told from embed_dim / num_heads.
+    # The width per head no longer is embed_dim / num_heads.
     update = {"num_heads": counts, "key_dim": settings.head_key_dim, "value_dim": settings.head_value_dim}
     config = checkpoint.config.model_copy(update={"model": settings.model_copy(update=update)})
     weights = dict(checkpoint.weights)
@@ -247,14 +124,14 @@ def prune(
     """Remove the least important heads, measure before and after, and write the smaller checkpoint.
 
     Args:
-        checkpoint: the model.
-        report: from ``score_heads``.
-        reviews: what ``report`` was measured on.
+        checkpoint: model to prune.
+        report: worth of its heads.
+        reviews: reviews that ``report`` was measured on.
         count: heads to remove.
         output: file to write.
         retrain_epochs: passes over the training data after the removal; 0 for none.
-        data: see ``retrain``; None takes what the checkpoint names.
-        watcher: told how it goes.
+        data: source of the training data; None takes what the checkpoint names.
+        watcher: reporter of what goes on.
 
     Raises:
         MhaError: there are not that many heads, or the file cannot be written.
@@ -264,12 +141,12 @@ def prune(
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
     num_classes = len(checkpoint.class_names)
-    forwards = [compile_forward(to_model(model)) for model in (checkpoint, smaller)]
+    scorers = [scorer_of(model) for model in (checkpoint, smaller)]
     accuracies, seconds = [0.0, 0.0], [np.inf, np.inf]
     for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
-        for index, forward in enumerate(forwards):
+        for index, score in enumerate(scorers):
             started = time.perf_counter()
-            probabilities = predict_probabilities(forward, reviews, checkpoint.forward_pass)
+            probabilities = score(reviews)
             seconds[index] = min(seconds[index], time.perf_counter() - started)
             accuracies[index] = mean_loss_and_accuracy(probabilities, reviews.labels)[1]
     write_checkpoint(output, smaller)
@@ -292,10 +169,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
     The best epoch on the validation part is kept; the weights stay as they are if every epoch makes them worse.
 
     Args:
-        checkpoint: the model.
+        checkpoint: model to train on.
         epochs: passes over the training data.
-        data: where these are found; what the checkpoint itself names need not be trusted.
-        watcher: told how it goes.
+        data: source of these; what the checkpoint itself names need not be trusted.
+        watcher: reporter of what goes on.
 
     Raises:
         MhaError: the training data are no longer those that the checkpoint was trained on.

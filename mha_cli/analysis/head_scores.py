@@ -1,0 +1,139 @@
+"""How much each attention head matters, by silencing it and by its gradient.
+
+Axes: B batch, H heads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.batches import scoring_batches
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import LabelledReviews
+from mha_cli.model.classifier import after_embedding, scores_of, to_model
+from mha_cli.model.scoring import cross_entropy, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.system.working_memory import ForwardPass
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """How much one head matters.
+
+    Args:
+        block: number of the block, from 0.
+        head: number of the head in its block, from 0.
+        accuracy_without: accuracy of the model with this head silenced, in [0, 1].
+        accuracy_fall: accuracy with all heads minus that, in [-1, 1].
+        importance: mean absolute gradient of a review's loss by the number that multiplies the head's output, in nats.
+    """
+
+    block: int
+    head: int
+    accuracy_without: float
+    accuracy_fall: float
+    importance: float
+
+
+@dataclass(frozen=True)
+class HeadReport:
+    """How much the heads of a model matter.
+
+    Args:
+        data: source in words.
+        split: split of the source.
+        num_reviews: reviews scored.
+        accuracy: accuracy with all heads, in [0, 1].
+        heads: scores, block by block.
+    """
+
+    data: str
+    split: str
+    num_reviews: int
+    accuracy: float
+    heads: list[HeadScore]
+
+
+def score_heads(
+    checkpoint: Checkpoint, labelled: LabelledReviews, max_reviews: int | None = None, watcher: Watcher = SILENT
+) -> tuple[HeadReport, EncodedReviews]:
+    """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
+
+    Args:
+        checkpoint: model to look into.
+        labelled: reviews to score.
+        max_reviews: size of the random part to measure on; None for all.
+        watcher: reporter of what goes on.
+
+    Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
+    """
+    reviews = labelled.reviews
+    if max_reviews and max_reviews < len(reviews):
+        reviews = reviews.subset(np.sort(np.random.default_rng(0).choice(len(reviews), max_reviews, replace=False)))
+    model = to_model(checkpoint)
+    counts = checkpoint.config.model.heads
+    masks = [tf.Variable(tf.ones(count)) for count in counts]
+    forward = _compile_masked_forward(model, masks)
+
+    def accuracy() -> float:
+        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, checkpoint.forward_pass), reviews.labels)[1]
+
+    with_all = accuracy()
+    importance = gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True))
+    heads = []
+    for block, count in enumerate(counts):
+        for head in range(count):
+            watcher.log(f"silencing head {head} of block {block}")
+            masks[block].assign(tf.one_hot(head, count, on_value=0.0, off_value=1.0))
+            without = accuracy()
+            heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
+        masks[block].assign(tf.ones(count))
+    return HeadReport(labelled.data, labelled.split, len(reviews), with_all, heads), reviews
+
+
+def gradient_importance(
+    model: keras.Model, masks: list[Any], reviews: EncodedReviews, forward_pass: ForwardPass
+) -> list[npt.NDArray[np.float64]]:
+    """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
+
+    Source: Michel et al. 2019, eq. 2.
+    """
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
+    def sums(token_ids: Any, labels: Any) -> Any:
+        # A mask a review gives the gradient of each review's own loss in one backward pass.
+        own = [tf.tile(mask[None], (tf.shape(token_ids)[0], 1)) for mask in masks]
+        with tf.GradientTape() as tape:
+            tape.watch(own)
+            probabilities = masked_forward(model, token_ids, own)
+            loss = tf.reduce_sum(cross_entropy(probabilities, tf.one_hot(labels, max(2, probabilities.shape[-1]))))
+        return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
+
+    totals = [np.zeros(mask.shape[0]) for mask in masks]
+    for rows in scoring_batches(reviews.lengths, forward_pass):
+        for total, part in zip(totals, sums(reviews.padded(rows), reviews.labels[rows]), strict=True):
+            total += part.numpy()
+    return [total / len(reviews) for total in totals]
+
+
+def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) -> Any:
+    """The model's output with a head mask for every block, each (H,) or (B, H)."""
+    embedded = model.get_layer("embedding")(token_ids, training=False)
+    return after_embedding(model, embedded, tf.not_equal(token_ids, 0), scores_of(model, token_ids), head_masks=head_masks)
+
+
+def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[Any], Any]:
+    return tf.function(
+        lambda token_ids: masked_forward(model, token_ids, masks),
+        autograph=False,
+        input_signature=[tf.TensorSpec([None, None], tf.int32)],
+    )

@@ -1,0 +1,54 @@
+"""What --data means, beside the data that a checkpoint itself names."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mha_cli.checkpoint.runs import is_own
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import FilesData, SampleData
+from mha_cli.errors import MhaError, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.config.settings import Config
+    from mha_cli.data.sources import DataSection
+
+
+def data_section(data: str | None, checkpoint: Path, trained_on: Config, text_column: str | None, label_column: str | None) -> DataSection:
+    """What --data means, for a checkpoint and the config in it; columns that are not named are those that the model was trained on.
+
+    Raises:
+        MhaError: no data is named but by a checkpoint that is no run of the user's own.
+    """
+    trained = trained_on.data
+    if data is None and not is_own(checkpoint, trained_on):
+        left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
+        raise MhaError(f"{printable(str(checkpoint), 200)}: {left}", "say with --data what to read")
+    if data is None:
+        section: DataSection = trained
+    elif data == "sample":
+        section = SampleData()
+    elif data.startswith("tfds:"):
+        section = config_from_dict({"data": {"source": "tfds", "name": data.removeprefix("tfds:")}}, "--data").data
+    elif data.isidentifier() and not os.path.exists(data):
+        raise MhaError(f"--data {data}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{data}")
+    else:
+        # One file: whatever split is asked for.
+        section = config_from_dict({"data": {"source": "files", "train": data, "test": data}}, "--data").data
+    # So that the validation part of the training data is the one held out, however these are named.
+    section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
+    if isinstance(section, FilesData):
+        known = trained if isinstance(trained, FilesData) else section
+        columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
+        return section.model_copy(update=columns)
+    return section
+
+
+def _named(section: DataSection) -> str:
+    """A data section as --data would name it."""
+    if section.source == "files":
+        return printable(", ".join(filter(None, (section.train, section.test))), 200)
+    return f"tfds:{printable(section.name, 200)}" if section.source == "tfds" else section.source

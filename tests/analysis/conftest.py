@@ -1,0 +1,51 @@
+"""One tiny run that the tests of this folder share: a training takes seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.analysis.shuffle import ShuffleResult
+    from mha_cli.data.preparation import PreparedData
+
+
+@pytest.fixture(scope="session")
+def tiny_config() -> Config:
+    """400 sample reviews, 360 of them to train on, and a model of a few thousand weights."""
+    return Config(
+        seed=3,
+        data=SampleData(num_reviews=400),
+        text=TextConfig(vocabulary_size=300, sequence_length=24),
+        model=ModelConfig(embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0),
+        training=TrainingConfig(epochs=2, batch_size=32, learning_rate=3e-3),
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tiny_config: Config) -> PreparedData:
+    """The data of ``tiny_config``."""
+    from mha_cli.data.preparation import prepare
+
+    return prepare(tiny_config)
+
+
+@pytest.fixture(scope="session")
+def shuffle_run(tiny_config: Config, tiny_data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ShuffleResult]]:
+    """The model of ``tiny_config``, trained with and without positions, and what the shuffle test says of both."""
+    from mha_cli.analysis.shuffle import train_and_compare
+
+    output = tmp_path_factory.mktemp("shuffle") / "run"
+    orderless = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"positions": "none"})})
+    return output, train_and_compare(orderless, tiny_data, output, num_shuffles=3)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_path(shuffle_run: tuple[Path, list[ShuffleResult]]) -> Path:
+    """A trained checkpoint with learned positions."""
+    return shuffle_run[0] / "with-positions" / "checkpoint.keras"
