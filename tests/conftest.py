@@ -11,10 +11,12 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
-from mha_cli.config.settings import Config
+from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from mha_cli.data.preparation import PreparedData
 
 # Before anything imports Keras.
 os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -96,3 +98,23 @@ def untraced() -> Iterator[None]:
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="session")
+def tiny_config() -> Config:
+    """400 sample reviews, 360 of them to train on, and a model of a few thousand weights."""
+    return Config(
+        seed=3,
+        data=SampleData(num_reviews=400),
+        text=TextConfig(vocabulary_size=300, sequence_length=24),
+        model=ModelConfig(embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0),
+        training=TrainingConfig(epochs=2, batch_size=32, learning_rate=3e-3),
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tiny_config: Config) -> PreparedData:
+    """The data of ``tiny_config``."""
+    from mha_cli.data.preparation import prepare
+
+    return prepare(tiny_config)

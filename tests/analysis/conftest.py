@@ -6,33 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig, TrainingConfig
+from mha_cli.config.settings import Config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.data.preparation import PreparedData
-
-
-@pytest.fixture(scope="session")
-def tiny_config() -> Config:
-    """400 sample reviews, 360 of them to train on, and a model of a few thousand weights."""
-    return Config(
-        seed=3,
-        data=SampleData(num_reviews=400),
-        text=TextConfig(vocabulary_size=300, sequence_length=24),
-        model=ModelConfig(embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0),
-        training=TrainingConfig(epochs=2, batch_size=32, learning_rate=3e-3),
-    )
-
-
-@pytest.fixture(scope="session")
-def tiny_data(tiny_config: Config) -> PreparedData:
-    """The data of ``tiny_config``."""
-    from mha_cli.data.preparation import prepare
-
-    return prepare(tiny_config)
 
 
 @pytest.fixture(scope="session")
