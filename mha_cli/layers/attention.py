@@ -1,7 +1,6 @@
 """Multi-head attention: the formulas as pure functions, then one layer that projects, splits into heads and merges them.
 
-To be read beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. What gives the same numbers in less time or memory stands
-in ``fast/``.
+To be read beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. The same numbers in less time or memory: ``fast/``.
 
 Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, O output width.
 The formulas take arrays of one head as well, without H.
@@ -217,12 +216,8 @@ class MultiHeadAttention(keras.layers.Layer):
             use_causal_mask=look_ahead_mask(query_length, key_length) if use_causal_mask else None,
             query_mask=query_gate(query_mask, "bool") if return_attention_scores else None,
         )
-        gate_BHL1 = combine(
-            ops.multiply,
-            sizes,
-            query_mask=query_gate(query_mask, self.compute_dtype),
-            head_mask=head_gate(head_mask, self.num_heads, self.compute_dtype),
-        )
+        queries_B1L1, heads_BH11 = query_gate(query_mask, self.compute_dtype), head_gate(head_mask, self.num_heads, self.compute_dtype)
+        gate_BHL1 = combine(ops.multiply, sizes, query_mask=queries_B1L1, head_mask=heads_BH11)
         dropout = self.dropout if training else 0.0
         return dispatch(self, query, key, value, mask_BHLM, gate_BHL1, dropout, return_attention_scores)
 
