@@ -164,7 +164,7 @@ def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> 
         "mha_cli.config.parameters",
         "mha_cli.checkpoint.runs",
         "mha_cli.runtime.classifier",
-        "mha_cli.runtime.records",
+        "mha_cli.runtime.inputs",
         "mha_cli.runtime.stream",
         "mha_cli.runtime.workers",
         "mha_cli.text.encoding",

@@ -146,7 +146,7 @@ def test_ctrl_c_at_the_first_moment(before: str, code: int, tmp_path: Path) -> N
 
 def test_ctrl_c_later_is_answered(tmp_path: Path) -> None:
     program = f"{COMMAND[-1].replace('main()', '')}\nimport os, signal\nimport mha_cli.checkpoint.file\n"
-    program += "mha_cli.checkpoint.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)\nmain()"
+    program += "mha_cli.checkpoint.file.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)\nmain()"
     command = [sys.executable, "-c", program, "doctor", "x.keras"]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
@@ -170,7 +170,7 @@ def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def fail(*_args: object) -> None:
         raise RuntimeError("\x1b[31mbroken\nin two")
 
-    monkeypatch.setattr("mha_cli.config.load_config", fail)
+    monkeypatch.setattr("mha_cli.config.loading.load_config", fail)
     result = run_here("train", "-c", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)
     assert result.code == 1
     assert result.stderr == "error: RuntimeError: \\x1b[31mbroken; this is a fault in mha, MHA_DEBUG=1 shows where\n"
@@ -187,6 +187,6 @@ def test_what_can_happen_to_anybody(error: BaseException, code: int, message: st
     def fail(*_args: object) -> None:
         raise error
 
-    monkeypatch.setattr("mha_cli.checkpoint.read_checkpoint", fail)
+    monkeypatch.setattr("mha_cli.checkpoint.file.read_checkpoint", fail)
     result = run_here("evaluate", "x.keras", cwd=tmp_path, monkeypatch=monkeypatch)
     assert (result.code, result.stdout, result.stderr) == (code, "", f"error: {message}\n")
