@@ -132,9 +132,9 @@ def measure(lengths: tuple[int, ...], repetitions: int) -> list[dict[str, Any]]:
 
 def form_of_auto(length: int) -> str:
     """The form that ``auto`` takes at a length."""
-    from mha_cli.layers import attention
+    from mha_cli.layers.fast import dispatch
 
-    return attention.form_of_auto(batch_size(length) * NUM_HEADS * length**2)
+    return dispatch.form_of_auto(batch_size(length) * NUM_HEADS * length**2)
 
 
 def peak_megabytes(form: str, length: int) -> float:

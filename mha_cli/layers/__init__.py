@@ -1,8 +1,8 @@
 """The model's layers. Importing this package registers them, so that plain ``keras.models.load_model`` opens a checkpoint."""
 
 from mha_cli.layers.attention import MultiHeadAttention, additive_attention, scaled_dot_product_attention
-from mha_cli.layers.blockwise import blockwise_attention
 from mha_cli.layers.encoder import TransformerEncoder
+from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.normalization import LayerNormalization
 from mha_cli.layers.pooling import GlobalMaxPooling1D
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions

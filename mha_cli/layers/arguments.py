@@ -1,8 +1,10 @@
-"""Checks of constructor arguments that the layers share."""
+"""Arguments of layers: what the constructors refuse and keep, and the inputs of attention."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from typing import Any
 
 
 def check_sizes(**sizes: int | None) -> None:
@@ -35,3 +37,25 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """
     if value not in choices:
         raise ValueError(f"{name} is {value!r}; choose from {', '.join(choices)}")
+
+
+def constructor_arguments(layer: Any) -> dict[str, Any]:
+    """Every constructor argument of a layer, which keeps each in an attribute of its name."""
+    names = inspect.signature(type(layer).__init__).parameters
+    return {name: getattr(layer, name) for name in names if name not in ("self", "kwargs")}
+
+
+def check_inputs(layer: Any, **inputs: Any) -> None:
+    """Refuse a ``query``, ``value`` or ``key`` that an attention layer's kernels do not fit, or whose sizes do not go together.
+
+    Raises:
+        ValueError: naming the input and its shape, or two inputs and their sizes.
+    """
+    for name, x in inputs.items():
+        width = getattr(layer, f"{name}_kernel").shape[0]
+        if len(x.shape) != 3 or x.shape[-1] not in (None, width):
+            raise ValueError(f"{name} has shape {tuple(x.shape)}; it takes (batch, length, {width})")
+    for one, other, axis, what in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "places")):
+        sizes = inputs[one].shape[axis], inputs[other].shape[axis]
+        if sizes[0] != sizes[1] and None not in sizes:
+            raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")

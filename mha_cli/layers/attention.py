@@ -1,34 +1,27 @@
-"""Multi-head attention from scratch: pure functions for the formulas, one layer that projects and reshapes.
+"""Multi-head attention: the formulas as pure functions, then one layer that projects, splits into heads and merges them.
+
+To be read beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. The same numbers in less time or memory: ``fast/``.
 
 Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, O output width.
+The formulas take arrays of one head as well, without H.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
-from mha_cli.layers.blockwise import blockwise_attention
-from mha_cli.layers.folded import fold_output, fold_scores, folded_attention
-from mha_cli.layers.masks import (
-    broadcast_mask,
-    check_fits,
-    combine_masks,
-    look_ahead_mask,
-    masked_softmax,
-    padding_mask,
-    valid_lengths_mask,
-)
+from mha_cli.layers.arguments import check_choice, check_inputs, check_shares, check_sizes, constructor_arguments
+from mha_cli.layers.fast.dispatch import check_form, dispatch
+from mha_cli.layers.fast.gradients import masked_softmax
+from mha_cli.layers.masks import broadcast_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, query_gate, valid_lengths_mask
 from mha_cli.layers.numerics import dot_products
 
 SCORINGS = ("dot_product", "additive")
-FORMS = ("auto", "fused", "per_head", "blockwise", "folded")
-MOST_WEIGHTS = 2**27
-"""Attention weights of a call, B·H·L·M, up to which the form ``auto`` computes them all at once: 512 MiB in float32."""
 
 
 def scaled_dot_product_attention(
@@ -48,7 +41,7 @@ def scaled_dot_product_attention(
         Mixed values (B, H, L, V) and attention weights (B, H, L, M); every row of the weights that may look anywhere sums to 1,
         and a row that may look nowhere is all zeros. The softmax is computed in float32 whatever the type of the arguments.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1.
+    Source: Vaswani et al. 2017, eq. 1.
     """
     if scaled:
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5
@@ -58,48 +51,26 @@ def scaled_dot_product_attention(
 def additive_attention(
     q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, score_kernel_HK: Any, mask_BHLM: Any = None, dropout: Any = None
 ) -> tuple[Any, Any]:
-    """Attention(Q, K, V) = softmax(S) V, where S_lm = wᵀ tanh(q_l + k_m) with one vector w a head.
+    """Attention(Q, K, V) = softmax(S) V, where S_lm = wᵀ tanh(q_l + k_m) with one vector w a head, the row of ``score_kernel_HK``.
 
-    Args:
-        q_BHLK: queries, per head.
-        k_BHMK: keys, per head.
-        v_BHMV: values, per head.
-        score_kernel_HK: w of every head.
-        mask_BHLM: bool, broadcastable; True where a query may look at a key.
-        dropout: function applied to the weights before they mix the values.
-
-    Returns:
-        As ``scaled_dot_product_attention``.
+    All else is as in ``scaled_dot_product_attention``.
 
     Source: Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", section A.1.2.
     """
-    sums_BHLMK = ops.expand_dims(q_BHLK, 3) + ops.expand_dims(k_BHMK, 2)
-    scores_BHLM = ops.sum(ops.tanh(sums_BHLMK) * score_kernel_HK[:, None, None, :], axis=-1)
+    sums_BHLMK = ops.expand_dims(q_BHLK, -2) + ops.expand_dims(k_BHMK, -3)
+    scores_BHLM = ops.sum(ops.tanh(sums_BHLMK) * score_kernel_HK[..., None, None, :], axis=-1)
     return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
 
 
-def form_of_auto(number_of_weights: int) -> str:
-    """The form that ``auto`` takes for a call with so many attention weights, B·H·L·M."""
-    return "fused" if number_of_weights <= MOST_WEIGHTS else "blockwise"
-
-
-def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
-    """B·H·L·M: an integer, or an int64 scalar where a size is known only when the function runs (an int32 could run over)."""
-    sizes = (*ops.shape(q_BHLK)[:3], ops.shape(k_BHMK)[2])
-    if all(isinstance(size, int) for size in sizes):
-        return math.prod(sizes)
-    return math.prod(ops.cast(size, "int64") for size in sizes)
-
-
 def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
-    """softmax(scores) V, and the softmax itself, in the type of V."""
+    """softmax(S) V, and the softmax itself, in the type of V."""
     weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
     dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
     return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
 
 
 def split_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any = None) -> Any:
-    """Project to every head at once: x W_i + b_i for all heads i, as (B, H, L, K)."""
+    """All heads in one product: x W_i + b_i for every head i, (B, H, L, K)."""
     width, heads, head_width = kernel_DHK.shape
     batch, length = ops.shape(x_BLD)[:2]
     projected = ops.matmul(x_BLD, ops.reshape(kernel_DHK, (width, heads * head_width)))
@@ -109,12 +80,19 @@ def split_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any = None) -> Any:
     return ops.transpose(projected_BLHK, (0, 2, 1, 3))
 
 
-def merge_heads(mixed_BHLV: Any, kernel_HVO: Any) -> Any:
-    """Concat(head_1, …, head_H) W^O, as (B, L, O)."""
+def merge_heads(mixed_BHLV: Any, kernel_HVO: Any, bias_O: Any = None) -> Any:
+    """Concat(head_1, …, head_H) W^O + b^O, (B, L, O)."""
     heads, head_width, output_width = kernel_HVO.shape
     batch, _, length, _ = ops.shape(mixed_BHLV)
     concatenated = ops.reshape(ops.transpose(mixed_BHLV, (0, 2, 1, 3)), (batch, length, heads * head_width))
-    return ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
+    output_BLO = ops.matmul(concatenated, ops.reshape(kernel_HVO, (heads * head_width, output_width)))
+    return output_BLO if bias_O is None else output_BLO + bias_O
+
+
+def project(x_BLD: Any, kernel_DHK: Any, bias_HK: Any, i: int) -> Any:
+    """One head: x W_i + b_i, (B, L, K)."""
+    projected_BLK = ops.matmul(x_BLD, kernel_DHK[:, i])
+    return projected_BLK if bias_HK is None else projected_BLK + bias_HK[i]
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -133,16 +111,13 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: share of the attention weights zeroed in training, in [0, 1).
         scoring: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
         use_scale: whether dot products are multiplied by 1/√K.
-        form: how it is computed, never what. ``fused`` does all heads in one product; ``per_head`` loops over the heads, the form to
-            read; ``blockwise`` does a block of queries at a time, so that memory grows linearly with length; ``folded`` multiplies
-            W^Q W^Kᵀ and W^V W^O first, which halves the projections where a head is as wide as the input; ``auto`` is ``folded``
-            there, unless dropout is active, and ``fused`` elsewhere, and ``blockwise`` where there would be more than 2²⁷ attention
-            weights at once, B·H·L·M.
+        form: order of the computation, which leaves the result as it is: ``fused`` (all heads in one product), ``per_head`` (a loop over
+            the heads, the form to read), ``blockwise`` or ``folded`` (less memory or time, see ``fast/``), or ``auto``, which chooses.
 
     Masks: a query looks at a key only where every mask given allows it; a query that ``query_mask`` leaves out looks nowhere.
     A query that may look nowhere gets zeros, plus the output bias.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
+    Source: Vaswani et al. 2017, section 3.2.2.
     """
 
     def __init__(
@@ -162,25 +137,14 @@ class MultiHeadAttention(keras.layers.Layer):
         check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
         check_shares(dropout=dropout)
         check_choice("scoring", scoring, SCORINGS)
-        check_choice("form", form, FORMS)
-        if form in ("blockwise", "folded") and scoring == "additive":
-            raise ValueError(f"form '{form}' computes dot products only; take form 'fused'")
-        if form == "folded" and dropout:
-            raise ValueError("form 'folded' computes no dropout; take form 'fused'")
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.output_dim = output_dim
-        self.use_bias = use_bias
-        self.dropout = dropout
-        self.scoring = scoring
-        self.use_scale = use_scale
-        self.form = form
+        check_form(form, scoring, dropout)
+        self.num_heads, self.key_dim, self.value_dim, self.output_dim = num_heads, key_dim, value_dim, output_dim
+        self.use_bias, self.dropout, self.scoring, self.use_scale, self.form = use_bias, dropout, scoring, use_scale, form
         self.seed_generator = keras.random.SeedGenerator() if dropout else None
         self.supports_masking = True
 
     def build(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> None:
-        """Create the four projections; widths come from the last axis of each shape."""
+        """Create W^Q, W^K, W^V and W^O with their biases; widths come from the last axis of each shape."""
         query_width = query_shape[-1]
         value_width = (value_shape or query_shape)[-1]
         key_width = (key_shape or value_shape or query_shape)[-1]
@@ -225,10 +189,10 @@ class MultiHeadAttention(keras.layers.Layer):
             value_mask: bool (B, M), likewise.
             key_mask: bool (B, M), likewise.
             attention_mask: bool (L, M), (B, L, M) or (B, H, L, M), broadcastable, True where a query may look at a key.
-            valid_lengths: int (B,) or (B, L): how many of the first keys an entry, or a query, may look at.
-            head_mask: (H,) or (B, H): a number a head that multiplies what the head gives; 0 silences it.
+            valid_lengths: int (B,) or (B, L), the number of first keys that an entry, or a query, may look at.
+            head_mask: (H,) or (B, H), a number a head that multiplies what the head gives; 0 silences it.
             return_attention_scores: also return the attention weights, after softmax and before dropout.
-            use_causal_mask: whether a query looks only at its own place and those before it.
+            use_causal_mask: whether a query looks only at its own position and those before it.
             training: whether dropout is active.
 
         Returns:
@@ -238,112 +202,58 @@ class MultiHeadAttention(keras.layers.Layer):
         if value is None:
             value, value_mask = query, query_mask if value_mask is None else value_mask
         key = value if key is None else key
-        self._check_inputs(query, value, key)
+        check_inputs(self, query=query, value=value, key=key)
+        sizes = (query.shape[0], self.num_heads, query.shape[1], key.shape[1])
         query_length, key_length = ops.shape(query)[1], ops.shape(key)[1]
-        masks = {
-            "value_mask": None if value_mask is None else padding_mask(value_mask),
-            "key_mask": None if key_mask is None else padding_mask(key_mask),
-            "attention_mask": None if attention_mask is None else broadcast_mask(attention_mask),
-            "valid_lengths": None if valid_lengths is None else valid_lengths_mask(valid_lengths, key_length),
-            "use_causal_mask": look_ahead_mask(query_length, key_length) if use_causal_mask else None,
-        }
-        looks_B1L1 = None if query_mask is None else ops.cast(ops.swapaxes(padding_mask(query_mask), 2, 3), self.compute_dtype)
-        heads_BH11 = None if head_mask is None else head_gate(ops.cast(head_mask, self.compute_dtype), self.num_heads)
-        for name, mask in {**masks, "query_mask": looks_B1L1, "head_mask": heads_BH11}.items():
-            if mask is not None:
-                check_fits(name, mask, (query.shape[0], self.num_heads, query.shape[1], key.shape[1]))
-        mask_BHLM = combine_masks(*masks.values())
-        gates = [gate for gate in (looks_B1L1, heads_BH11) if gate is not None]
-        gate_BHL1 = math.prod(gates[1:], start=gates[0]) if gates else None
-        rate = self.dropout if training else 0.0
+        # A query that is padding is silenced by its gate, which costs less than a mask; weights to be returned need the mask besides.
+        mask_BHLM = combine(
+            ops.logical_and,
+            sizes,
+            value_mask=padding_mask(value_mask),
+            key_mask=padding_mask(key_mask),
+            attention_mask=broadcast_mask(attention_mask),
+            valid_lengths=valid_lengths_mask(valid_lengths, key_length),
+            use_causal_mask=look_ahead_mask(query_length, key_length) if use_causal_mask else None,
+            query_mask=query_gate(query_mask, "bool") if return_attention_scores else None,
+        )
+        queries_B1L1, heads_BH11 = query_gate(query_mask, self.compute_dtype), head_gate(head_mask, self.num_heads, self.compute_dtype)
+        gate_BHL1 = combine(ops.multiply, sizes, query_mask=queries_B1L1, head_mask=heads_BH11)
+        dropout = self.dropout if training else 0.0
+        return dispatch(self, query, key, value, mask_BHLM, gate_BHL1, dropout, return_attention_scores)
 
-        def attend(heads: slice) -> tuple[Any, Any]:
-            """What some of the heads give, times their rows of W^O, and their attention weights."""
-            q_BHLK = split_heads(query, self.query_kernel[:, heads], self.query_bias[heads] if self.use_bias else None)
-            k_BHMK = split_heads(key, self.key_kernel[:, heads], self.key_bias[heads] if self.use_bias else None)
-            v_BHMV = split_heads(value, self.value_kernel[:, heads], self.value_bias[heads] if self.use_bias else None)
-            mask = of_heads(mask_BHLM, heads)
-            mixed_BHLV, weights_BHLM = self._mix(heads, q_BHLK, k_BHMK, v_BHMV, mask, rate, self.use_scale, return_attention_scores)
+    def fused(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, attend: Callable[..., tuple[Any, Any]]) -> Any:
+        """The plain form, all heads at once; ``attend`` gives mixed values and weights from queries, keys, values and mask."""
+        q_BHLK = split_heads(query, self.query_kernel, self.query_bias)
+        k_BHMK = split_heads(key, self.key_kernel, self.key_bias)
+        v_BHMV = split_heads(value, self.value_kernel, self.value_bias)
+        mixed_BHLV, weights_BHLM = attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM)
+        if gate_BHL1 is not None:
+            mixed_BHLV = mixed_BHLV * gate_BHL1
+        return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
+
+    def per_head(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, dropout: float) -> tuple[Any, Any]:
+        """The form to read: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and Concat(head_1, …, head_H) W^O = Σ head_i W_i^O."""
+        outputs, weights = [], []
+        for i in range(self.num_heads):
+            q_BLK = project(query, self.query_kernel, self.query_bias, i)
+            k_BMK = project(key, self.key_kernel, self.key_bias, i)
+            v_BMV = project(value, self.value_kernel, self.value_bias, i)
+            head_BLV, weights_BLM = self.attend(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), dropout, head=i)
             if gate_BHL1 is not None:
-                mixed_BHLV = mixed_BHLV * of_heads(gate_BHL1, heads)
-            return merge_heads(mixed_BHLV, self.output_kernel[heads]), weights_BHLM
+                head_BLV = head_BLV * of_head(gate_BHL1, i)
+            outputs.append(ops.matmul(head_BLV, self.output_kernel[i]))
+            weights.append(weights_BLM)
+        output_BLO = sum(outputs)
+        return output_BLO + self.output_bias if self.use_bias else output_BLO, ops.stack(weights, axis=1)
 
-        folds = self._folds and not rate
-        if folds:
-            output_BLO, weights_BHLM = self._attend_folded((query, key, value), mask_BHLM, gate_BHL1, return_attention_scores)
-        elif self.form == "per_head":
-            # Concat(head_1, …, head_H) W^O is the sum over the heads of each one times its own rows of W^O.
-            parts = [attend(slice(head, head + 1)) for head in range(self.num_heads)]
-            output_BLO = sum(output for output, _ in parts)
-            weights_BHLM = ops.concatenate([weights for _, weights in parts], axis=1) if return_attention_scores else None
-        else:
-            output_BLO, weights_BHLM = attend(slice(None))
-        if self.use_bias and not folds:  # which adds it to the biases of the values first
-            output_BLO = output_BLO + self.output_bias
-        if not return_attention_scores:
-            return output_BLO
-        return output_BLO, weights_BHLM if looks_B1L1 is None else weights_BHLM * looks_B1L1
-
-    def _check_inputs(self, query: Any, value: Any, key: Any) -> None:
-        given = {"query": (query, self.query_kernel), "value": (value, self.value_kernel), "key": (key, self.key_kernel)}
-        for name, (x, kernel) in given.items():
-            if len(x.shape) != 3 or x.shape[-1] not in (None, kernel.shape[0]):
-                raise ValueError(f"{name} has shape {tuple(x.shape)}; it takes (batch, length, {kernel.shape[0]})")
-        for one, other, axis, what in (("query", "value", 0, "entries"), ("value", "key", 0, "entries"), ("value", "key", 1, "places")):
-            sizes = given[one][0].shape[axis], given[other][0].shape[axis]
-            if sizes[0] != sizes[1] and None not in sizes:
-                raise ValueError(f"{one} has {sizes[0]} {what} and {other} has {sizes[1]}; both need the same number")
-
-    @property
-    def _folds(self) -> bool:
-        """Whether the form is ``folded``, or ``auto`` with heads as wide as what they project."""
-        wide = self.query_kernel.shape[2] >= self.key_kernel.shape[0] and self.value_kernel.shape[2] >= self.value_kernel.shape[0]
-        return self.form == "folded" or (self.form == "auto" and self.scoring == "dot_product" and wide)
-
-    def _attend_folded(self, inputs: tuple[Any, Any, Any], mask_BHLM: Any, gate_BHL1: Any, return_weights: bool) -> tuple[Any, Any]:
-        """What all heads give together, and their attention weights."""
-        # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
-        query_bias = self.query_bias + 0.0 * self.key_bias if self.use_bias else None
-        scores_kernel_DHE = fold_scores(self.query_kernel, query_bias, self.key_kernel, self.use_scale)
-        output_kernel_HFO = fold_output(self.value_kernel, self.value_bias, self.output_kernel)
-
-        def attend(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
-            return self._mix(slice(None), q_B1QE, k_B1ME, v_B1MF, mask_B1QM, 0.0, False, return_weights)
-
-        return folded_attention(*inputs, scores_kernel_DHE, output_kernel_HFO, attend, mask_BHLM, gate_BHL1, self.output_bias)
-
-    def _mix(
-        self,
-        heads: slice,
-        q_BHLK: Any,
-        k_BHMK: Any,
-        v_BHMV: Any,
-        mask_BHLM: Any,
-        dropout: float,
-        scaled: bool,
-        return_weights: bool,
+    def attend(
+        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, head: int | slice = slice(None)
     ) -> tuple[Any, Any]:
-        """The attention function that scoring and form ask for; the weights may be None where they are not asked for."""
-        drop = (lambda weights: keras.random.dropout(weights, dropout, seed=self.seed_generator)) if dropout else None
+        """The attention function that the scoring names, for all heads or for one."""
+        drop = partial(keras.random.dropout, rate=dropout, seed=self.seed_generator) if dropout else None
         if self.scoring == "additive":
-            return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[heads], mask_BHLM, drop)
-
-        def at_once() -> tuple[Any, Any]:
-            return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, scaled)
-
-        def by_blocks() -> Any:
-            seed = self.seed_generator.next() if self.seed_generator is not None and dropout else None
-            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
-
-        if return_weights or self.form in ("fused", "per_head", "folded"):
-            return at_once()
-        if self.form == "blockwise":
-            return by_blocks(), None
-        weights = number_of_weights(q_BHLK, k_BHMK)
-        if isinstance(weights, int):
-            return at_once() if form_of_auto(weights) == "fused" else (by_blocks(), None)
-        # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
-        return ops.cond(weights > MOST_WEIGHTS, by_blocks, lambda: at_once()[0]), None
+            return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, drop)
+        return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
 
     def compute_mask(self, query: Any, query_mask: Any = None, **_: Any) -> Any:
         """The output keeps the query's mask."""
@@ -363,22 +273,4 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("num_heads", "key_dim", "value_dim", "output_dim", "use_bias", "dropout", "scoring", "use_scale", "form")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
-
-
-def head_gate(head_mask: Any, num_heads: int) -> Any:
-    """(1, H, 1, 1) or (B, H, 1, 1) from a number a head, (H,) or (B, H).
-
-    Raises:
-        ValueError: naming the shape found and the shapes that fit.
-    """
-    shape = tuple(head_mask.shape)
-    if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
-        raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
-    return ops.reshape(head_mask, (-1, num_heads, 1, 1))
-
-
-def of_heads(x_BHLM: Any, heads: slice) -> Any:
-    """The part of a mask or gate that belongs to some of the heads; one that is the same for all of them stays whole."""
-    return x_BHLM if x_BHLM is None or x_BHLM.shape[1] == 1 else x_BHLM[:, heads]
+        return {**super().get_config(), **constructor_arguments(self)}

@@ -1,6 +1,6 @@
 """One block of the transformer encoder.
 
-Axes: B batch, L length, P places, D model width, F feed-forward width.
+Axes: B batch, L length, D model width, F feed-forward width.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
+from mha_cli.layers.arguments import check_choice, check_shares, check_sizes, constructor_arguments
 from mha_cli.layers.attention import MultiHeadAttention
 from mha_cli.layers.normalization import LayerNormalization
 
@@ -68,19 +68,10 @@ class TransformerEncoder(keras.layers.Layer):
         check_choice("normalization", normalization, NORMALIZATIONS)
         if key_dim is None and embed_dim % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
-        self.embed_dim = embed_dim
-        self.feed_forward_dim = feed_forward_dim
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.activation = activation
-        self.normalization = normalization
-        self.use_bias = use_bias
-        self.attention_dropout = attention_dropout
-        self.dropout = dropout
-        self.scoring = scoring
-        self.use_scale = use_scale
-        self.attention_form = attention_form
+        self.embed_dim, self.feed_forward_dim, self.activation = embed_dim, feed_forward_dim, activation
+        self.num_heads, self.key_dim, self.value_dim, self.use_bias = num_heads, key_dim, value_dim, use_bias
+        self.scoring, self.use_scale, self.attention_form = scoring, use_scale, attention_form
+        self.normalization, self.attention_dropout, self.dropout = normalization, attention_dropout, dropout
         policy = self.dtype_policy
         self.attention = MultiHeadAttention(
             num_heads=num_heads,
@@ -112,37 +103,36 @@ class TransformerEncoder(keras.layers.Layer):
         self.feed_forward_out.build((*input_shape[:-1], self.feed_forward_dim))
         self.feed_forward_norm.build(input_shape)
 
-    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, places: Any = None, training: bool | None = None) -> Any:
-        """Encode (B, L, D) to (B, L, D), or some of its places to (B, P, D).
+    def call(self, inputs: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None) -> Any:
+        """Encode (B, L, D) to (B, L, D).
 
         Args:
             inputs: (B, L, D).
             mask: bool (B, L), True at real positions.
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
-            places: int (B, P), the positions to encode, which look at all positions; all of them by default.
             training: whether dropout is active.
         """
-
-        def added(x_BPD: Any) -> Any:
-            """What a sub-layer adds: it may multiply in another type than the one in which the sums are kept."""
-            return self.residual_dropout(ops.cast(x_BPD, self.compute_dtype), training=training)
-
-        def attend(x_BPD: Any, all_BLD: Any) -> Any:
-            return added(self.attention(x_BPD, all_BLD, value_mask=mask, head_mask=head_mask, training=training))
-
-        def feed_forward(x_BPD: Any) -> Any:
-            return added(self.feed_forward_out(self.feed_forward_in(x_BPD)))
-
-        def at_places(x_BLD: Any) -> Any:
-            return x_BLD if places is None else take_places(x_BLD, places)
-
-        x_BPD = at_places(inputs)
+        x_BLD = inputs
         if self.normalization == "pre":
-            normed_BLD = self.attention_norm(inputs)
-            attended_BPD = x_BPD + attend(at_places(normed_BLD), normed_BLD)
-            return attended_BPD + feed_forward(self.feed_forward_norm(attended_BPD))
-        attended_BPD = self.attention_norm(x_BPD + attend(x_BPD, inputs))
-        return self.feed_forward_norm(attended_BPD + feed_forward(attended_BPD))
+            x_BLD = x_BLD + self.attend(self.attention_norm(x_BLD), mask, head_mask, training)
+            x_BLD = x_BLD + self.feed_forward(self.feed_forward_norm(x_BLD), training)
+        else:
+            x_BLD = self.attention_norm(x_BLD + self.attend(x_BLD, mask, head_mask, training))
+            x_BLD = self.feed_forward_norm(x_BLD + self.feed_forward(x_BLD, training))
+        return x_BLD
+
+    def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:
+        """What attention adds to the residual sum; the value, to which the mask belongs, is the query by default."""
+        value = query if value is None else value
+        return self._added(self.attention(query, value, value_mask=mask, head_mask=head_mask, training=training), training)
+
+    def feed_forward(self, x_BLD: Any, training: bool | None = None) -> Any:
+        """What the feed-forward layer adds to the residual sum."""
+        return self._added(self.feed_forward_out(self.feed_forward_in(x_BLD)), training)
+
+    def _added(self, x_BLD: Any, training: bool | None) -> Any:
+        # A sub-layer may multiply in another type than the one in which the sums are kept.
+        return self.residual_dropout(ops.cast(x_BLD, self.compute_dtype), training=training)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """(B, L, D)."""
@@ -150,26 +140,4 @@ class TransformerEncoder(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = (
-            "embed_dim",
-            "feed_forward_dim",
-            "num_heads",
-            "key_dim",
-            "value_dim",
-            "activation",
-            "normalization",
-            "use_bias",
-            "attention_dropout",
-            "dropout",
-            "scoring",
-            "use_scale",
-            "attention_form",
-        )
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
-
-
-def take_places(x_BLD: Any, places_BP: Any) -> Any:
-    """Some places of every entry, (B, P, D)."""
-    batch, length = ops.shape(x_BLD)[:2]
-    rows_BP = places_BP + length * ops.arange(batch, dtype=places_BP.dtype)[:, None]
-    return ops.take(ops.reshape(x_BLD, (batch * length, x_BLD.shape[2])), rows_BP, axis=0)
+        return {**super().get_config(), **constructor_arguments(self)}

@@ -1,26 +1,24 @@
-"""Which query may look at which key, and the softmax that honours it.
+"""Which query may look at which key.
 
-Every mask is boolean, True where looking is allowed, and broadcasts to (B, H, L, M); masks compose by logical and.
+Every mask is boolean, True where looking is allowed, and broadcasts to (B, H, L, M); masks compose by logical and. A gate multiplies what a
+head gives a query, and broadcasts to (B, H, L, 1); gates compose by multiplication. None stands for a mask or gate that is not there.
 
 Axes: B batch, H heads, L query length, M key length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
-import numpy as np
 from keras import ops
-
-from mha_cli.layers.numerics import custom_gradient
-
-LOWEST = np.finfo(np.float32).min
-"""The score of a key that a query may not look at."""
 
 
 def padding_mask(real_BM: Any) -> Any:
     """(B, 1, 1, M) from the padding mask of the keys, bool (B, M), True at real positions."""
+    if real_BM is None:
+        return None
     real_BM = ops.cast(real_BM, "bool")
     if len(real_BM.shape) != 2:
         raise ValueError(f"a padding mask has {len(real_BM.shape)} axes; it takes 2, (batch, length)")
@@ -28,7 +26,7 @@ def padding_mask(real_BM: Any) -> Any:
 
 
 def look_ahead_mask(query_length: Any, key_length: Any) -> Any:
-    """(1, 1, L, M): a query looks at its own place and at those before it, never ahead.
+    """(1, 1, L, M): a query looks at its own position and at those before it, never ahead.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.3.
     """
@@ -42,6 +40,8 @@ def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
         valid_lengths: number of keys to look at, int (B,) for a number an entry or (B, L) for a number a query.
         key_length: M.
     """
+    if valid_lengths is None:
+        return None
     valid_lengths = ops.cast(valid_lengths, "int32")
     axes = len(valid_lengths.shape)
     if axes not in (1, 2):
@@ -52,6 +52,8 @@ def valid_lengths_mask(valid_lengths: Any, key_length: Any) -> Any:
 
 def broadcast_mask(mask: Any) -> Any:
     """A mask (L, M) for all, (B, L, M) for all heads, or (B, H, L, M), as one of four axes."""
+    if mask is None:
+        return None
     mask = ops.cast(mask, "bool")
     axes = len(mask.shape)
     if axes not in (2, 3, 4):
@@ -61,66 +63,41 @@ def broadcast_mask(mask: Any) -> Any:
     return mask[:, None] if axes == 3 else mask[None, None]
 
 
-def check_fits(name: str, mask_BHLM: Any, sizes: Sequence[int | None]) -> None:
-    """Refuse a mask that does not broadcast to the scores.
+def query_gate(real_BL: Any, dtype: str) -> Any:
+    """(B, 1, L, 1) from the padding mask of the queries: 1 at real positions and 0 at padding, or True and False."""
+    return None if real_BL is None else ops.cast(ops.swapaxes(padding_mask(real_BL), 2, 3), dtype)
+
+
+def head_gate(head_mask: Any, num_heads: int, dtype: str) -> Any:
+    """(1, H, 1, 1) or (B, H, 1, 1) from a number a head, (H,) or (B, H)."""
+    if head_mask is None:
+        return None
+    head_mask = ops.cast(head_mask, dtype)
+    shape = tuple(head_mask.shape)
+    if len(shape) not in (1, 2) or shape[-1] not in (None, num_heads):
+        raise ValueError(f"head_mask has shape {shape}; it takes ({num_heads},) or (batch, {num_heads}), a number a head")
+    return ops.reshape(head_mask, (-1, num_heads, 1, 1))
+
+
+def combine(operation: Callable[[Any, Any], Any], sizes: Sequence[int | None], **masks: Any) -> Any:
+    """What an operation makes of all the masks or gates that are there; None where there is none.
 
     Args:
-        name: what the error calls the mask.
-        mask_BHLM: any four axes.
+        operation: ``ops.logical_and`` for masks, ``ops.multiply`` for gates.
         sizes: B, H, L and M; None for one not known yet.
+        masks: masks or gates under the names that an error calls them.
 
     Raises:
-        ValueError: naming the mask, its size and the size that fits.
+        ValueError: naming one that does not broadcast, its size and the size that fits.
     """
-    for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask_BHLM.shape, sizes, strict=True):
-        if found != size and None not in (found, size) and found != 1:
-            raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
+    there = {name: mask for name, mask in masks.items() if mask is not None}
+    for name, mask in there.items():
+        for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
+            if found != size and None not in (found, size) and found != 1:
+                raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
+    return reduce(operation, there.values()) if there else None
 
 
-def combine_masks(*masks: Any) -> Any:
-    """True where all the given masks are; None where none is given."""
-    combined = None
-    for mask in masks:
-        if mask is not None:
-            combined = mask if combined is None else ops.logical_and(combined, mask)
-    return combined
-
-
-def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """Softmax over the keys that the mask allows, P, computed in float32; a row with no such key is all zeros.
-
-    With dP the gradient that comes back to the weights, and S the scores:
-
-        dS = P ∘ (dP - rowsum(P ∘ dP))
-
-    which needs P alone, in the type of the scores, and is zero where the mask forbids looking.
-
-    Args:
-        scores_BHLM: any float type, in which the weights come back.
-        mask_BHLM: bool, broadcastable.
-    """
-    dtype = scores_BHLM.dtype
-
-    @custom_gradient
-    def softmax(scores_BHLM: Any) -> Any:
-        weights_BHLM = softmax_of_allowed(scores_BHLM, mask_BHLM)
-
-        def gradient(d_weights_BHLM: Any) -> Any:
-            p_BHLM = ops.cast(weights_BHLM, "float32")
-            p_d_BHLM = p_BHLM * ops.cast(d_weights_BHLM, "float32")
-            return ops.cast(p_d_BHLM - p_BHLM * ops.sum(p_d_BHLM, axis=-1, keepdims=True), dtype)
-
-        return weights_BHLM, gradient
-
-    return softmax(scores_BHLM)
-
-
-def softmax_of_allowed(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """The numbers of ``masked_softmax``, without its gradient."""
-    dtype, scores_BHLM = scores_BHLM.dtype, ops.cast(scores_BHLM, "float32")
-    if mask_BHLM is None:
-        return ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
-    # A ceiling over the scores and blanking whole rows touch the big (B, H, L, M) array less often than selecting in it would.
-    ceiling_BHLM = ops.where(mask_BHLM, np.float32(np.inf), LOWEST)
-    weights_BHLM = ops.cast(ops.softmax(ops.minimum(scores_BHLM, ceiling_BHLM), axis=-1), dtype)
-    return weights_BHLM * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), dtype)
+def of_head(x_BHLM: Any, i: int) -> Any:
+    """The part of a mask or gate that belongs to the head i, (B, L, M)."""
+    return None if x_BHLM is None else x_BHLM[:, 0 if x_BHLM.shape[1] == 1 else i]

@@ -1,39 +1,18 @@
-"""What formulas need besides the mathematics: a gradient of their own, and numbers that neither overflow nor divide by zero.
+"""Products and a softmax that neither overflow nor divide by zero.
 
 Axes: B batch, H heads, L query length, M key length, K key width per head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
-
-def custom_gradient(function: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Callable[..., Any]:
-    """A function with a gradient of its own, alike on Keras's three backends.
-
-    Args:
-        function: gives its value, and the function from the gradient that comes back to the value to those of its arguments.
-    """
-
-    @ops.custom_gradient
-    def with_gradient(*inputs: Any) -> Any:
-        value, gradients = function(*inputs)
-
-        def hand_over(*arguments: Any, upstream: Any = None) -> Any:
-            if upstream is None:  # TensorFlow and JAX hand over the gradient alone, PyTorch the inputs, and the gradient by name
-                return gradients(*arguments)
-            import torch
-
-            # PyTorch computes the value without a graph; where the gradient itself will be differentiated, it is computed anew with one.
-            return function(*arguments)[1](upstream) if torch.is_grad_enabled() else gradients(upstream)
-
-        return value, hand_over
-
-    return with_gradient
+LOWEST = np.finfo(np.float32).min
+"""The score of a key that a query may not look at."""
 
 
 def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:
@@ -44,6 +23,12 @@ def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:
     return ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
 
 
-def at_least_one(size: Any) -> Any:
-    """The size, or 1 for 0: an integer, or a scalar where the size is known only when the function runs."""
-    return max(size, 1) if isinstance(size, int) else ops.maximum(size, 1)
+def softmax_of_allowed(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
+    """Softmax over the keys that the mask allows, computed in float32, in the type of the scores; a row with no such key is all zeros."""
+    dtype, scores_BHLM = scores_BHLM.dtype, ops.cast(scores_BHLM, "float32")
+    if mask_BHLM is None:
+        return ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
+    # A ceiling over the scores and blanking whole rows touch the big (B, H, L, M) array less often than selecting in it would.
+    ceiling_BHLM = ops.where(mask_BHLM, np.float32(np.inf), LOWEST)
+    weights_BHLM = ops.cast(ops.softmax(ops.minimum(scores_BHLM, ceiling_BHLM), axis=-1), dtype)
+    return weights_BHLM * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), dtype)

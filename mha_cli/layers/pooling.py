@@ -47,8 +47,8 @@ class GlobalMaxPooling1D(keras.layers.Layer):
 def _largest(x_BLD: Any) -> Any:
     """The largest value of every feature, (B, D).
 
-    The gradient of a maximum goes to the places that equal it. JAX's compiler may compute x anew to find them, rounded in another way, and
-    then finds none or others; by its index the maximum is found again.
+    The gradient of a maximum goes to the positions that equal it. JAX's compiler may compute x anew to find them, rounded in another way,
+    and then finds none or others; by its index the maximum is found again.
     """
     if keras.backend.backend() == "jax":
         return ops.take_along_axis(x_BLD, ops.argmax(x_BLD, axis=1, keepdims=True), axis=1)[:, 0]

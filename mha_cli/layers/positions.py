@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_shares, check_sizes
+from mha_cli.layers.arguments import check_choice, check_shares, check_sizes, constructor_arguments
 
 POSITIONS = ("learned", "sinusoidal", "none")
 HASH_FACTOR = -1_640_531_535
@@ -39,7 +39,7 @@ def ngram_buckets_of(token_ids_BL: Any, n: int, buckets: int) -> tuple[Any, Any]
         buckets: size of the table.
 
     Returns:
-        Bucket numbers, int32 (B, L), and a bool (B, L) that is False at padding and at the first n - 1 places.
+        Bucket numbers, int32 (B, L), and a bool (B, L) that is False at padding and at the first n - 1 positions.
 
     Source: Joulin et al. 2017, "Bag of Tricks for Efficient Text Classification", section 2.2; the hash is a polynomial in the ids.
     """
@@ -101,14 +101,8 @@ class PositionalEmbedding(keras.layers.Layer):
             raise ValueError(f"max_ngram is {max_ngram}, but n-grams carry word order and positions is 'none'; take max_ngram 1")
         if max_ngram > 1 and ngram_buckets < 1:
             raise ValueError(f"max_ngram is {max_ngram}, so ngram_buckets must be at least 1")
-        self.sequence_length = sequence_length
-        self.vocabulary_size = vocabulary_size
-        self.embed_dim = embed_dim
-        self.positions = positions
-        self.dropout = dropout
-        self.max_ngram = max_ngram
-        self.ngram_buckets = ngram_buckets
-        self.ngram_dropout = ngram_dropout
+        self.sequence_length, self.vocabulary_size, self.embed_dim, self.positions = sequence_length, vocabulary_size, embed_dim, positions
+        self.dropout, self.max_ngram, self.ngram_buckets, self.ngram_dropout = dropout, max_ngram, ngram_buckets, ngram_dropout
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
         self.supports_masking = True
@@ -144,8 +138,8 @@ class PositionalEmbedding(keras.layers.Layer):
             raise ValueError(f"the input is {token_ids.shape[1]} tokens long; sequence_length allows {self.sequence_length}")
         embedded_BLD = self.embed_words(token_ids, training=training)
         if self.position_embeddings is not None:
-            places_LD = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(token_ids)[1]]
-            embedded_BLD = embedded_BLD + ops.cast(places_LD, self.compute_dtype)
+            positions_LD = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(token_ids)[1]]
+            embedded_BLD = embedded_BLD + ops.cast(positions_LD, self.compute_dtype)
         return self.sum_dropout(embedded_BLD, training=training)
 
     def embed_words(self, token_ids: Any, training: bool | None = None) -> Any:
@@ -168,14 +162,4 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = (
-            "sequence_length",
-            "vocabulary_size",
-            "embed_dim",
-            "positions",
-            "dropout",
-            "max_ngram",
-            "ngram_buckets",
-            "ngram_dropout",
-        )
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **constructor_arguments(self)}

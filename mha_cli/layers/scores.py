@@ -2,8 +2,8 @@
 
     score of a review = Σ_g w_g · s_g / √(Σ_g w_g²),    w_g = (1 + exp(-d_g / ending)) · exp(Σ_k a_gk)
 
-over the distinct n-grams g of the review, with s_g the score of g, d_g the number of tokens after the place where g stands last, and
-a_gk the mean salience of the words around that place, those up to ``windows[k]`` tokens away. So what a review says at its end counts up
+over the distinct n-grams g of the review, with s_g the score of g, d_g the number of tokens after the position where g stands last, and
+a_gk the mean salience of the words around that position, those up to ``windows[k]`` tokens away. So what a review says at its end counts up
 to twice; what stands among words that go with a verdict counts for more than what stands in a retelling of the plot; and a long review
 does not count for more than a short one by its length.
 
@@ -18,7 +18,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_sizes
+from mha_cli.layers.arguments import check_sizes, constructor_arguments
 from mha_cli.layers.positions import ngram_buckets_of, rows_of
 
 SMALLEST_NORM = 1e-6
@@ -29,10 +29,10 @@ def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: 
     """The weighted sum of the scores of a review's distinct n-grams, over the weights' length, (B, U); zeros for one without a token.
 
     Args:
-        table_RU: a score a bucket and unit, R buckets.
+        table_RU: scores, one a bucket and unit, R buckets.
         token_ids_BL: int32, 0 at padding, which stands only at the end.
         max_ngram: longest n-gram.
-        weights_BL: how much an n-gram counts whose last place ends at a token; see ``place_weights``.
+        weights_BL: factor of an n-gram whose last occurrence ends at a token; see ``place_weights``.
     """
     buckets, length = table_RU.shape[0], ops.shape(token_ids_BL)[1]
     found = []
@@ -40,7 +40,7 @@ def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: 
         buckets_BL, whole_BL = ngram_buckets_of(token_ids_BL, n, buckets)
         found.append(ops.where(whole_BL, buckets_BL, buckets))
     buckets_BN = ops.reshape(ops.stack(found, axis=2), (-1, length * max_ngram))
-    # Sorted, an n-gram that comes again stands beside itself, and its last place comes last: the sort is stable.
+    # Sorted, an n-gram that comes again stands beside itself, and its last occurrence comes last: the sort is stable.
     order_BN = ops.argsort(buckets_BN, axis=1)
     sorted_BN = ops.take_along_axis(buckets_BN, order_BN, axis=1)
     after_BN = ops.pad(sorted_BN, [[0, 0], [0, 1]], constant_values=buckets)[:, 1:]
@@ -57,9 +57,9 @@ def place_weights(token_ids_BL: Any, ending: int, windows: Sequence[int] = (), s
 
     Args:
         token_ids_BL: int32, 0 at padding, which stands only at the end.
-        ending: tokens over which the weight of a review's end fades; 0 weighs all places alike.
-        windows: of each, how many tokens it reaches to either side.
-        salience_WK: of the first W ids, a column a window; all later ids have the last row. Not looked at without windows.
+        ending: tokens over which the weight of a review's end fades; 0 weighs all positions alike.
+        windows: reach of each, in tokens to either side.
+        salience_WK: salience of the first W ids, a column a window; all later ids have the last row. Not looked at without windows.
     """
     weights_BL = ending_weights(token_ids_BL, ending)
     if not windows:
@@ -73,11 +73,11 @@ def place_weights(token_ids_BL: Any, ending: int, windows: Sequence[int] = (), s
 
 
 def window_sums(x_BL: Any, reach: int) -> Any:
-    """At every place the sum over the places up to ``reach`` away, (B, L)."""
+    """At every position the sum over the positions up to ``reach`` away, (B, L)."""
     length = ops.shape(x_BL)[1]
-    places_L = ops.arange(length)
-    sums_BL = ops.pad(ops.cumsum(x_BL, axis=1), [[0, 0], [1, 0]])  # of all places before
-    last_L, first_L = ops.minimum(places_L + reach + 1, length), ops.maximum(places_L - reach, 0)
+    positions_L = ops.arange(length)
+    sums_BL = ops.pad(ops.cumsum(x_BL, axis=1), [[0, 0], [1, 0]])  # of all positions before
+    last_L, first_L = ops.minimum(positions_L + reach + 1, length), ops.maximum(positions_L - reach, 0)
     return ops.take(sums_BL, last_L, axis=1) - ops.take(sums_BL, first_L, axis=1)
 
 
@@ -98,8 +98,8 @@ class NgramScores(keras.layers.Layer):
         max_ngram: longest n-gram; 1 reads words only, and with ``ending`` 0 and no windows in whatever order they stand.
         buckets: rows of the table, which n-grams share by hash.
         num_scores: units of a score.
-        ending: tokens over which the greater weight of a review's end fades; 0 weighs all places alike.
-        windows: of each, how many tokens it reaches to either side; the mean salience of the words in it weighs what stands there.
+        ending: tokens over which the greater weight of a review's end fades; 0 weighs all positions alike.
+        windows: reach of each, in tokens to either side; the mean salience of the words in it weighs what stands there.
         salient_words: ids that have a salience of their own, one a window; all later ids share the last row.
 
     Masking: padding counts for nothing; no mask leaves this layer, since the output has no length axis.
@@ -149,5 +149,4 @@ class NgramScores(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("max_ngram", "buckets", "num_scores", "ending", "windows", "salient_words")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {**super().get_config(), **constructor_arguments(self)}

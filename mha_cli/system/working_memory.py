@@ -41,10 +41,10 @@ SCORE_BLOCK = 1 << 18
 """Attention scores that NumPy holds at a time, if one row of them is not more: a megabyte stays in a core's cache."""
 
 MOST_SCORES_AT_ONCE = 2**27
-"""Attention weights, B·H·L·M, up to which the layer's form ``auto`` computes them all at once; see ``layers/attention.py``."""
+"""Attention weights, B·H·L·M, up to which the layer's form ``auto`` computes them all at once; see ``layers/fast/dispatch.py``."""
 
 QUERIES_OF_A_BLOCK = 256
-"""Queries that the layer's form ``blockwise`` takes at a time; see ``layers/blockwise.py``."""
+"""Queries that the layer's form ``blockwise`` takes at a time; see ``layers/fast/blockwise.py``."""
 
 
 def blocks(number: int, bytes_each: int) -> Iterator[slice]:

@@ -9,7 +9,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.batches import training_batches
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.layers.attention import form_of_auto
+from mha_cli.layers.fast.dispatch import form_of_auto
 from mha_cli.ngram_scores.fit import MOST_REVIEWS
 from mha_cli.system.memory import available_memory
 

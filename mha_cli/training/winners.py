@@ -1,11 +1,11 @@
-"""The forward pass of a training step, in which the last block learns only from the places that win the maximum over the review.
+"""The forward pass of a training step, in which the last block learns only from the positions that win the maximum over the review.
 
-``GlobalMaxPooling1D`` hands the gradient of a feature to the place where the feature is largest and to no other, and dropout takes it from
-a share of the features. What a block gives at one place needs the keys and values of all places, but the query of that place alone. So the
-last block runs once over all places without a gradient, to find the winners, and once more over the winners with one. If a share w of the
-places wins, a step costs 1 + 3w forward passes of the block and not 3; loss and gradients stay the same.
+``GlobalMaxPooling1D`` hands the gradient of a feature to the position where the feature is largest and to no other, and dropout takes it
+from a share of the features. What a block gives at one position needs the keys and values of all positions, but the query of that position
+alone. So the last block runs once over all positions without a gradient, to find the winners, and once more over the winners with one. If a
+share w of the positions wins, a step costs 1 + 3w forward passes of the block and not 3; loss and gradients stay the same.
 
-Axes: B batch, L length, D model width, U n-gram scores, W places that win.
+Axes: B batch, L length, D model width, U n-gram scores, W positions that win.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import keras
 import tensorflow as tf
 
 from mha_cli.config.settings import ModelConfig
+from mha_cli.layers.fast.at_positions import encode_at
 from mha_cli.model.classifier import classify, encoder_blocks
 
-PLACES_STEP = 8
+WINNERS_STEP = 8
 """W is a multiple of it, so that few sizes occur: for bfloat16, oneDNN generates machine code for every size of a matrix."""
 
 
 def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
     """Whether the last block may run twice, which it can only without dropout of its own, and gains by it.
 
-    Of L places, as many as there are features left win at most; they are 1 - 1/e of the places if there are as many of one as of the other
-    and each feature's winner is drawn at random. A share of two thirds is where nothing is gained.
+    Of L positions, at most as many win as dropout leaves features. If there are as many features as positions and each feature's winner is
+    drawn at random, a share of 1 - 1/e of the positions wins; at a share of two thirds nothing is gained.
     """
     return not model.attention_dropout and not model.block_dropout and mean_length > model.embed_dim * (1.0 - model.dropout)
 
@@ -35,11 +36,11 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_
     """The model's output in training, from the embeddings on.
 
     Args:
-        model: from ``build_classifier``.
+        model: classifier from ``build_classifier``.
         embedded_BLD: embeddings.
         mask_BL: bool, True at real positions.
         scores_BU: n-gram scores of the reviews; not looked at by a model without.
-        winners_only: whether the last block learns from the winning places only.
+        winners_only: whether the last block learns from the winning positions only.
     """
     *earlier, last = encoder_blocks(model)
     x_BLD = embedded_BLD
@@ -48,26 +49,22 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_
     kept_BD = model.get_layer("dropout")(tf.ones_like(x_BLD[:, 0]), training=True)
     if winners_only:
         encoded_BLD = tf.stop_gradient(last(tf.stop_gradient(x_BLD), mask=mask_BL))
-        places_BW = winning_places(encoded_BLD, mask_BL, kept_BD > 0, PLACES_STEP)
-        encoded_BLD = last(x_BLD, mask=mask_BL, places=places_BW)
-        mask_BL = tf.gather(mask_BL, places_BW, batch_dims=1)
+        winners_BW = winning_positions(encoded_BLD, mask_BL, kept_BD > 0, WINNERS_STEP)
+        encoded_BLD = encode_at(last, x_BLD, winners_BW, mask_BL)
+        mask_BL = tf.gather(mask_BL, winners_BW, batch_dims=1)
     else:
         encoded_BLD = last(x_BLD, mask=mask_BL, training=True)
     return classify(model, kept_BD * model.get_layer("pooling")(encoded_BLD, mask=mask_BL), scores_BU)
 
 
-def winning_places(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:
-    """The places that hold the maximum of a feature, int (B, W).
+def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:
+    """The positions at which a feature is largest, int (B, W): every winner of every review, and others where a review has fewer than W.
 
     Args:
         x_BLD: features.
-        mask_BL: bool, True at real positions: others never win.
+        mask_BL: bool, True at real positions; others never win.
         kept_BD: bool, True at features whose winner counts.
-        multiple: that W is to be of.
-
-    Returns:
-        Every winner; W is the number of those in the review that has most, up to the next multiple, L at most. Reviews with fewer get some
-        other places besides.
+        multiple: divisor of W, which is the largest number of winners that a review has, rounded up to it, but at most L.
     """
     largest_BD = tf.reduce_max(tf.where(mask_BL[:, :, None], x_BLD, x_BLD.dtype.min), axis=1)
     to_equal_BD = tf.where(kept_BD, largest_BD, float("nan"))  # which nothing equals

@@ -29,8 +29,8 @@ from mha_cli.data.preparation import labelled_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.layers.attention import MOST_WEIGHTS
-from mha_cli.layers.blockwise import BLOCK_LENGTH
+from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
+from mha_cli.layers.fast.dispatch import MOST_WEIGHTS
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system import working_memory

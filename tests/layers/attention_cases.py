@@ -70,7 +70,7 @@ def paper_attention(
 
     Args:
         x: the inputs ``query``, ``value`` and ``key``, and the weights by name; with a ``score_kernel`` the scoring is additive.
-        allowed_BHLM: where a query may look at a key, broadcastable.
+        allowed_BHLM: bool, broadcastable; True where a query may look at a key.
         gate_BH: number that multiplies what a head gives.
         use_scale: whether dot products are divided by √K.
     """
@@ -89,7 +89,7 @@ def paper_attention(
 
 
 def paper_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Softmax over the allowed places of the last axis, in float64; zeros where there is none."""
+    """Softmax over the allowed positions of the last axis, in float64; zeros where there is none."""
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True)) * allowed
     sums = exponentials.sum(axis=-1, keepdims=True)
     return np.divide(exponentials, sums, out=np.zeros_like(exponentials), where=sums > 0)
@@ -104,13 +104,13 @@ def torch_attention(x: Mapping[str, torch.Tensor], attend: Callable[..., torch.T
 def finite_differences(function: Callable[[], float], x: np.ndarray, step: float = 1e-5) -> np.ndarray:
     """Gradient of ``function``, which reads ``x`` (float64), by central differences."""
     gradient = np.zeros_like(x)
-    for place in np.ndindex(x.shape):
-        middle = x[place]
-        x[place] = middle + step
+    for index in np.ndindex(x.shape):
+        middle = x[index]
+        x[index] = middle + step
         above = function()
-        x[place] = middle - step
-        gradient[place] = (above - function()) / (2 * step)
-        x[place] = middle
+        x[index] = middle - step
+        gradient[index] = (above - function()) / (2 * step)
+        x[index] = middle
     return gradient
 
 

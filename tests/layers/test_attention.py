@@ -85,7 +85,7 @@ def test_honours_the_layer_contract(use_bias: bool, scoring: str, form: str, tmp
     ids=["self", "self-no-bias", "self-value-dim", "cross", "cross-three-widths", "cross-no-bias"],
 )
 def test_equals_keras_and_the_paper(arguments: dict[str, Any], widths: list[int]) -> None:
-    inputs = [random(BATCH, KEYS if place else QUERIES, width) for place, width in enumerate(widths)]
+    inputs = [random(BATCH, KEYS if number else QUERIES, width) for number, width in enumerate(widths)]
     layer = built(MultiHeadAttention(HEADS, KEY_DIM, **arguments), *inputs)
     query, value = inputs[0], inputs[min(1, len(inputs) - 1)]
     key = inputs[2] if len(inputs) == 3 else None
@@ -270,8 +270,8 @@ def test_gradients_equal_torch(cross: bool, masked: bool) -> None:
     (output * torch.tensor(upstream)).sum().backward()
 
     close = {"atol": 1e-4, "rtol": 1e-4}
-    for gradient, place in zip(input_gradients, (0, 2, 1), strict=True):
-        np.testing.assert_allclose(gradient, theirs[place].grad, **close)
+    for gradient, number in zip(input_gradients, (0, 2, 1), strict=True):
+        np.testing.assert_allclose(gradient, theirs[number].grad, **close)
     if cross:
         kernels = [weight.grad for weight in (twin.q_proj_weight, twin.k_proj_weight, twin.v_proj_weight)]
     else:

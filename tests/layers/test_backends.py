@@ -47,6 +47,11 @@ def layer_case(layer: keras.Layer, inputs: dict[str, np.ndarray], **call: Any) -
     return {"layer": keras.saving.serialize_keras_object(layer), "call": call}, inputs
 
 
+def some_positions_case(normalization: str, x: np.ndarray, real: np.ndarray) -> Case:
+    case, inputs = layer_case(TransformerEncoder(14, 17, 2, normalization=normalization), {"inputs": x, "mask": real})
+    return {**case, "positions": [[3, 0], [1, 1], [4, 2]]}, inputs
+
+
 def model_case(num_classes: int = 2, train: bool = False, length: int = 13, **model: Any) -> Case:
     text = {"vocabulary_size": 29, "sequence_length": length}
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "dropout": 0.0}
@@ -96,9 +101,7 @@ def all_cases() -> dict[str, Case]:
         **dict(attention_cases()),
         "encoder-post": layer_case(TransformerEncoder(14, 17, 2, activation="gelu"), {"inputs": x, "mask": real}),
         "encoder-pre": layer_case(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "head_mask": random(2)}),
-        "encoder-places": layer_case(
-            TransformerEncoder(14, 17, 2), {"inputs": x, "mask": real, "places": np.array([[3, 0], [1, 1], [4, 2]])}
-        ),
+        **{f"encoder-at-positions-{norm}": some_positions_case(norm, x, real) for norm in ("post", "pre")},
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
             PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=37),

@@ -10,6 +10,7 @@ import torch
 from layer_contract import check_layer, randomize
 
 from mha_cli.layers import TransformerEncoder
+from tests.covering import pairwise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,9 +86,7 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
     check_layer(TransformerEncoder, arguments, inputs, (BATCH, LENGTH, 11), tmp_path, keeps_mask=True, at_default=at_default)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-@pytest.mark.parametrize("normalization", ["post", "pre"])
+@pytest.mark.parametrize(("normalization", "activation", "masked"), pairwise(["post", "pre"], ["relu", "gelu"], [False, True]))
 def test_equals_torch(normalization: str, activation: str, masked: bool) -> None:
     layer = built(normalization=normalization, activation=activation)
     twin = torch_twin(layer)
@@ -172,23 +171,6 @@ def test_a_head_mask_reaches_the_attention(normalization: str) -> None:
     np.testing.assert_allclose(layer(INPUTS, mask=REAL, head_mask=np.array([0.0, 2.0])), edited(INPUTS, mask=REAL), **EXACT)
     with pytest.raises(ValueError, match=r"head_mask has shape \(3,\); it takes \(2,\) or \(batch, 2\), a number a head"):
         layer(INPUTS, head_mask=np.ones(3))
-
-
-@pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_some_places_are_encoded_like_all(normalization: str) -> None:
-    layer, places = built(normalization=normalization), np.array([[2, 0, 2], [1, 1, 0], [0, 3, 1]])[:BATCH]
-    upstream = np.random.default_rng(1).normal(size=(*places.shape, WIDTH)).astype(np.float32)
-    results = []
-    for some in (True, False):
-        x = tf.constant(INPUTS)
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            output = layer(x, mask=REAL, places=places) if some else tf.gather(layer(x, mask=REAL), places, batch_dims=1)
-            loss = tf.reduce_sum(output * upstream)
-        results.append([output, *tape.gradient(loss, [x, *[weight.value for weight in layer.trainable_variables]])])
-    assert results[0][0].shape == (*places.shape, WIDTH)
-    for ours, expected in zip(*results, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("which", ["attention_dropout", "dropout"])

@@ -6,17 +6,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from attention_cases import BATCH, HEADS, KEYS, QUERIES, finite_differences, paper_softmax, prefix_mask, random, random_mask
+from attention_cases import BATCH, HEADS, KEYS, QUERIES, prefix_mask, random_mask
 
-from mha_cli.layers.masks import (
-    broadcast_mask,
-    check_fits,
-    combine_masks,
-    look_ahead_mask,
-    masked_softmax,
-    padding_mask,
-    valid_lengths_mask,
-)
+from mha_cli.layers.masks import broadcast_mask, combine, look_ahead_mask, padding_mask, query_gate, valid_lengths_mask
+
+SIZES = (BATCH, HEADS, QUERIES, KEYS)
 
 
 def test_padding_mask_stands_on_the_axis_of_keys() -> None:
@@ -28,7 +22,7 @@ def test_padding_mask_stands_on_the_axis_of_keys() -> None:
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(QUERIES, QUERIES), (QUERIES, KEYS), (KEYS, QUERIES), (1, 1)])
-def test_look_ahead_mask_ends_at_the_querys_own_place(queries: int, keys: int) -> None:
+def test_look_ahead_mask_ends_at_the_querys_own_position(queries: int, keys: int) -> None:
     expected = np.array([[key <= query for key in range(keys)] for query in range(queries)])
     mask = look_ahead_mask(queries, keys)
     np.testing.assert_array_equal(mask, expected[None, None])
@@ -65,11 +59,13 @@ def test_masks_of_two_to_four_axes_become_four(shape: tuple[int, ...], whole: tu
 def test_masks_combine_by_logical_and() -> None:
     padding, ahead = padding_mask(prefix_mask([7, 3, 0], KEYS)), look_ahead_mask(QUERIES, KEYS)
     heads = broadcast_mask(random_mask(BATCH, HEADS, QUERIES, KEYS))
-    combined = combine_masks(None, padding, None, ahead, heads)
+    combined = combine(keras.ops.logical_and, SIZES, a=None, b=padding, c=None, d=ahead, e=heads)
     np.testing.assert_array_equal(combined, np.array(padding) & np.array(ahead) & np.array(heads))
-    assert combine_masks(None, ahead, None) is ahead
-    assert combine_masks(None, None) is None
-    assert combine_masks() is None
+    assert combine(keras.ops.logical_and, SIZES, a=None, b=ahead) is ahead
+    assert combine(keras.ops.logical_and, SIZES, a=None) is None
+    assert [
+        none(None, *rest) for none, *rest in ((padding_mask,), (broadcast_mask,), (valid_lengths_mask, KEYS), (query_gate, "bool"))
+    ] == [None] * 4
 
 
 @pytest.mark.parametrize("axes", [1, 5])
@@ -101,68 +97,9 @@ def test_a_padding_mask_of_other_axes_is_refused() -> None:
     ],
 )
 def test_a_mask_of_other_sizes_is_refused(shape: tuple[int, ...], message: str) -> None:
-    sizes = (BATCH, HEADS, QUERIES, KEYS)
     with pytest.raises(ValueError, match=f"^{message}$"):
-        check_fits("pad", np.ones(shape, bool), sizes)
-    check_fits("pad", np.ones((1, 1, 1, 1), bool), sizes)
-    check_fits("pad", np.ones(sizes, bool), sizes)
-    check_fits("pad", keras.KerasTensor((None, HEADS, None, KEYS)), sizes)
-    check_fits("pad", np.ones(shape, bool), (None, None, None, None))
-
-
-ROWS = {
-    "padding": (BATCH, 1, 1, KEYS),
-    "for-all": (1, 1, QUERIES, KEYS),
-    "whole": (BATCH, HEADS, QUERIES, KEYS),
-    "two-axes": (QUERIES, KEYS),
-}
-
-
-@pytest.mark.parametrize("shape", ROWS.values(), ids=ROWS.keys())
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_softmax_over_the_allowed_keys_only(dtype: str, shape: tuple[int, ...]) -> None:
-    mask = random_mask(*shape)
-    mask[..., -1, :] = False  # a row that may look nowhere
-    scores = tf.cast(random(BATCH, HEADS, QUERIES, KEYS) * 10, dtype)
-    weights = masked_softmax(scores, mask)
-    allowed = np.broadcast_to(mask, weights.shape)
-    assert weights.dtype == scores.dtype
-    exact = paper_softmax(tf.cast(scores, "float64").numpy(), allowed)
-    weights = tf.cast(weights, "float64").numpy()
-    rounding = {"bfloat16": 2**-8, "float16": 2**-10, "float32": 1e-6}[dtype]
-    np.testing.assert_allclose(weights, exact, atol=1e-6, rtol=rounding)
-    assert (np.array(weights)[~allowed] == 0).all()
-    rows = allowed.any(axis=-1)
-    np.testing.assert_allclose(np.sum(weights, axis=-1), rows, atol=rounding)
-    assert not rows.all()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_gradient_of_the_softmax_is_exact_and_zero_where_a_row_looks_nowhere(dtype: str) -> None:
-    mask = random_mask(QUERIES, KEYS)
-    mask[2] = False
-    upstream = random(QUERIES, KEYS, seed=1)
-    scores = tf.cast(random(QUERIES, KEYS), dtype)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        loss = tf.reduce_sum(tf.cast(masked_softmax(scores, mask), tf.float32) * upstream)
-    gradient = tape.gradient(loss, scores)
-    assert gradient.dtype == scores.dtype
-    gradient = tf.cast(gradient, "float64").numpy()
-    assert (gradient[2] == 0).all()
-    exact = tf.cast(scores, "float64").numpy()
-    expected = finite_differences(lambda: float((paper_softmax(exact, mask) * upstream).sum()), exact)
-    np.testing.assert_allclose(gradient, expected, atol=1e-5 if dtype == "float32" else 2e-3)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_high_scores_stay_finite(dtype: str) -> None:
-    scores = tf.cast(np.array([[3e4, -3e4, 0.0], [3e4, 3e4, -3e4], [-3e4, -3e4, -3e4]], np.float32), dtype)
-    mask = np.array([[False, True, True], [True, True, True], [False, False, False]])
-    np.testing.assert_array_equal(tf.cast(masked_softmax(scores, mask), tf.float32), [[0, 0, 1], [0.5, 0.5, 0], [0, 0, 0]])
-
-
-def test_without_a_mask_it_is_plain_softmax() -> None:
-    scores = random(BATCH, HEADS, QUERIES, KEYS)
-    np.testing.assert_allclose(masked_softmax(scores), paper_softmax(scores.astype(float), np.array(True)), atol=1e-6)
-    np.testing.assert_allclose(masked_softmax(scores, np.ones((1, 1, 1, KEYS), bool)), masked_softmax(scores), atol=1e-7)
+        combine(keras.ops.logical_and, SIZES, pad=np.ones(shape, bool))
+    combine(keras.ops.logical_and, SIZES, pad=np.ones((1, 1, 1, 1), bool))
+    combine(keras.ops.logical_and, SIZES, pad=np.ones(SIZES, bool))
+    combine(keras.ops.logical_and, SIZES, pad=keras.KerasTensor((None, HEADS, None, KEYS)))
+    combine(keras.ops.logical_and, (None, None, None, None), pad=np.ones(shape, bool))

@@ -48,7 +48,7 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(layer(x), expected, **EXACT)
 
 
-def test_a_place_with_one_value_in_all_features_gives_beta() -> None:
+def test_a_position_with_one_value_in_all_features_gives_beta() -> None:
     layer, upstream = filled(), random(1, 1, WIDTH, seed=1)
     output, *gradients = value_and_gradients(layer, np.full((1, 1, WIDTH), 3.0, np.float32), upstream)
     np.testing.assert_array_equal(output[0, 0], layer.beta)

@@ -63,10 +63,10 @@ def test_sinusoid_known_values() -> None:
 
 def test_learned_positions_are_added_to_the_tokens() -> None:
     layer = built("learned")
-    tokens, places = (np.array(weight) for weight in layer.trainable_variables)
+    tokens, positions = (np.array(weight) for weight in layer.trainable_variables)
     assert tokens.shape == (VOCABULARY_SIZE, WIDTH)
-    assert places.shape == (LONGEST, WIDTH)
-    np.testing.assert_allclose(layer(TOKEN_IDS), tokens[TOKEN_IDS] + places[:LENGTH], atol=1e-6)
+    assert positions.shape == (LONGEST, WIDTH)
+    np.testing.assert_allclose(layer(TOKEN_IDS), tokens[TOKEN_IDS] + positions[:LENGTH], atol=1e-6)
 
 
 def test_sinusoidal_positions_are_added_to_the_tokens() -> None:
@@ -95,8 +95,8 @@ def test_ngrams_fall_into_the_buckets_of_the_formula(n: int, buckets: int) -> No
     token_ids[1, 4:], token_ids[2, 1:] = 0, 0
     numbers, whole = (np.array(result) for result in ngram_buckets_of(token_ids, n, buckets))
     np.testing.assert_array_equal(whole, (token_ids != 0) & (np.arange(7) >= n - 1))
-    for row, place in zip(*np.nonzero(whole), strict=True):
-        assert numbers[row, place] == bucket(token_ids[row, place - n + 1 : place + 1].tolist(), buckets)
+    for row, end in zip(*np.nonzero(whole), strict=True):
+        assert numbers[row, end] == bucket(token_ids[row, end - n + 1 : end + 1].tolist(), buckets)
     assert ((numbers >= 0) & (numbers < buckets)).all()
 
 
@@ -111,14 +111,14 @@ def test_ngrams_keep_the_buckets_that_checkpoints_were_trained_with() -> None:
 def test_ngrams_are_added_where_they_end(positions: str) -> None:
     layer = built(positions, max_ngram=3, ngram_buckets=BUCKETS)
     weights = {weight.name: np.array(weight) for weight in layer.trainable_variables}
-    places = sinusoidal_positions(LONGEST, WIDTH) if positions == "sinusoidal" else weights["position_embeddings"]
-    expected = weights["token_embeddings"][TOKEN_IDS] + places[:LENGTH]
+    table = sinusoidal_positions(LONGEST, WIDTH) if positions == "sinusoidal" else weights["position_embeddings"]
+    expected = weights["token_embeddings"][TOKEN_IDS] + table[:LENGTH]
     for row, length in enumerate((5, 2, 0)):
         for end in range(length):
             for n in range(2, min(3, end + 1) + 1):
                 expected[row, end] += weights["ngram_embeddings"][bucket(TOKEN_IDS[row, end - n + 1 : end + 1].tolist(), BUCKETS)]
     np.testing.assert_allclose(layer(TOKEN_IDS), expected, atol=1e-5)
-    np.testing.assert_allclose(layer.embed_words(TOKEN_IDS), expected - places[:LENGTH], atol=1e-5)
+    np.testing.assert_allclose(layer.embed_words(TOKEN_IDS), expected - table[:LENGTH], atol=1e-5)
 
 
 def test_ngram_dropout_spares_the_tokens() -> None:
@@ -126,8 +126,8 @@ def test_ngram_dropout_spares_the_tokens() -> None:
     expected = np.array(plain(TOKEN_IDS))
     np.testing.assert_array_equal(layer(TOKEN_IDS), expected)
     np.testing.assert_array_equal(layer(TOKEN_IDS, training=False), expected)
-    tokens, places, _ = (np.array(weight) for weight in layer.trainable_variables)
-    without = tokens[TOKEN_IDS] + places[:LENGTH]
+    tokens, positions, _ = (np.array(weight) for weight in layer.trainable_variables)
+    without = tokens[TOKEN_IDS] + positions[:LENGTH]
     added, dropped = expected - without, np.array(layer(TOKEN_IDS, training=True)) - without
     left = np.abs(dropped) > 1e-6
     assert 0.2 < left[np.abs(added) > 1e-6].mean() < 0.8

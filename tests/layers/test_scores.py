@@ -13,6 +13,7 @@ from layer_contract import check_layer
 from mha_cli.layers import NgramScores
 from mha_cli.layers.scores import place_weights, review_scores
 from mha_cli.runtime import forward
+from tests.covering import pairwise
 from tests.reviews import bucket, weights_in
 
 if TYPE_CHECKING:
@@ -61,13 +62,16 @@ def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: 
     return total / math.sqrt(sum(weight**2 for weight in weights.values()) or 1.0)
 
 
-@pytest.mark.parametrize(("ending", "windows"), [(0, ()), (1, (2,)), (3, ()), (50, (1, 3)), (0, (5,)), (0, (100, 1, 2))])
-@pytest.mark.parametrize("units", [1, 3])
-@pytest.mark.parametrize("buckets", [1, 7, 41, 64, 1_000_003])
-@pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
+WEIGHTING = [(0, ()), (1, (2,)), (3, ()), (50, (1, 3)), (0, (5,)), (0, (100, 1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("max_ngram", "buckets", "units", "weighting"), pairwise([1, 2, 3, 5], [1, 7, 41, 64, 1_000_003], [1, 3], WEIGHTING)
+)
 def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
-    max_ngram: int, buckets: int, units: int, ending: int, windows: tuple[int, ...]
+    max_ngram: int, buckets: int, units: int, weighting: tuple[int, tuple[int, ...]]
 ) -> None:
+    ending, windows = weighting
     table = table_of(buckets, units)
     expected = np.stack([score_by_hand(review, table, max_ngram, ending, windows) for review in REVIEWS])
     assert (expected[-1] == 0).all()
@@ -86,7 +90,7 @@ def test_an_ngram_counts_once_however_often_it_comes() -> None:
     np.testing.assert_allclose(layer_with(table, 2)(TOKEN_IDS)[:, 0], expected, rtol=1e-6)
 
 
-def test_what_stands_at_the_end_counts_double_and_by_its_last_place() -> None:
+def test_what_stands_at_the_end_counts_double_and_by_its_last_occurrence() -> None:
     table = np.zeros((1_000_003, 1), np.float32)
     table[bucket((5,), len(table))] = 1.0
     reviews = np.array([[5, 8, 9, 7], [9, 8, 7, 5], [5, 8, 9, 5]], np.int32)
@@ -104,7 +108,7 @@ def test_what_stands_near_a_salient_word_counts_more() -> None:
     reviews = np.array([[3, 5, 8, 8, 8, 7], [3, 8, 8, 5, 8, 7]], np.int32)
     near, far = np.array(layer_with(table, 1, windows=(1,), salience=salience)(reviews))[:, 0]
     # The first word's window holds two words, the second one's three: the factors are the square and the cubic root of 27.
-    assert near == pytest.approx(3 / math.sqrt(27 + 9 + 1 + 1), rel=1e-5)  # 5 counts 3; of the words 8 the last place counts
+    assert near == pytest.approx(3 / math.sqrt(27 + 9 + 1 + 1), rel=1e-5)  # 5 counts 3; of the words 8 the last counts
     assert far == pytest.approx(1 / math.sqrt(27 + 1 + 1 + 1), rel=1e-5)
 
 

@@ -56,7 +56,7 @@ def test_salience_counts_the_scores_that_it_is_learnt_on(data: PreparedData) -> 
 def test_attention_by_blocks_takes_less(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     by_blocks, at_once = (total(data, f"model.attention_form={form}") for form in ("blockwise", "fused"))
     assert by_blocks < total(data) == at_once
-    monkeypatch.setattr("mha_cli.layers.attention.MOST_WEIGHTS", 0)
+    monkeypatch.setattr("mha_cli.layers.fast.dispatch.MOST_WEIGHTS", 0)
     assert by_blocks == total(data) < at_once
 
 

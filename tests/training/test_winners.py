@@ -1,4 +1,4 @@
-"""Learning from the winning places only, against learning from all of them."""
+"""Learning from the winning positions only, against learning from all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mha_cli.training import winners
 from mha_cli.training.loop import run_epoch
 from mha_cli.training.position import Pace
 from mha_cli.training.trainer import Trainer
-from mha_cli.training.winners import training_output, winners_suffice, winning_places
+from mha_cli.training.winners import training_output, winners_suffice, winning_positions
+from tests.covering import pairwise
 
 if TYPE_CHECKING:
     from mha_cli.data.preparation import PreparedData
@@ -38,11 +39,11 @@ def output_and_gradients(config: Config, winners_only: bool) -> list[np.ndarray]
     return [np.array(output), *(np.array(tf.convert_to_tensor(gradient)) for gradient in gradients)]
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-@pytest.mark.parametrize("num_blocks", [1, 2])
-@pytest.mark.parametrize("normalization", ["post", "pre"])
-@pytest.mark.parametrize("attention_form", ["fused", "folded", "blockwise"])
-def test_output_and_gradients_are_those_of_all_places(attention_form: str, normalization: str, num_blocks: int, dropout: float) -> None:
+@pytest.mark.parametrize(
+    ("attention_form", "normalization", "num_blocks", "dropout"),
+    pairwise(["fused", "folded", "blockwise"], ["post", "pre"], [1, 2], [0.0, 0.5]),
+)
+def test_output_and_gradients_are_those_of_all_positions(attention_form: str, normalization: str, num_blocks: int, dropout: float) -> None:
     sizes: dict[str, Any] = {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5}
     kind = {"attention_form": attention_form, "normalization": normalization, "num_blocks": num_blocks}
     config = Config(model=ModelConfig(**sizes, **kind, dropout=dropout, embedding_dropout=0.2))
@@ -51,33 +52,33 @@ def test_output_and_gradients_are_those_of_all_places(attention_form: str, norma
         np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-4)
 
 
-def test_winning_places_by_hand() -> None:
+def test_winning_positions_by_hand() -> None:
     x = np.zeros((3, 5, 3), np.float32)
     x[0, 1, 0] = x[0, 3, 1] = x[0, 3, 2] = 1.0
     x[0, 4] = 9.0  # padding
     x[1, 2, 0] = x[1, 0, 0] = 1.0  # a tie; the other features do not count
     mask = np.array([[True] * 4 + [False], [True] * 5, [False] * 5])
     kept = np.array([[True, True, True], [True, False, False], [True, True, True]])
-    places = np.array(winning_places(tf.constant(x), tf.constant(mask), tf.constant(kept)))
-    assert places.shape == (3, 2)
-    assert [set(row) for row in places[:2]] == [{1, 3}, {0, 2}]
-    for multiple, number in ((3, 3), (4, 4), (8, 5)):  # other places fill up, of five there are
-        more = np.array(winning_places(tf.constant(x), tf.constant(mask), tf.constant(kept), multiple))
+    positions = np.array(winning_positions(tf.constant(x), tf.constant(mask), tf.constant(kept)))
+    assert positions.shape == (3, 2)
+    assert [set(row) for row in positions[:2]] == [{1, 3}, {0, 2}]
+    for multiple, number in ((3, 3), (4, 4), (8, 5)):  # others fill up, of five there are
+        more = np.array(winning_positions(tf.constant(x), tf.constant(mask), tf.constant(kept), multiple))
         assert more.shape == (3, number)
         assert {1, 3} <= set(more[0])
         assert all(len(set(row)) == number for row in more)
 
 
 def test_nothing_wins_where_dropout_takes_every_feature() -> None:
-    nothing = winning_places(tf.ones((2, 4, 3)), tf.ones((2, 4), bool), tf.zeros((2, 3), bool))
-    assert nothing.shape == (2, 1)  # a layer wants one place at least
+    nothing = winning_positions(tf.ones((2, 4, 3)), tf.ones((2, 4), bool), tf.zeros((2, 3), bool))
+    assert nothing.shape == (2, 1)  # a layer wants one position at least
 
 
 @pytest.mark.parametrize(
     ("settings", "mean_length", "suffice"),
     [
         ({}, 129, True),
-        ({}, 128, False),  # as many places as features are left by dropout
+        ({}, 128, False),  # as many positions as dropout leaves features
         ({"dropout": 0.0}, 129, False),
         ({"block_dropout": 0.1}, 129, False),
         ({"attention_dropout": 0.1}, 129, False),
@@ -89,16 +90,16 @@ def test_where_winners_suffice(settings: dict[str, Any], mean_length: float, suf
     assert winners_suffice(model, mean_length) == suffice
 
 
-def test_a_trainer_learns_the_same_from_fewer_places(tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trainer_learns_the_same_from_winners_only(tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"embed_dim": 4, "dropout": 0.5})})
     encoded: list[int] = []
-    places_of = winners.winning_places
+    positions_of = winners.winning_positions
 
     def counted(*arguments: Any) -> Any:
         encoded.append(1)
-        return places_of(*arguments)
+        return positions_of(*arguments)
 
-    monkeypatch.setattr(winners, "winning_places", counted)
+    monkeypatch.setattr(winners, "winning_positions", counted)
     losses = []
     for suffices in (True, False):
         if not suffices:

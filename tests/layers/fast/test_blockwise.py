@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 import weakref
@@ -15,20 +14,15 @@ import torch
 from attention_cases import EXACT, assert_same_gradient, built, finite_differences, paper_softmax, random, random_mask
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
-from mha_cli.layers import attention as attention_module
-from mha_cli.layers.attention import number_of_weights
-from mha_cli.layers.blockwise import BLOCK_LENGTH
-from mha_cli.layers.masks import look_ahead_mask, softmax_of_allowed
+from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
+from mha_cli.layers.masks import look_ahead_mask
+from mha_cli.layers.numerics import softmax_of_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BATCH, HEADS, KEY_DIM, VALUE_DIM, BLOCK = 2, 3, 5, 7, 5
 LENGTHS = [(3, 11), (5, 5), (10, 7), (13, 2), (1, 1)]  # below the block length, at it, twice it, above it; queries and keys
-MOST_WEIGHTS = 300
-"""What ``auto`` computes at once in these tests."""
-WIDTH = 3
-"""Of the inputs of those tests: wider than a head, so that ``auto`` does not fold."""
 
 
 def inputs_of(queries: int, keys: int) -> list[Any]:
@@ -257,119 +251,6 @@ def test_dropout_of_the_layer_is_active_only_in_training() -> None:
     assert np.abs(first - second).max() > 0.1
 
 
-# Which form ``auto`` takes
-
-
-@pytest.fixture
-def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
-    monkeypatch.setattr(
-        attention_module, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0
-    )
-    monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
-
-
-def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
-    """A layer in either form, whose output is the mixed values themselves."""
-    layers = [MultiHeadAttention(1, 2, output_dim=2, use_bias=False, form=form, **arguments) for form in ("auto", "fused")]
-    for layer in layers:
-        built(layer, random(1, 3, WIDTH))
-        layer.output_kernel.assign(np.eye(2)[None])
-    return layers
-
-
-@pytest.mark.parametrize(
-    ("batch", "queries", "keys", "blockwise"),
-    [(1, 3, 3, False), (1, 3, 100, False), (1, 3, 101, True), (1, 101, 3, True), (4, 3, 25, False), (4, 3, 26, True)],
-)
-@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
-@pytest.mark.usefixtures("blocks_add_one")
-def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool, batch: int, queries: int, keys: int, blockwise: bool) -> None:
-    query, value = random(batch, queries, WIDTH), random(batch, keys, WIDTH)
-    auto, fused = auto_and_fused()
-    specs = [tf.TensorSpec(x.shape if known else [None, None, WIDTH]) for x in (query, value)]
-    output = tf.function(auto, input_signature=specs)(query, value)
-    np.testing.assert_allclose(output, np.array(fused(query, value)) + blockwise, **EXACT)
-    if known:
-        np.testing.assert_allclose(auto(query, value), output, **EXACT)
-
-
-@pytest.mark.parametrize("places", [7, 20], ids=["at-once", "by-blocks"])
-@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
-def test_auto_folds_wide_heads_by_blocks_too(known: bool, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-    blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
-    monkeypatch.setattr(attention_module, "blockwise_attention", blocks)
-    monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
-    folds = attention_module.fold_scores
-    monkeypatch.setattr(attention_module, "fold_scores", lambda *kernels: calls.append(1) or folds(*kernels))
-    x = tf.constant(random(2, places, WIDTH))
-    layers = [built(MultiHeadAttention(2, WIDTH + 1, form=form), x) for form in ("fused", "auto")]
-    weigh = tf.constant(random(2, places, WIDTH, seed=9))
-
-    def gradients(x: Any, layer: MultiHeadAttention) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            loss = tf.reduce_sum(layer(x) * weigh)
-        return loss, *tape.gradient(loss, [x, *layer.trainable_variables])
-
-    spec = tf.TensorSpec(x.shape if known else [None, None, WIDTH])
-    fused, folded = (tf.function(functools.partial(gradients, layer=layer), input_signature=[spec])(x) for layer in layers)
-    for one, other in zip(fused, folded, strict=True):
-        assert_same_gradient(other, one, least=1.0)  # the key bias has none but for rounding
-    assert 1 in calls
-    assert (0 in calls) == (places == 20 or not known)
-
-
-def test_more_weights_than_an_int32_counts() -> None:
-    q, k = np.zeros((32, 8, 8192, 0), np.float32), np.zeros((32, 8, 8193, 0), np.float32)
-    assert number_of_weights(q, k) == 32 * 8 * 8192 * 8193
-    unknown = tf.function(number_of_weights, input_signature=[tf.TensorSpec([None, 8, None, 0])] * 2)
-    assert float(unknown(q, k)) == pytest.approx(32 * 8 * 8192 * 8193)
-
-
-@pytest.mark.usefixtures("blocks_add_one")
-def test_auto_leaves_additive_scoring_to_the_plain_function() -> None:
-    query, value = random(1, 3, WIDTH), random(1, 2 * MOST_WEIGHTS, WIDTH)
-    auto, fused = auto_and_fused(scoring="additive")
-    np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
-
-
-@pytest.mark.parametrize("form", ["auto", "blockwise"])
-@pytest.mark.usefixtures("blocks_add_one")
-def test_returned_weights_are_computed_at_once(form: str) -> None:
-    query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
-    layer, fused = built(MultiHeadAttention(1, 2, form=form), query, value), built(MultiHeadAttention(1, 2, form="fused"), query, value)
-    for ours, expected in zip(*(one(query, value, return_attention_scores=True) for one in (layer, fused)), strict=True):
-        np.testing.assert_allclose(ours, expected, **EXACT)
-
-
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
-def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_module, "MOST_WEIGHTS", MOST_WEIGHTS)
-    layers = [built(MultiHeadAttention(2, 3, form=form), random(1, 3, 7)) for form in ("auto", "fused")]
-
-    def gradients_of(layer: MultiHeadAttention) -> Any:
-        @tf.function(
-            input_signature=[tf.TensorSpec([None, None, 7]), tf.TensorSpec([None, None], tf.bool)],
-            jit_compile=compiled and layer.form == "auto",
-        )
-        def run(x: Any, real: Any) -> Any:
-            with tf.GradientTape() as tape:
-                output = layer(x, query_mask=real, use_causal_mask=True)
-                loss = tf.reduce_sum(output**2)
-            return [output, *tape.gradient(loss, [weight.value for weight in layer.trainable_variables])]
-
-        return run
-
-    run, reference = map(gradients_of, layers)
-    for length in (7, 607):
-        x, real = random(2, length, 7), np.arange(length) < np.array([[length], [5]])
-        for weight, ours, expected in zip(["", *layers[0].trainable_variables], run(x, real), reference(x, real), strict=True):
-            if getattr(weight, "name", "") != "key_bias":  # softmax does not see it: nothing but rounding
-                assert_same_gradient(ours, expected, str(weight), tolerance=1e-4)
-
-
 # Memory
 
 MEMORY = """
@@ -421,7 +302,7 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
         made.append(weakref.ref(weights))
         return weights
 
-    monkeypatch.setattr("mha_cli.layers.blockwise.softmax_of_allowed", softmax)
+    monkeypatch.setattr("mha_cli.layers.fast.blockwise.softmax_of_allowed", softmax)
     inputs = inputs_of(13, 11)
     with tf.GradientTape() as tape:  # which keeps what it thinks the backward pass will need
         tape.watch(inputs)

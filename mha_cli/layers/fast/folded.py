@@ -1,5 +1,8 @@
 """Attention with its kernels multiplied first: two projections instead of four, for heads as wide as their input.
 
+What it buys: where a head is as wide as its input, half the projections, which cost more than the attention itself at usual lengths. A
+training step of the book's model does 192 reviews a second in place of 161 (docs/experiments.md, "The book's model").
+
 A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √K) (x W^V + b^V) W^O. Softmax does not see what a query adds to all its scores alike, so
 b^K drops out; and the weights of a query sum to 1, so b^V comes through as it is. What is left is
 
@@ -20,71 +23,26 @@ from typing import Any
 
 from keras import ops
 
-
-def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> Any:
-    """A of every head, (D, H, E); with a bias, a is one more row of it, (D + 1, H, E).
-
-    Args:
-        query_kernel_DHK: W^Q.
-        query_bias_HK: b^Q, or None.
-        key_kernel_EHK: W^K.
-        scaled: whether A and a have the factor 1/√K.
-    """
-    if scaled:
-        key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
-    return ops.einsum("dhk,ehk->dhe", with_row(query_kernel_DHK, query_bias_HK), key_kernel_EHK)
+from mha_cli.layers.fast.gradients import masked_softmax
+from mha_cli.layers.numerics import dot_products
 
 
-def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> Any:
-    """B of every head, (H, F, O); with a bias, b is one more row of it, (H, F + 1, O).
-
-    Args:
-        value_kernel_FHV: W^V.
-        value_bias_HV: b^V, or None.
-        output_kernel_HVO: W^O.
-    """
-    return ops.einsum("fhv,hvo->hfo", with_row(value_kernel_FHV, value_bias_HV), output_kernel_HVO)
-
-
-def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:
-    """The kernel with its bias, if it has one, as the last row."""
-    return kernel_DHK if bias_HK is None else ops.concatenate([kernel_DHK, bias_HK[None]])
-
-
-def folded_attention(
-    query_BLD: Any,
-    key_BME: Any,
-    value_BMF: Any,
-    scores_kernel_DHE: Any,
-    output_kernel_HFO: Any,
-    attend: Callable[[Any, Any, Any, Any], tuple[Any, Any]],
-    mask_BHLM: Any = None,
-    gate_BHL1: Any = None,
-    output_bias_O: Any = None,
+def folded(
+    layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_BHLM: Any, gate_BHL1: Any, attend: Callable[..., tuple[Any, Any]]
 ) -> tuple[Any, Any]:
     """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O.
 
-    As all heads have the same keys and values, the H queries of each of the L places are taken for L·H queries of one head.
-
-    Args:
-        query_BLD: x of the queries.
-        key_BME: x of the keys.
-        value_BMF: x of the values.
-        scores_kernel_DHE: A, with a as one more row, of every head.
-        output_kernel_HFO: B, with b as one more row, of every head.
-        attend: softmax(Q Kᵀ) V from Q, K, V and a mask, each with an axis of heads; also gives the weights, or None. The weights of a
-            query that may look anywhere sum to 1.
-        mask_BHLM: bool, broadcastable; True where a query may look at a key.
-        gate_BHL1: what is multiplied by what a head gives a query, broadcastable.
-        output_bias_O: b^O; None for a layer without biases, whose A and B then have no such row.
-
-    Returns:
-        (B, L, O), and the weights (B, H, L, M) if ``attend`` gives them.
+    As all heads have the same keys and values, the H queries of each of the L positions are taken for L·H queries of one head.
+    The rest is as in ``MultiHeadAttention.fused``, whose place this form takes; ``attend`` leaves out the scale.
     """
+    # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
+    query_bias_HK = layer.query_bias + 0.0 * layer.key_bias if layer.use_bias else None
+    scores_kernel_DHE = fold_scores(layer.query_kernel, query_bias_HK, layer.key_kernel, layer.use_scale)
+    output_kernel_HFO = fold_output(layer.value_kernel, layer.value_bias, layer.output_kernel)
     _, heads, key_width = scores_kernel_DHE.shape
     value_width, output_width = value_BMF.shape[2], output_kernel_HFO.shape[2]
     (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
-    if output_bias_O is not None:
+    if layer.use_bias:
         query_BLD = ops.concatenate([query_BLD, ops.ones((batch, length, 1), query_BLD.dtype)], axis=2)  # 1 times a
     q_BLE = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
     q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
@@ -94,15 +52,36 @@ def folded_attention(
     if gate_BHL1 is not None:
         mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BHL1, 1, 2)
     joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
-    kernel = ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width))
-    output_BLO = ops.matmul(joined, kernel)
-    if output_bias_O is not None:
+    output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width)))
+    if layer.use_bias:
         # Small, both, and added up before they are added to what is large.
-        bias_BLO = output_bias_O + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BHL1)
-        output_BLO = output_BLO + bias_BLO
+        output_BLO = output_BLO + (layer.output_bias + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BHL1))
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
+
+
+def attend_folded(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
+    """softmax(Q Kᵀ) V, and the weights: the factor 1/√K is in A and a already."""
+    weights_B1QM = ops.cast(masked_softmax(dot_products(q_B1QE, k_B1ME), mask_B1QM), v_B1MF.dtype)
+    return ops.matmul(weights_B1QM, v_B1MF), weights_B1QM
+
+
+def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> Any:
+    """A of every head, (D, H, E); with a bias, a is one more row of it, (D + 1, H, E)."""
+    if scaled:
+        key_kernel_EHK = key_kernel_EHK * key_kernel_EHK.shape[-1] ** -0.5
+    return ops.einsum("dhk,ehk->dhe", with_row(query_kernel_DHK, query_bias_HK), key_kernel_EHK)
+
+
+def fold_output(value_kernel_FHV: Any, value_bias_HV: Any, output_kernel_HVO: Any) -> Any:
+    """B of every head, (H, F, O); with a bias, b is one more row of it, (H, F + 1, O)."""
+    return ops.einsum("fhv,hvo->hfo", with_row(value_kernel_FHV, value_bias_HV), output_kernel_HVO)
+
+
+def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:
+    """The kernel with its bias, if it has one, as the last row."""
+    return kernel_DHK if bias_HK is None else ops.concatenate([kernel_DHK, bias_HK[None]])
 
 
 def gated_bias(bias_HO: Any, keys: Any, mask_BHLM: Any, gate_BHL1: Any) -> Any:
@@ -116,7 +95,7 @@ def gated_bias(bias_HO: Any, keys: Any, mask_BHLM: Any, gate_BHL1: Any) -> Any:
 
 
 def as_one_head(mask_BHLM: Any, num_heads: int, length: Any) -> Any:
-    """The mask for the queries of all heads, a place's one after the other, as if they were of one head: (B, 1, L·H, M)."""
+    """The mask for the queries of all heads, a position's one after the other, as if they were of one head: (B, 1, L·H, M)."""
     if mask_BHLM is None or (mask_BHLM.shape[1] == 1 and mask_BHLM.shape[2] == 1):
         return mask_BHLM  # the same for all of them
     batch, _, _, keys = ops.shape(mask_BHLM)

@@ -1,0 +1,126 @@
+"""Which form the attention layer takes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from attention_cases import EXACT, assert_same_gradient, built, random
+
+from mha_cli.layers import MultiHeadAttention, blockwise_attention
+from mha_cli.layers.fast import dispatch as dispatch_module
+from mha_cli.layers.fast.dispatch import number_of_weights
+
+MOST_WEIGHTS = 300
+"""What ``auto`` computes at once in these tests."""
+WIDTH = 3
+"""Of the inputs: wider than a head, so that ``auto`` does not fold."""
+
+
+@pytest.fixture
+def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
+    monkeypatch.setattr(
+        dispatch_module, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0
+    )
+    monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
+
+
+def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
+    """A layer in either form, whose output is the mixed values themselves."""
+    layers = [MultiHeadAttention(1, 2, output_dim=2, use_bias=False, form=form, **arguments) for form in ("auto", "fused")]
+    for layer in layers:
+        built(layer, random(1, 3, WIDTH))
+        layer.output_kernel.assign(np.eye(2)[None])
+    return layers
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
+@pytest.mark.usefixtures("blocks_add_one")
+def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool) -> None:
+    auto, fused = auto_and_fused()
+    compiled = tf.function(auto, input_signature=[tf.TensorSpec([None, None, WIDTH])] * 2)  # traced once for all sizes
+    for batch, queries, keys in ((1, 3, 3), (1, 3, 100), (1, 3, 101), (1, 101, 3), (4, 3, 25), (4, 3, 26)):
+        query, value = random(batch, queries, WIDTH), random(batch, keys, WIDTH)
+        expected = np.array(fused(query, value)) + (batch * queries * keys > MOST_WEIGHTS)
+        for function in (auto, tf.function(auto)) if known else (compiled,):
+            np.testing.assert_allclose(function(query, value), expected, **EXACT, err_msg=str((batch, queries, keys)))
+
+
+@pytest.mark.parametrize("length", [7, 20], ids=["at-once", "by-blocks"])
+@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
+def test_auto_folds_wide_heads_by_blocks_too(known: bool, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
+    monkeypatch.setattr(dispatch_module, "blockwise_attention", blocks)
+    monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
+    folds = dispatch_module.folded
+    monkeypatch.setattr(dispatch_module, "folded", lambda *arguments: calls.append(1) or folds(*arguments))
+    x = tf.constant(random(2, length, WIDTH))
+    layers = [built(MultiHeadAttention(2, WIDTH + 1, form=form), x) for form in ("fused", "auto")]
+    weigh = tf.constant(random(2, length, WIDTH, seed=9))
+
+    def gradients(x: Any, layer: MultiHeadAttention) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(layer(x) * weigh)
+        return loss, *tape.gradient(loss, [x, *layer.trainable_variables])
+
+    spec = tf.TensorSpec(x.shape if known else [None, None, WIDTH])
+    fused, folded = (tf.function(functools.partial(gradients, layer=layer), input_signature=[spec])(x) for layer in layers)
+    for one, other in zip(fused, folded, strict=True):
+        assert_same_gradient(other, one, least=1.0)  # the key bias has none but for rounding
+    assert 1 in calls
+    assert (0 in calls) == (length == 20 or not known)
+
+
+def test_more_weights_than_an_int32_counts() -> None:
+    q, k = np.zeros((32, 8, 8192, 0), np.float32), np.zeros((32, 8, 8193, 0), np.float32)
+    assert number_of_weights(q, k) == 32 * 8 * 8192 * 8193
+    unknown = tf.function(number_of_weights, input_signature=[tf.TensorSpec([None, 8, None, 0])] * 2)
+    assert float(unknown(q, k)) == pytest.approx(32 * 8 * 8192 * 8193)
+
+
+@pytest.mark.usefixtures("blocks_add_one")
+def test_auto_leaves_additive_scoring_to_the_plain_function() -> None:
+    query, value = random(1, 3, WIDTH), random(1, 2 * MOST_WEIGHTS, WIDTH)
+    auto, fused = auto_and_fused(scoring="additive")
+    np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
+
+
+@pytest.mark.parametrize("form", ["auto", "blockwise"])
+@pytest.mark.usefixtures("blocks_add_one")
+def test_returned_weights_are_computed_at_once(form: str) -> None:
+    query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
+    layer, fused = built(MultiHeadAttention(1, 2, form=form), query, value), built(MultiHeadAttention(1, 2, form="fused"), query, value)
+    for ours, expected in zip(*(one(query, value, return_attention_scores=True) for one in (layer, fused)), strict=True):
+        np.testing.assert_allclose(ours, expected, **EXACT)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
+    layers = [built(MultiHeadAttention(2, 3, form=form), random(1, 3, 7)) for form in ("auto", "fused")]
+
+    def gradients_of(layer: MultiHeadAttention) -> Any:
+        @tf.function(
+            input_signature=[tf.TensorSpec([None, None, 7]), tf.TensorSpec([None, None], tf.bool)],
+            jit_compile=compiled and layer.form == "auto",
+        )
+        def run(x: Any, real: Any) -> Any:
+            with tf.GradientTape() as tape:
+                output = layer(x, query_mask=real, use_causal_mask=True)
+                loss = tf.reduce_sum(output**2)
+            return [output, *tape.gradient(loss, [weight.value for weight in layer.trainable_variables])]
+
+        return run
+
+    run, reference = map(gradients_of, layers)
+    for length in (7, 607):
+        x, real = random(2, length, 7), np.arange(length) < np.array([[length], [5]])
+        for weight, ours, expected in zip(["", *layers[0].trainable_variables], run(x, real), reference(x, real), strict=True):
+            if getattr(weight, "name", "") != "key_bias":  # softmax does not see it: nothing but rounding
+                assert_same_gradient(ours, expected, str(weight), tolerance=1e-4)
