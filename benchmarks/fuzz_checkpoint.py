@@ -45,8 +45,8 @@ MORE_MEMORY = 200_000_000
 SECONDS = 5
 """Of processor time for one mutant; on an idle processor it takes a few thousandths."""
 
-READER = ("archive", "hdf5", "quantization", "checkpoint")
-"""The modules that bugs are planted in, none before those that it imports."""
+READER = ("archive", "hdf5", "quantization", "file")
+"""The modules of ``mha_cli.checkpoint`` that bugs are planted in, none before those that it imports."""
 
 EXEMPT = {
     "weight.shape != parameter.shape": "of the writer",
@@ -105,7 +105,7 @@ def _weaker(node: ast.If | ast.Return, field: str) -> Iterator[str]:
 def planted() -> Iterator[tuple[str, str, types.CodeType]]:
     """Every bug: what it is, the module that has it, and that module's code with it."""
     for name in READER:
-        spec = find_spec(f"mha_cli.{name}")
+        spec = find_spec(f"mha_cli.checkpoint.{name}")
         path = Path(spec.origin)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for bug in bugs(tree):
@@ -115,8 +115,8 @@ def planted() -> Iterator[tuple[str, str, types.CodeType]]:
 def plant(name: str, code: types.CodeType) -> None:
     """Load the reader anew with a bug in one of its modules."""
     for other in READER:
-        del sys.modules[f"mha_cli.{other}"]
-    for other in (f"mha_cli.{other}" for other in READER):
+        del sys.modules[f"mha_cli.checkpoint.{other}"]
+    for other in (f"mha_cli.checkpoint.{other}" for other in READER):
         if other == name:
             sys.modules[name] = module = types.ModuleType(name)
             exec(code, module.__dict__)

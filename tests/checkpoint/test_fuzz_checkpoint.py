@@ -35,6 +35,8 @@ def test_a_bug_in_any_check_of_the_reader_is_noticed() -> None:
     done = fuzz("--plant", "--rounds", "2")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     planted = set(re.findall(r"^(\w+\.py):\d+: without", done.stdout, re.MULTILINE))
-    assert planted == {"archive.py", "hdf5.py", "quantization.py", "checkpoint.py"}
-    raised = sum(len(re.findall(r"\braise (?:MhaError|ValueError)", (ROOT / "mha_cli" / name).read_text())) for name in planted)
+    assert planted == {"archive.py", "hdf5.py", "quantization.py", "file.py"}
+    raised = sum(
+        len(re.findall(r"\braise (?:MhaError|ValueError)", (ROOT / "mha_cli" / "checkpoint" / name).read_text())) for name in planted
+    )
     assert len(done.stdout.splitlines()) - 1 > raised  # a condition of several parts is a bug for each part

@@ -59,6 +59,7 @@ def test_a_file_system_that_is_full(small_disk: Path) -> None:
     assert "epoch 1:" not in result.stderr  # what was learnt before was not learnt again
 
 
+@pytest.mark.process
 def test_files_larger_than_allowed(tmp_path: Path) -> None:
     process = held_training(tmp_path)
     process.send_signal(signal.SIGINT)

@@ -27,7 +27,7 @@ def obeyed() -> Iterator[None]:
     signal.signal(signal.SIGINT, earlier)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.process)])
 def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
     process = start_training(tmp_path, "--config", TINY, "--set", "data.num_reviews=600", "--set", "training.epochs=500")
     assert process.stderr is not None

@@ -33,7 +33,9 @@ print(keras.config.floatx(), keras.config.epsilon(), keras.config.image_data_for
 HOSTILE = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}'
 
 
-@pytest.mark.parametrize("settings", [HOSTILE, '{"floatx": "nonsense"}', "[", None])
+@pytest.mark.parametrize(
+    "settings", [HOSTILE, *(pytest.param(other, marks=pytest.mark.process) for other in ('{"floatx": "nonsense"}', "[", None))]
+)
 def test_settings_of_keras_that_are_not_ours_are_neither_read_nor_written(settings: str | None, tmp_path: Path) -> None:
     if settings is not None:
         (tmp_path / "keras.json").write_text(settings)
