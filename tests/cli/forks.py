@@ -51,6 +51,7 @@ class ForkServer:
     """
 
     def __init__(self, modules: Sequence[str], setup: str = "", program: str = MAIN) -> None:
+        self.commands: list[Forked] = []
         self._jobs, theirs = socket.socketpair()
         with theirs:
             code = f"{setup}\nfrom tests.cli.forks import serve\nserve({theirs.fileno()}, {[*modules]})\n{program}"
@@ -63,7 +64,9 @@ class ForkServer:
         socket.send_fds(self._jobs, [json.dumps(job).encode() + b"\n"], descriptors)
 
     def end(self) -> None:
-        """End the server, as soon as its commands have ended."""
+        """End the server, and commands that a test has left running."""
+        for command in self.commands:
+            command.kill()
         self._jobs.close()
         self._process.wait()
 
@@ -108,6 +111,7 @@ class Forked:
         for descriptor in given:
             os.close(descriptor)
         self.pid = int(self._answers.recv(DIGITS))
+        server.commands.append(self)
 
     def __enter__(self) -> Self:
         return self
