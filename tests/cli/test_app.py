@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.cli.command import (
     COMMANDS,
     TIMEOUT,
     environment,
+    fork,
     has_control_characters,
     obey_signals,
     refusal,
@@ -113,21 +115,19 @@ def test_shell_completion_knows_the_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_a_full_disk(flag: str, tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [*COMMAND, flag], stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False
-        )
-    assert (done.returncode, done.stderr) == (1, b"error: cannot write the output: No space left on device\n")
+        process = fork([flag], tmp_path, (PIPE, full.fileno(), PIPE))
+    assert process.communicate(timeout=TIMEOUT)[1] == b"error: cannot write the output: No space left on device\n"
+    assert process.wait() == 1
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_a_reader_that_left(flag: str, tmp_path: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
-    done = subprocess.run(
-        [*COMMAND, flag], stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False
-    )
+    process = fork([flag], tmp_path, (PIPE, theirs, PIPE))
     os.close(theirs)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert process.communicate(timeout=TIMEOUT)[1] == b""
+    assert process.wait() == 1
 
 
 # Ctrl-C while mha is being imported
