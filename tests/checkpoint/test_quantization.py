@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.file import quantization, read_checkpoint, write_checkpoint
+from mha_cli.checkpoint import quantization
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.quantization import LARGEST, dequantize, quantize, quantized_size
 from mha_cli.config.parameters import Parameter
 from mha_cli.errors import MhaError

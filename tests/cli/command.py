@@ -163,7 +163,7 @@ def start_training(cwd: Path, *args: str | Path) -> Forked:
 
 def held_training(cwd: Path) -> Forked:
     """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
-    settings = (*TRACED_SOON, "data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=40")
+    settings = (*TRACED_SOON, "data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=20")
     process = start_training(cwd, "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run")
     assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith("epoch 1:"):
