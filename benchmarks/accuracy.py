@@ -25,7 +25,7 @@ PEERS = {"fasttext": "fastText, bigrams", "tfidf": "TF-IDF, 1–2-grams", "nbsvm
 """Names on the command line of `text_peers.py`, and in tables."""
 
 SEEDED_PEERS = ("fasttext",)
-"""Of the peers those whose result depends on chance; the others run once."""
+"""Peers whose result depends on chance; the others run once."""
 
 RECIPES = ("imdb-fast", "imdb", "imdb-semi")
 
@@ -37,7 +37,7 @@ def default_systems() -> list[str]:
 
 
 def jobs(systems: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, int | None]]:
-    """What to run, seed by seed, so that a disturbed hour does not hit one system alone."""
+    """The runs, seed by seed, so that a disturbed hour does not hit one system alone."""
     by_chance = [(system, seed) for seed in seeds for system in systems if system not in PEERS or system in SEEDED_PEERS]
     return [*((system, None) for system in systems if system in PEERS and system not in SEEDED_PEERS), *by_chance]
 
@@ -61,8 +61,7 @@ def score_recipe(recipe: str, seed: int, num_reviews: int | None, folder: Path) 
     if num_reviews is not None:
         changes += [f"data.train_split=train[:{num_reviews}]", f"data.test_split=test[:{num_reviews}]", "training.epochs=1"]
     run = folder / f"{Path(recipe).stem}-{seed}"
-    settings = [argument for change in changes for argument in ("--set", change)]
-    trained = harness.run_command(harness.mha_command("train", "--config", recipe, *settings, "--output", str(run)))
+    trained = harness.train(recipe, run, changes)
     scored = harness.run_command(harness.mha_command("evaluate", str(run / "checkpoint.keras"), "--json"))
     evaluation = json.loads(scored.stdout)
     return {
@@ -78,7 +77,7 @@ def main() -> None:
     """Run the systems that the arguments name."""
     parser = harness.parser(__doc__)
     parser.add_argument("systems", nargs="*", help=f"{', '.join(PEERS)} or the path of a recipe; all by default")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of every system that depends on chance (0 1 2)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of every system that depends on chance (0 1 2)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep our run directories here")
     parser.add_argument("--reviews", type=int, help="a try-out on so many reviews of each split, one epoch; needs --results")
     arguments = parser.parse_args()

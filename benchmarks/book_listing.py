@@ -70,7 +70,7 @@ class Listing:
 
     Args:
         config: sizes and batch size.
-        reviews: what to train on and to classify.
+        reviews: texts to train on and to classify.
         vocabulary_size: number of token ids.
     """
 

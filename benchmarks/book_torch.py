@@ -23,13 +23,13 @@ TRIAL_STEPS = 8
 
 
 class Options(NamedTuple):
-    """What a user of torch may choose.
+    """The choices of a user of torch.
 
     Args:
-        sparse: whether a step changes only the rows of the embedding that it touches, by SparseAdam: torch's RMSprop takes dense
+        sparse: True if a step changes only the rows of the embedding that it touches, by SparseAdam: torch's RMSprop takes dense
             gradients only.
-        bfloat16: whether matrices are multiplied in bfloat16, by autocast.
-        common_lengths: whether batches are padded on to one of few lengths, as ours are in bfloat16.
+        bfloat16: True if matrices are multiplied in bfloat16, by autocast.
+        common_lengths: True if batches are padded on to one of few lengths, as ours are in bfloat16.
     """
 
     sparse: bool
@@ -73,7 +73,7 @@ class Torch:
 
     Args:
         config: sizes, batch size and learning rate.
-        reviews: what to train on and to classify.
+        reviews: texts to train on and to classify.
         vocabulary_size: number of token ids.
     """
 

@@ -33,12 +33,12 @@ NAME = "mutant.keras"
 
 
 class Mutant(NamedTuple):
-    """A file, and what reading it has to come to.
+    """A file, and the right outcome of reading it.
 
     Args:
-        kind: container, checksums, description, config, vocabulary, arrays or quantization.
-        what: was changed.
-        data: of the file, or a function that puts something in its place and returns where that is.
+        kind: container, checksums, paths, description, config, vocabulary, arrays or quantization.
+        what: change to the original.
+        data: bytes of the file, or a function that puts something else at its path and returns the path.
         right: pattern of the whole message behind the file's name and before the way out, or the checkpoint that has to be read.
     """
 
@@ -49,7 +49,7 @@ class Mutant(NamedTuple):
 
 
 class Original(NamedTuple):
-    """What mutants are made from."""
+    """A good checkpoint, from which mutants are made."""
 
     whole: bytes
     members: Members
@@ -80,7 +80,7 @@ def originals(folder: Path) -> list[Original]:
 def mutants(folder: Path, rng: random.Random) -> list[Mutant]:
     """Every mutant once; where and by how much it differs from its original is drawn."""
     whole, small = originals(folder)
-    for_whole, for_small = (container, checksums, places, description, config, vocabulary, arrays), (container, checksums, quantization)
+    for_whole, for_small = (container, checksums, paths, description, config, vocabulary, arrays), (container, checksums, quantization)
     makers = [(make, whole) for make in for_whole] + [(make, small) for make in for_small]
     return [Mutant(make.__name__, *made) for make, original in makers for made in make(original, rng)]
 
@@ -102,21 +102,21 @@ def packed(members: Members | Iterable[tuple[str, bytes]], compression: int = zi
     return buffer.getvalue()
 
 
-def patched(data: bytes, place: int, form: str, *values: Any) -> bytes:
+def patched(data: bytes, address: int, form: str, *values: Any) -> bytes:
     """Some bytes replaced by numbers."""
     changed = bytearray(data)
-    struct.pack_into(f"<{form}", changed, place, *values)
+    struct.pack_into(f"<{form}", changed, address, *values)
     return bytes(changed)
 
 
 def flipped(data: bytes, rng: random.Random) -> bytes:
     """One bit the other way round."""
-    place = rng.randrange(len(data))
-    return patched(data, place, "B", data[place] ^ 1 << rng.randrange(8))
+    address = rng.randrange(len(data))
+    return patched(data, address, "B", data[address] ^ 1 << rng.randrange(8))
 
 
-def entry_places(whole: bytes) -> dict[str, tuple[int, int]]:
-    """Where an archive's members begin, and their entries in the directory."""
+def entry_addresses(whole: bytes) -> dict[str, tuple[int, int]]:
+    """Addresses of an archive's members, and of their entries in the directory."""
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         entry, found = archive.start_dir, {}
         for info in archive.infolist():
@@ -128,7 +128,7 @@ def entry_places(whole: bytes) -> dict[str, tuple[int, int]]:
 def container(original: Original, rng: random.Random) -> Made:
     """Bytes that are not one plain archive of the right members."""
     whole, members, same = original
-    items, entries = list(members.items()), entry_places(whole)
+    items, entries = list(members.items()), entry_addresses(whole)
     directory, victim = struct.unpack_from("<I", whole, len(whole) - 6)[0], rng.choice(list(members))
     start, entry = entries[victim]
     begin = start + 30 + len(victim)
@@ -176,8 +176,8 @@ def container(original: Original, rng: random.Random) -> Made:
 CRC = r"damaged, or no checkpoint \(Bad CRC-32 for file '.+'\)"
 
 
-def places(original: Original, rng: random.Random) -> Made:
-    """What is no file to read."""
+def paths(original: Original, rng: random.Random) -> Made:
+    """Paths at which there is no file to read."""
 
     def put(make: Callable[[Path], object]) -> Callable[[Path], Path]:
         return lambda path: (make(path), path)[1]
@@ -289,7 +289,7 @@ def config(original: Original, rng: random.Random) -> Made:
 
 
 def outcome_of(settings: Any, same: Checkpoint) -> str | Checkpoint:
-    """What settings come to in the place of others."""
+    """The right outcome of other settings."""
     try:
         config = config_from_dict(settings, "mha.json")
     except MhaError as error:
@@ -333,17 +333,17 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
 # Arrays in HDF5
 
 
-def hdf5_places(data: bytes) -> dict[str, list[int]]:
-    """Where in a good HDF5 file the things begin that have fields."""
+def hdf5_addresses(data: bytes) -> dict[str, list[int]]:
+    """Addresses of all things in a good HDF5 file that have fields."""
     found: dict[str, list[int]] = defaultdict(list, file=[0])
 
-    def unpacked(form: str, place: int) -> tuple[int, ...]:
-        return struct.unpack_from(f"<{form}", data, place)
+    def unpacked(form: str, address: int) -> tuple[int, ...]:
+        return struct.unpack_from(f"<{form}", data, address)
 
-    def header(place: int) -> None:
-        found["header"].append(place)
-        message = place + 16
-        for _ in range(unpacked("H", place + 2)[0]):
+    def header(address: int) -> None:
+        found["header"].append(address)
+        message = address + 16
+        for _ in range(unpacked("H", address + 2)[0]):
             kind, size = unpacked("HH", message)
             found[f"message {kind}"].append(message)
             if kind == 0x11:
@@ -354,9 +354,9 @@ def hdf5_places(data: bytes) -> dict[str, list[int]]:
                     table(*unpacked("Q", tree + 32 + 16 * index), heap)
             message += 8 + size
 
-    def table(place: int, heap: int) -> None:
-        found["table"].append(place)
-        for entry in range(place + 8, place + 8 + 40 * unpacked("H", place + 6)[0], 40):
+    def table(address: int, heap: int) -> None:
+        found["table"].append(address)
+        for entry in range(address + 8, address + 8 + 40 * unpacked("H", address + 6)[0], 40):
             found["entry"].append(entry)
             found["entry's heap"].append(heap)
             header(*unpacked("Q", entry + 8))
@@ -406,7 +406,7 @@ FIELDS: tuple[tuple[str, str, int, str, tuple[int, ...] | None, str], ...] = (
     ("message 3", "second half", 20, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
     ("message 8", "version", 8, "B", ANY, ".+ is not stored as one plain block"),
     ("message 8", "class", 9, "B", ANY, ".+ is not stored as one plain block"),
-    ("message 8", "place", 10, "Q", FAR, ".+ does not lie in the file"),
+    ("message 8", "address", 10, "Q", FAR, ".+ does not lie in the file"),
     ("message 8", "size", 18, "B", ANY, ".+ does not lie in the file"),
     ("heap", "signature", 0, "I", ANY, "a group's names are damaged"),
     ("heap", "version", 4, "B", ANY, "a group's names are damaged"),
@@ -433,7 +433,7 @@ FIELDS: tuple[tuple[str, str, int, str, tuple[int, ...] | None, str], ...] = (
 def arrays(original: Original, rng: random.Random) -> Made:
     """Other bytes of HDF5, under checksums that fit."""
     members, same = original.members, original.checkpoint
-    data, found = members["model.weights.h5"], hdf5_places(members["model.weights.h5"])
+    data, found = members["model.weights.h5"], hdf5_addresses(members["model.weights.h5"])
 
     def given(data: bytes) -> bytes:
         return sealed(members | {"model.weights.h5": data})
@@ -441,13 +441,13 @@ def arrays(original: Original, rng: random.Random) -> Made:
     def right(message: str) -> str:
         return rf"model\.weights\.h5: ({message})"
 
-    def number(form: str, place: int) -> int:
-        return int(struct.unpack_from(f"<{form}", data, place)[0])
+    def number(form: str, address: int) -> int:
+        return int(struct.unpack_from(f"<{form}", data, address)[0])
 
     for thing, field, offset, form, values, message in FIELDS:
-        place = rng.choice(found[thing]) + offset
-        other = rng.choice(values) if values else number(form, place) ^ rng.randrange(1, 256 ** struct.calcsize(form))
-        yield f"{thing}: {field}", given(patched(data, place, form, other)), right(message) if message else same
+        address = rng.choice(found[thing]) + offset
+        other = rng.choice(values) if values else number(form, address) ^ rng.randrange(1, 256 ** struct.calcsize(form))
+        yield f"{thing}: {field}", given(patched(data, address, form, other)), right(message) if message else same
 
     def name(entry: int, heap: int) -> bytes:
         return data[number("Q", heap + 24) + number("Q", entry) :].partition(b"\0")[0]
@@ -462,7 +462,7 @@ def arrays(original: Original, rng: random.Random) -> Made:
     most = sum(4 * weight.size + 10_000 for weight in same.weights.values())
     yield "as large as can be", given(data + bytes(most - len(data))), same
     yield "large", given(data + bytes(most + 1 - len(data))), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
-    table, entry = rng.choice([place for place in found["table"] if number("H", place + 6) > 1]), rng.choice(found["entry"])
+    table, entry = rng.choice([address for address in found["table"] if number("H", address + 6) > 1]), rng.choice(found["entry"])
     yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), right(".+ is missing")
     yield "a group in itself", given(patched(data, entry + 8, "Q", number("Q", 64))), right(".+ is not an array|holds .+, which .+")
     pairs = list(zip(found["entry"], found["entry's heap"], strict=True))
@@ -490,21 +490,21 @@ def arrays(original: Original, rng: random.Random) -> Made:
     dimensions = 8 * number("B", shape + 1)
     free = patched(patched(data, shape + 2, "B", 0), shape + 8 + dimensions, f"{dimensions}s", rng.randbytes(dimensions))
     yield "a shape without limits", given(free), same
-    one, other = sorted(rng.sample(found["message 8"], 2), key=lambda place: number("Q", place + 18))
+    one, other = sorted(rng.sample(found["message 8"], 2), key=lambda address: number("Q", address + 18))
     yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), right("two arrays overlap")
-    blocks = [data[number("Q", place + 10) :][: number("Q", place + 18)] for place in (one, other)]
+    blocks = [data[number("Q", address + 10) :][: number("Q", address + 18)] for address in (one, other)]
     moved = patched(patched(data, one + 10, "Q", len(data)), other + 10, "Q", len(data) + len(blocks[0]))
     yield "two arrays side by side", given(moved + b"".join(blocks)), same
     past = len(data) - number("Q", one + 18) + 1
     yield "an array at the end", given(patched(data, one + 10, "Q", past)), right(".+ does not lie in the file")
     for path, weight in rng.sample(list(same.weights.items()), 3):
         index = rng.randrange(weight.size)
-        place = data.index(weight.tobytes()) + 4 * index
+        address = data.index(weight.tobytes()) + 4 * index
         for value in (np.nan, np.inf, -np.inf):
-            yield f"{value}", given(patched(data, place, "f", value)), f"the weight {path} holds NaN or infinite numbers"
+            yield f"{value}", given(patched(data, address, "f", value)), f"the weight {path} holds NaN or infinite numbers"
         changed = weight.copy()
         changed.flat[index] = value = rng.choice((0.0, 3.4e38, -1e-40, rng.gauss(0, 1)))
-        yield f"{value}", given(patched(data, place, "f", value)), replace(same, weights={**same.weights, path: changed})
+        yield f"{value}", given(patched(data, address, "f", value)), replace(same, weights={**same.weights, path: changed})
 
 
 # One byte a weight
@@ -512,13 +512,13 @@ def arrays(original: Original, rng: random.Random) -> Made:
 
 def from_bytes(data: bytes, same: Checkpoint) -> dict[str, Any]:
     """The weights that bytes stand for, as docs/checkpoint.md has it."""
-    weights, place = {}, 0
+    weights, address = {}, 0
     for parameter in same.parameters:
         width, size = parameter.shape[-1], int(np.prod(parameter.shape))
-        scales = np.frombuffer(data, "<f4", width, place)
-        numbers = np.frombuffer(data, np.int8, size, place + 4 * width).reshape(parameter.shape)
+        scales = np.frombuffer(data, "<f4", width, address)
+        numbers = np.frombuffer(data, np.int8, size, address + 4 * width).reshape(parameter.shape)
         weights[parameter.path] = numbers.astype(np.float32) * scales
-        place += 4 * width + size
+        address += 4 * width + size
     return weights
 
 
@@ -526,10 +526,10 @@ def quantization(original: Original, rng: random.Random) -> Made:
     """Other bytes of weights, under checksums that fit and that do not."""
     members, same = original.members, original.checkpoint
     data = members["weights.int8"]
-    place, starts = 0, {}
+    address, starts = 0, {}
     for parameter in same.parameters:
-        starts[parameter.path] = place
-        place += 4 * parameter.shape[-1] + int(np.prod(parameter.shape))
+        starts[parameter.path] = address
+        address += 4 * parameter.shape[-1] + int(np.prod(parameter.shape))
 
     def given(data: bytes) -> bytes:
         return sealed(members | {"weights.int8": data})

@@ -40,26 +40,29 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
 
 MORE_MEMORY = 200_000_000
-"""Bytes of address space that reading may take on top of what the libraries have."""
+"""Bytes of address space that reading may take beside the libraries."""
 
 SECONDS = 5
-"""Of processor time for one mutant; on an idle processor it takes a few thousandths."""
+"""Seconds of processor time for one mutant; on an idle processor it takes a few thousandths."""
 
 READER = ("archive", "hdf5", "quantization", "file")
 """The modules of ``mha_cli.checkpoint`` that bugs are planted in, none before those that it imports."""
 
 EXEMPT = {
-    "weight.shape != parameter.shape": "of the writer",
+    "weight.shape != parameter.shape": "it is the writer's",
 }
 """Checks that no mutant can reach, by their condition, and why they are there."""
+
+FEEDS = {"update", "hash_beside"}
+"""Functions that feed a checksum."""
 
 
 # Bugs
 
 
 def bugs(tree: ast.Module) -> Iterator[str]:
-    """Disables one check of a module after another, each while the generator rests; says which."""
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    """Disable one check of a module after another, each while the generator rests; yield which."""
+    own = FEEDS | {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         conditional = isinstance(node, ast.If) and any(map(_refuses, node.body))
         if conditional and ast.unparse(node.test) not in EXEMPT:
@@ -75,7 +78,7 @@ def bugs(tree: ast.Module) -> Iterator[str]:
 
 
 def _refuses(statement: ast.stmt) -> bool:
-    """Whether it raises, or notes what will be raised."""
+    """Whether a statement raises, or notes what will be raised."""
     if isinstance(statement, ast.Assign):
         return ast.unparse(statement.targets[0]) == "problem" and ast.unparse(statement.value) != "''"
     return isinstance(statement, ast.Raise)
@@ -95,15 +98,15 @@ def _weaker(node: ast.If | ast.Return, field: str) -> Iterator[str]:
         elif isinstance(inner, ast.Compare) and isinstance(inner.left, ast.Tuple) and isinstance(inner.comparators[0], ast.Tuple):
             pairs = range(len(inner.left.elts))
             parts += [(inner.left.elts, index, inner.comparators[0].elts[index]) for index in pairs]
-    for place, index, other in parts or [(vars(node), field, ast.Constant(False))]:
-        part = place[index]
-        place[index] = ast.copy_location(other, part)
+    for owner, index, other in parts or [(vars(node), field, ast.Constant(False))]:
+        part = owner[index]
+        owner[index] = ast.copy_location(other, part)
         yield f"{node.lineno}: without {ast.unparse(part)}"
-        place[index] = part
+        owner[index] = part
 
 
 def planted() -> Iterator[tuple[str, str, types.CodeType]]:
-    """Every bug: what it is, the module that has it, and that module's code with it."""
+    """Every bug: its description, the module that has it, and that module's code with it."""
     for name in READER:
         spec = find_spec(f"mha_cli.checkpoint.{name}")
         path = Path(spec.origin)
@@ -128,7 +131,7 @@ def plant(name: str, code: types.CodeType) -> None:
 
 
 def problem_of(path: Path, mutant: Mutant) -> str:
-    """What is wrong with how a mutant is read; empty if nothing is."""
+    """The fault in how a mutant is read; empty if there is none."""
     from mha_cli.checkpoint.file import read_checkpoint  # the one that has the bug
 
     refusal = isinstance(mutant.right, str)
@@ -154,9 +157,9 @@ def same(found: Checkpoint, right: Checkpoint) -> bool:
 
 
 def problems(made: list[Mutant], bug: tuple[str, types.CodeType] | None = None) -> list[str]:
-    """What is wrong with each mutant, read in child processes; a child that dies is replaced by another one.
+    """The fault in how each mutant is read, in child processes; a child that dies is replaced by another one.
 
-    With a bug planted, the first that is wrong is the last.
+    With a bug planted, the list ends at the first fault.
     """
     found: list[str] = []
     while len(found) < len(made) and not (bug and any(found)):
@@ -186,7 +189,7 @@ def problems(made: list[Mutant], bug: tuple[str, types.CodeType] | None = None) 
 
 
 def read_under_limits(mutant: Mutant) -> str:
-    """What is wrong with how a mutant is read, under limits."""
+    """The fault in how a mutant is read under limits."""
     path = Path(NAME)
     if isinstance(mutant.data, bytes):
         path.write_bytes(mutant.data)
@@ -210,7 +213,7 @@ def read_under_limits(mutant: Mutant) -> str:
 
 
 def main() -> int:
-    """Run the mutants, print what they came to; returns the exit code."""
+    """Run the mutants, print their outcomes, return the exit code."""
     parser = argparse.ArgumentParser(description="Tries to break the reader of checkpoints.")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a process for every candidate, all of them asked in turn, and results as JSON records."""
+"""The base of all benchmarks: a process for every candidate, all of them asked in turn, and results as JSON records."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from mha_cli.system.processor import available_cores  # noqa: E402
 
 PACKAGES = ("tensorflow", "keras", "torch", "scikit-learn", "fasttext", "numpy")
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-"""Of a CPU: those that decide how fast matrices are multiplied."""
+"""Instructions of a CPU that decide how fast matrices are multiplied."""
 
 ANSWER = "answer: "
-"""What marks an answer on a worker's stdout."""
+"""Mark of an answer on a worker's stdout."""
 
 RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in one of the kernel's units of ``ru_maxrss``."""
@@ -59,8 +59,8 @@ class Worker:
     The constructor waits until the candidate is ready to be asked.
 
     Args:
-        script: runs ``serve``.
-        arguments: of the script.
+        script: Python file that runs ``serve``.
+        arguments: command line of the script.
     """
 
     def __init__(self, script: Path | str, *arguments: str) -> None:
@@ -84,7 +84,7 @@ class Worker:
             RuntimeError: the worker has ended; the message holds the end of its stderr.
         """
         assert self._process.stdin
-        with suppress(BrokenPipeError):  # reading tells why
+        with suppress(BrokenPipeError):  # reading says why
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         return self._read()
@@ -92,7 +92,7 @@ class Worker:
     def _read(self) -> Any:
         assert self._process.stdout
         for line in self._process.stdout:
-            _, marker, answer = line.partition(ANSWER)  # libraries may print before they are told not to
+            _, marker, answer = line.partition(ANSWER)  # libraries may print before they are silenced
             if marker:
                 return json.loads(answer)
         code = self._process.wait()
@@ -151,7 +151,7 @@ class Finished:
     """A command that ran to its end.
 
     Args:
-        stdout: what it printed.
+        stdout: text that it printed.
         seconds: wall time.
         peak_megabytes: most memory that it held at once.
     """
@@ -197,6 +197,12 @@ def mha_command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "import sys; from mha_cli.cli.app import main; sys.argv[0] = 'mha'; main()", *arguments]
 
 
+def train(recipe: Path | str, run: Path, overrides: Sequence[str] = ()) -> Finished:
+    """``mha train`` with a recipe, some of whose settings are changed."""
+    settings = [argument for override in overrides for argument in ("--set", override)]
+    return run_command(mha_command("train", "--config", str(recipe), *settings, "--output", str(run)))
+
+
 # Records
 
 
@@ -207,7 +213,7 @@ def record(settings: Mapping[str, Any], figures: Any, busy: float | None) -> Rec
 
 
 def busy_share(seconds: float = 1.0) -> float | None:
-    """Share of the cores' time that other programs take just now, in [0, 1]; None where the system does not tell.
+    """Share of the cores' time that other programs take just now, in [0, 1]; None where the system does not say.
 
     Says so on stderr where the machine is not quiet.
     """
@@ -250,14 +256,14 @@ def _version(package: str) -> str | None:
         return None
 
 
-def write_record(path: Path, made: Record) -> None:
-    """Write a file of one record."""
+def write_record(path: Path, made: Record | list[Record]) -> None:
+    """Write a file of one record, or of many."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_rounded(made), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
-    """What a results file holds, or None where there is none."""
+    """The content of a results file, or None where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
@@ -266,8 +272,7 @@ def merge_records(path: Path, made: Iterable[Record]) -> list[Record]:
     made = list(made)
     kept = [old for old in read_json(path) or [] if all(old["settings"] != new["settings"] for new in made)]
     merged = sorted([*kept, *map(_rounded, made)], key=lambda one: json.dumps(one["settings"], sort_keys=True))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(merged, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_record(path, merged)
     return merged
 
 

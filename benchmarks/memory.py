@@ -30,7 +30,7 @@ SETTINGS = (
     "training.batch_size=32",
 )
 MEDIAN_WORDS, SPREAD = 175, 0.7
-"""Of the IMDB reviews: median length, and standard deviation of its logarithm, which makes a mean of about 225."""
+"""Length of the IMDB reviews: its median, and the standard deviation of its logarithm, which makes a mean of about 225."""
 
 ZIPF_EXPONENT = 1.4
 CHUNK = 1000
@@ -56,9 +56,7 @@ def train(num_reviews: int) -> harness.Finished:
     with tempfile.TemporaryDirectory() as folder:
         reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
         write_reviews(reviews, num_reviews)
-        settings = [argument for setting in (*SETTINGS, f"data.train={reviews}") for argument in ("--set", setting)]
-        command = harness.mha_command("train", "--config", str(recipe), *settings, "--output", str(Path(folder) / "run"))
-        return harness.run_command(command)
+        return harness.train(recipe, Path(folder) / "run", [*SETTINGS, f"data.train={reviews}"])
 
 
 def measure(sizes: Sequence[int]) -> dict[str, dict[str, float]]:

@@ -8,6 +8,7 @@ from statistics import mean, pstdev
 from typing import Any
 
 from harness import Record
+from tables import by_system
 
 PUBLISHED = {
     "encoder without positions, Chollet 2021": 87.5,
@@ -58,23 +59,20 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    systems: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
     figure = Figure(figsize=(11, 6), layout="constrained")
     axes = figure.subplots()
-    for name, runs in systems.items():
+    for name, runs in by_system(records).items():
         seconds, accuracies = [run["wall_seconds"] for run in runs], [100 * run["accuracy"] for run in runs]
         mark = "o" if name.startswith("mha ") else "s"
         axes.errorbar(mean(seconds), mean(accuracies), xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, label=name)
-    places = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
+    heights = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
     for label, accuracy in PUBLISHED.items():
         axes.axhline(accuracy, color="grey", linewidth=0.6, linestyle=":", zorder=0)
         edge = axes.get_yaxis_transform()  # x in parts of the axes, y in accuracy
         axes.annotate(
             f"{accuracy:.1f}  {label}",
             xy=(1.0, accuracy),
-            xytext=(1.03, places[label]),
+            xytext=(1.03, heights[label]),
             xycoords=edge,
             textcoords=edge,
             va="center",
@@ -103,7 +101,7 @@ def spread(values: Sequence[float], gap: float) -> list[float]:
         groups.append([value])
         while len(groups) > 1 and _first(groups[-1], gap) < _last(groups[-2], gap) + gap:
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [_first(group, gap) + gap * place for group in groups for place in range(len(group))]
+    return [_first(group, gap) + gap * number for group in groups for number in range(len(group))]
 
 
 def _first(group: Sequence[float], gap: float) -> float:

@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         if arguments.checkpoint is None:
-            harness.run_command(harness.mha_command("train", "--config", "configs/imdb-fast.yaml", "--output", str(run)))
+            harness.train("configs/imdb-fast.yaml", run)
         checkpoint = str((arguments.checkpoint or run / "checkpoint.keras").resolve())
         busy = harness.busy_share()
         one, many = Path(folder) / "one.txt", Path(folder) / "many.txt"

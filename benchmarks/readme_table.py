@@ -27,7 +27,7 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "memory.json": tables.growth,
     "inputs.json": tables.inputs,
 }
-"""What shows each file of results, in the order of the README."""
+"""The table of each file of results, in the order of the README."""
 
 
 def with_tables(readme: str, results: Path) -> str:
@@ -40,23 +40,23 @@ def with_tables(readme: str, results: Path) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
         raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
-    parts, told = [], ""
+    parts, named = [], ""
     for name, make in TABLES.items():
         for folder in (results, *sorted(results.glob("*/"))):
             content = harness.read_json(folder / name)
             if not content:
                 continue
             table, picture = make(content), (folder / name).with_suffix(".png")
-            parts.append(tables.markdown(table, told if folder == results else ""))
+            parts.append(tables.markdown(table, named if folder == results else ""))
             if picture.exists():
                 parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
             if folder == results:
-                told = f"{told}, {table.machine}"
+                named = f"{named}, {table.machine}"
     return before + "\n\n".join([f"{BEGIN}\n{NOTICE}", *parts, END]) + after
 
 
 def main(arguments: list[str]) -> int:
-    """Write the tables, or with ``--check`` tell whether they are up to date; returns the exit code."""
+    """Write the tables, or with ``--check`` say whether they are up to date; return the exit code."""
     if arguments not in ([], ["--check"]):
         print("usage: python benchmarks/readme_table.py [--check]", file=sys.stderr)
         return 2

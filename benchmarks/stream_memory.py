@@ -21,14 +21,14 @@ import harness
 import tables
 
 MARKS = (10_000, 100_000, 1_000_000)
-"""Answers up to which the most memory is noted."""
+"""Numbers of answers up to which the most memory is noted."""
 EVERY_SECONDS = 0.05
 WORDS_A_LINE = 12
 DIFFERENT_LINES = 10_000
 
 
 def write_lines(path: Path, number: int) -> float:
-    """Write that many lines; returns how many bytes one has on average."""
+    """Write that many lines; return the mean number of bytes in one."""
     from mha_cli.config.settings import SampleData
     from mha_cli.data.sample import SampleReviews
 
@@ -45,8 +45,8 @@ def measure(command: list[str], number: int) -> dict[int, float]:
     """Run a command that answers every line with a line.
 
     Args:
-        command: to run.
-        number: of lines that it has to answer.
+        command: command to run.
+        number: lines that it has to answer.
 
     Returns:
         The most megabytes that its processes held together, from the start until each number of answers.
@@ -72,7 +72,7 @@ def measure(command: list[str], number: int) -> dict[int, float]:
 
 
 def megabytes(pid: int) -> float:
-    """What a process and its children hold now; 0 for one that has ended."""
+    """Megabytes that a process and its children hold now; 0 for one that has ended."""
     total = 0.0
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -25,11 +25,11 @@ class Table:
     """A table of results.
 
     Args:
-        title: what was measured, in a sentence without its full stop.
-        headings: of the columns.
-        rows: a cell a heading; all but the first column are figures.
+        title: sentence on what was measured, without its full stop.
+        headings: names of the columns.
+        rows: cells, one a heading; all but the first column are figures.
         machine: hardware and software.
-        when: the day, and whether other programs ran.
+        when: day of the measurement, and whether other programs ran.
     """
 
     title: str
@@ -45,18 +45,18 @@ def show(table: Table) -> None:
     from rich.table import Table as RichTable
 
     drawn = RichTable(title=table.title, caption=f"{table.machine}, {table.when}")
-    for place, heading in enumerate(table.headings):
-        drawn.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for number, heading in enumerate(table.headings):
+        drawn.add_column(heading, justify="right" if number else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*row)
     Console(highlight=False).print(drawn)
 
 
-def markdown(table: Table, told: str = "") -> str:
-    """A table as the README has it; its machine and software are left out where ``told`` names them already."""
+def markdown(table: Table, named: str = "") -> str:
+    """A table as the README has it; its machine and software are left out where ``named`` has them already."""
     lines = [table.headings, ("---", *("---:" for _ in table.headings[1:])), *table.rows]
     drawn = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
-    known = set(table.machine.split(", ")) <= set(told.split(", "))
+    known = set(table.machine.split(", ")) <= set(named.split(", "))
     note = table.when if known else f"{table.machine}, {table.when}"
     return f"**{table.title}.** {note}.\n\n{drawn}"
 
@@ -66,9 +66,7 @@ def markdown(table: Table, told: str = "") -> str:
 
 def accuracy(records: Sequence[Record]) -> Table:
     """A row a system, the most accurate first: test accuracy over the seeds, wall time, and how long the fastest of all takes."""
-    systems: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
+    systems = by_system(records)
     fastest = min(mean(figures["wall_seconds"] for figures in runs) for runs in systems.values())
     rows = []
     for name, runs in sorted(systems.items(), key=lambda item: -mean(figures["accuracy"] for figures in item[1])):
@@ -179,6 +177,14 @@ def predict(record: Record) -> Table:
         rows.append((name, f"{found:.2f}", rate, NOTHING if name == "mha --help" else _ratio(keras, found)))
     headings = ("command", "seconds", "reviews/s", "× as fast as Keras")
     return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, *circumstances([record]))
+
+
+def by_system(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
+    """The figures of every run of each system."""
+    systems: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        systems.setdefault(record["settings"]["system"], []).append(record["figures"])
+    return systems
 
 
 # Cells

@@ -1,4 +1,4 @@
-"""What a user would pick instead: bag-of-n-gram classifiers, each trained on the official IMDB split in a process of its own.
+"""The classifiers that a user would pick instead: bags of n-grams, each trained on the official IMDB split in a process of its own.
 
     python benchmarks/text_peers.py nbsvm          # accuracy and seconds as JSON
 

@@ -1,4 +1,4 @@
-"""What the user is told when something is wrong, and the exit codes that go with it."""
+"""Errors that the user can read in one line, and the exit codes that go with them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class MhaError(Exception):
     """Something went wrong that one line can explain.
 
     Args:
-        message: what is wrong, where, and the value that was found.
-        hint: what to do next; printed after the message.
-        exit_code: 2 for what the user can correct (the default), 1 for the rest.
+        message: fault, location and the value that was found.
+        hint: next thing to do; printed after the message.
+        exit_code: 2 for a fault that the user can correct (the default), 1 for any other.
     """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = EXIT_USAGE) -> None:

@@ -171,7 +171,7 @@ def module_server() -> ForkServer:
         "mha_cli.config.parameters",
         "mha_cli.checkpoint.runs",
         "mha_cli.runtime.classifier",
-        "mha_cli.runtime.records",
+        "mha_cli.runtime.inputs",
         "mha_cli.runtime.stream",
         "mha_cli.runtime.workers",
         "mha_cli.text.encoding",

@@ -15,29 +15,29 @@ import zipfile
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
 MAX_READ_BYTES = 1 << 17
-"""Most bytes to read at once; so that an archive's directory, which zipfile reads whole, can have a few thousand entries at most."""
+"""Bytes that a read may ask for, so that an archive's directory, which zipfile reads whole, has a few thousand entries at most."""
 
 PIECE_BYTES = MAX_READ_BYTES // 2
-"""That members are read in."""
+"""Bytes of a member that are read at once."""
 
 HASHED_BYTES = 1 << 20
 """Bytes that are hashed at once, beside the reading of the next ones."""
 
 HEADER_BYTES, END_BYTES = 30, 22
-"""Of a member's header without its name, and of the record that closes an archive without its comment."""
+"""Sizes of a member's header without its name, and of the record that closes an archive without its comment."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
@@ -46,8 +46,8 @@ class Archive:
     """An open archive.
 
     Args:
-        archive: the zip file.
-        name: of the file, safe to print.
+        archive: zip file, open.
+        name: path of the file, safe to print.
     """
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -77,24 +77,24 @@ class Archive:
         if size > limit:
             raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
         data = np.empty(size, np.uint8).data  # NumPy asks for large pages, which are there sooner than many small ones
-        hashed, end = 0, 0
-        with self._archive.open(entry) as stream, _Hash() as digest:
+        digest, hashed, end = hashlib.sha256(), 0, 0
+        with self._archive.open(entry) as stream, _in_a_thread(digest.update) as hash_beside:
             while chunk := stream.read(PIECE_BYTES):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
                 if end - hashed >= HASHED_BYTES:
-                    digest.update(data[hashed:end])
+                    hash_beside(data[hashed:end])
                     hashed = end
-            digest.update(data[hashed:end])
-        return data, digest.hexadecimal()
+            hash_beside(data[hashed:end])
+        return data, digest.hexdigest()
 
 
 class Member:
     """A member of an archive as a stream.
 
     Args:
-        stream: its bytes.
-        size: how many the archive says that they are.
+        stream: source of its bytes.
+        size: number of its bytes, as the archive has it.
     """
 
     def __init__(self, stream: IO[bytes], size: int) -> None:
@@ -112,44 +112,33 @@ class Member:
 
     @property
     def sha256(self) -> str:
-        """Of what has been read, in hexadecimal."""
+        """The digest of what has been read, in hexadecimal."""
         return self._digest.hexdigest()
 
 
-class _Hash:
-    """A SHA-256 that is computed in a thread beside the ``with`` block, whose end waits for it."""
+@contextmanager
+def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[[memoryview], None]]:
+    """The function, called in a thread beside the ``with`` block, whose end waits for it; until then its arguments must not change."""
+    pieces: SimpleQueue[memoryview | None] = SimpleQueue()
 
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-        self._pieces: SimpleQueue[memoryview | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, daemon=True)
+    def run() -> None:
+        for piece in iter(pieces.get, None):
+            function(piece)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pieces.put(None)
-        self._thread.join()
-
-    def update(self, piece: memoryview) -> None:
-        """Hash further bytes, which must stay as they are until the end."""
-        self._pieces.put(piece)
-
-    def hexadecimal(self) -> str:
-        """The result, after the ``with`` block."""
-        return self._digest.hexdigest()
-
-    def _run(self) -> None:
-        while (piece := self._pieces.get()) is not None:
-            self._digest.update(piece)
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield pieces.put
+    finally:
+        pieces.put(None)
+        thread.join()
 
 
 @contextmanager
 def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     """An archive that holds the members of one of these forms, uncompressed, and no others.
 
-    What is wrong with the bytes may show only inside the ``with`` block: it, too, raises MhaError then.
+    A fault of the bytes that shows only inside the ``with`` block raises MhaError, too.
 
     Raises:
         MhaError: the file cannot be read, or is no such archive.
@@ -163,7 +152,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
                 _refuse_other_members(archive, forms, name, file.fileno())
                 yield Archive(archive, name)
         except (zipfile.BadZipFile, struct.error, EOFError, OSError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
-            # What zipfile, and who reads on inside the block, raise for bytes that are not what they say.
+            # zipfile, and the reader inside the block, raise these for bytes that are not what they say.
             reason = printable(str(error) or type(error).__name__, 200)
             raise MhaError(f"{name}: damaged, or no checkpoint ({reason})", WAY_OUT) from None
 
@@ -215,23 +204,19 @@ def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
     found = [entry.orig_filename for entry in entries]
     if sorted(found) not in map(sorted, forms):
-        whole = any(set(form) <= set(found) for form in forms)
-        missing = [] if whole else [member for member in forms[0] if member not in found]
-        problem = f"has no {missing[0]}" if missing else "has members that do not belong there"
+        missing = [member for member in forms[0] if member not in found]
+        too_many = any(set(form) <= set(found) for form in forms)
+        problem = "has members that do not belong there" if too_many else f"has no {missing[0]}"
         raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
     if any(entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size for entry in entries):
         raise MhaError(f"{name}: holds compressed members", WAY_OUT)
     if any(stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG} for entry in entries):
         raise MhaError(f"{name}: holds members that are no regular files", WAY_OUT)
     # Else another archive could lie between the members, in front of them or in a comment, and other programs would read that one.
-    starts, ends = [entry.header_offset for entry in entries], [_end(entry, descriptor) for entry in entries]
+    starts = [entry.header_offset for entry in entries]
+    headers = [os.pread(descriptor, HEADER_BYTES, start) for start in starts]
+    sizes = [HEADER_BYTES + sum(struct.unpack("<26xHH", header)) for header in headers]  # only the header itself says how long it is
+    ends = [start + size + entry.compress_size for start, size, entry in zip(starts, sizes, entries, strict=True)]
     last = os.fstat(descriptor).st_size - END_BYTES
     if [*starts, archive.start_dir] != [0, *ends] or os.pread(descriptor, 4, last) != b"PK\5\6":
         raise MhaError(f"{name}: is cut off, or holds more than its members one after another", WAY_OUT)
-
-
-def _end(entry: zipfile.ZipInfo, descriptor: int) -> int:
-    """Where a member's bytes end; only its own header says how long that header is."""
-    name_bytes, extra_bytes = struct.unpack("<26xHH", os.pread(descriptor, HEADER_BYTES, entry.header_offset))
-    end: int = entry.header_offset + HEADER_BYTES + name_bytes + extra_bytes + entry.compress_size
-    return end

@@ -6,7 +6,7 @@ The file is a Keras 3 archive, which ``keras.models.load_model`` opens once ``mh
     vocabulary.txt                                  a token a line, id 2 first
     mha.json                                        format version, settings, class names, metrics, and a SHA-256 of every other member
 
-In the small form ``weights.int8`` stands in the place of Keras's three; Keras does not open it, and `mha` uses it as any other.
+In the small form ``weights.int8`` takes the place of Keras's three; Keras does not open it, and `mha` uses it as any other.
 
 Reading never calls Keras's deserializer and runs nothing that the file brings: the settings go through the config model, they imply
 the name and shape of every weight, and only float32 arrays of those names and shapes are taken.
@@ -51,10 +51,10 @@ MAX_DESCRIPTION_BYTES = 1_000_000
 MAX_CONFIG_BYTES = 20_000
 MAX_JSON_BYTES = 4_000_000
 MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1
-"""Of a token in the vocabulary: UTF-8 takes four bytes a character at most, and a line feed ends it."""
+"""Bytes of a token in the vocabulary, at most: four a character in UTF-8, and a line feed."""
 
 HDF5_BYTES_A_WEIGHT = 10_000
-"""That HDF5 adds to the numbers of a weight, at most."""
+"""Bytes that HDF5 adds to the numbers of a weight, at most."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Checkpoint:
     """A trained classifier.
 
     Args:
-        config: the resolved settings it was trained with.
+        config: resolved settings of its training.
         class_names: names in the order of their ids.
         vocabulary: ids of the words.
         metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
         weights: float32 arrays by Keras variable path.
-        keras_config: the architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
-        name: of the file that it was read from, for messages; empty if it was not.
+        keras_config: architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
+        name: file that it was read from, for messages; empty for one that was not read.
     """
 
     config: Config
@@ -85,20 +85,25 @@ class Checkpoint:
         return parameter_table(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
+    def num_weights(self) -> int:
+        """Number of weights, the table of n-gram scores included."""
+        return sum(math.prod(parameter.shape) for parameter in self.parameters)
+
+    @property
     def text_column(self) -> str:
         """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
         return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
 
     @property
     def forward_pass(self) -> ForwardPass:
-        """What decides how much memory the model takes where TensorFlow computes it."""
+        """The measures that decide how much memory the model takes where TensorFlow computes it."""
         return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
 
     def __repr__(self) -> str:
-        """What kind of classifier it is, in one line; the weights and words would fill a screen."""
+        """The kind of classifier in one line; the weights and words would fill a screen."""
         model, names = self.config.model, ", ".join(self.class_names)
         parts = [
-            f"{sum(math.prod(parameter.shape) for parameter in self.parameters):,} weights",
+            f"{self.num_weights:,} weights",
             f"{model.embed_dim} wide, heads {' + '.join(map(str, model.heads))}",
             f"{len(self.vocabulary):,} ids",
             f"classes {printable(names, 200)}",
@@ -112,9 +117,9 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
     """Write a checkpoint; an earlier file of that name is replaced only by a whole one.
 
     Args:
-        path: the file.
-        checkpoint: what to write.
-        small: one byte a weight, for `mha` alone; see ``quantization``.
+        path: file to write.
+        checkpoint: model to write.
+        small: form of one byte a weight, for `mha` alone; see ``quantization``.
 
     Raises:
         MhaError: the file cannot be written.
@@ -263,7 +268,7 @@ def _small_weights(archive: Archive, parameters: list[Parameter], check: Callabl
             raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
         problem, weights = "", dict[str, Any]()
         try:
-            weights = dequantize(stream, parameters)
+            weights = dequantize(stream.read, parameters)
         except ValueError as error:
             problem = f"{archive.name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}"
         check(SMALL_WEIGHTS, stream.sha256)

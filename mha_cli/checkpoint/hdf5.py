@@ -33,7 +33,7 @@ FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")
 """The datatype message of IEEE float32, little-endian."""
 
 NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
-"""Kinds of messages that make up an object header; any other kind is refused."""
+"""Kinds of messages in an object header; any other kind is refused."""
 
 MAX_HEADER_BYTES = 512
 MAX_NAME_BYTES = 100
@@ -44,8 +44,8 @@ def read_arrays(data: bytearray | memoryview, shapes: Mapping[str, tuple[int, ..
     """The arrays of an HDF5 file, by path; they are views of ``data``.
 
     Args:
-        data: the whole file.
-        shapes: every path that has to be there, with the shape of its array. No other path may be there.
+        data: bytes of the whole file.
+        shapes: shape of the array at every path; each path has to be there, and no other.
 
     Raises:
         ValueError: the file is anything else than these arrays.
@@ -97,8 +97,8 @@ class _Reader:
             signature, version, used = self._unpack("4s B x H", node)
             if signature != b"SNOD" or version != 1 or not used:
                 raise ValueError("a group's table is damaged")
-            for place in range(node + 8, node + 8 + 40 * used, 40):
-                name_offset, header, cached = self._unpack("Q Q I", place)
+            for entry in range(node + 8, node + 8 + 40 * used, 40):
+                name_offset, header, cached = self._unpack("Q Q I", entry)
                 if name_offset >= heap_size:
                     raise ValueError("a name lies outside its group")
                 name = self._slice(names + name_offset, MAX_NAME_BYTES).partition(b"\0")[0]
@@ -111,8 +111,8 @@ class _Reader:
         signature, kind, level, used = self._unpack("4s B B H", address)
         if signature != b"TREE" or kind != 0 or level >= levels or not used:
             raise ValueError("a group's tree is damaged")
-        for place in range(address + 32, address + 32 + 16 * used, 16):
-            (child,) = self._unpack("Q", place)
+        for entry in range(address + 32, address + 32 + 16 * used, 16):
+            (child,) = self._unpack("Q", entry)
             if level:
                 yield from self._leaves(child, level)
             else:
@@ -127,14 +127,14 @@ class _Reader:
             raise ValueError(f"{path} has the shape {shape}, not {expected}")
         if self._slice(messages[DATATYPE], len(FLOAT32)) != FLOAT32:
             raise ValueError(f"{path} does not hold little-endian float32 numbers")
-        version, kind, place, size = self._unpack("BBQQ", messages[LAYOUT])
+        version, kind, start, size = self._unpack("BBQQ", messages[LAYOUT])
         count = math.prod(shape)
         if (version, kind) != (3, 1):
             raise ValueError(f"{path} is not stored as one plain block")
-        if size != 4 * count or place > len(self._data) - size:
+        if size != 4 * count or start > len(self._data) - size:
             raise ValueError(f"{path} does not lie in the file")
-        self._blocks.append((place, place + size))
-        return np.frombuffer(self._data, np.dtype("<f4"), count, place).reshape(shape)
+        self._blocks.append((start, start + size))
+        return np.frombuffer(self._data, np.dtype("<f4"), count, start).reshape(shape)
 
     def _shape(self, address: int, path: str) -> tuple[int, ...]:
         version, rank, flags = self._unpack("BBB", address)
@@ -146,18 +146,18 @@ class _Reader:
         return shape
 
     def _messages(self, address: int, path: str) -> dict[int, int]:
-        """Where the body of each message of an object header begins, by kind."""
+        """Addresses of the bodies of an object header's messages, by kind."""
         version, count, references, size = self._unpack("B x H I I", address)
         if version != 1 or size > MAX_HEADER_BYTES:
             raise ValueError(f"{path or '/'} has another kind of header than mha writes")
         if references != 1:
             raise ValueError(f"{path or '/'} is linked more than once")
         messages: dict[int, int] = {}
-        place, end = address + 16, address + 16 + size
+        message, end = address + 16, address + 16 + size
         for _ in range(count):
-            kind, length, flags = self._unpack("HHB", place)
-            body, place = place + 8, place + 8 + length
-            if place > end or flags > 1 or kind in messages or kind not in {NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE}:
+            kind, length, flags = self._unpack("HHB", message)
+            body, message = message + 8, message + 8 + length
+            if message > end or flags > 1 or kind in messages or kind not in {NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE}:
                 raise ValueError(f"{path or '/'} has more than a plain array or group has")
             if kind != NIL:
                 messages[kind] = body

@@ -11,30 +11,23 @@ with zero at zero.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mha_cli.config.parameters import Parameter
 
 LARGEST = 127
 PIECE_BYTES = 1 << 16
-"""That are held at once while they become numbers, unless one row has more."""
+"""Bytes that become numbers at once, unless one row has more."""
 
 SCALE = np.dtype("<f4")
 LARGEST_SCALE = np.finfo(np.float32).max / 129
-"""With a larger one, a number could be infinite: int8 goes down to -128."""
-
-
-class Readable(Protocol):
-    """What bytes come from."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes, ``size`` of them unless the end comes first."""
+"""Bound of a channel's scale: beyond it a number could be infinite, since int8 goes down to -128."""
 
 
 def quantized_size(parameters: Sequence[Parameter]) -> int:
@@ -53,33 +46,33 @@ def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequenc
     return b"".join(parts)
 
 
-def dequantize(stream: Readable, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights in float32, by path; of the bytes that they come from, little is held at once.
+def dequantize(read: Callable[[int], bytes], parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights in float32, by path; few of their bytes are held at once.
 
     Args:
-        stream: gives ``quantized_size`` bytes; it is read to its end in any case.
+        read: function that gives as many bytes as it is asked for, of ``quantized_size`` in all; it is asked for all in any case.
         parameters: name and shape of every weight.
 
     Raises:
-        ValueError: a scale is no number or too large.
+        ValueError: a scale is not a number, or too large.
     """
     weights, problem = {}, ""
     for parameter in parameters:
         width = parameter.shape[-1]
         weight = np.zeros((math.prod(parameter.shape) // width, width), np.float32)
-        scales = _numbers(stream, SCALE, width)
+        scales = _numbers(read, SCALE, width)
         if not (np.abs(scales) <= LARGEST_SCALE).all():  # not a number fails this, too
             problem = problem or f"the weight {parameter.path} holds NaN or infinite numbers"
             scales = np.zeros_like(scales)
         rows = max(1, PIECE_BYTES // width)
         for start in range(0, len(weight), rows):
             piece = weight[start : start + rows]
-            np.multiply(_numbers(stream, np.dtype(np.int8), piece.size).reshape(piece.shape), scales, out=piece)
+            np.multiply(_numbers(read, np.dtype(np.int8), piece.size).reshape(piece.shape), scales, out=piece)
         weights[parameter.path] = weight.reshape(parameter.shape)
     if problem:
         raise ValueError(problem)
     return weights
 
 
-def _numbers(stream: Readable, kind: np.dtype[Any], count: int) -> npt.NDArray[Any]:
-    return np.frombuffer(stream.read(count * kind.itemsize), kind, count)
+def _numbers(read: Callable[[int], bytes], kind: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+    return np.frombuffer(read(count * kind.itemsize), kind, count)

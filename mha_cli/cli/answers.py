@@ -14,9 +14,9 @@ from mha_cli.errors import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.classifier import Prediction
-    from mha_cli.runtime.records import Record
 
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -37,8 +37,8 @@ class AnswerFormat(Protocol):
         """What is written for a text.
 
         Args:
-            number: of the text, from 1.
-            record: that it came in.
+            number: number of the text, from 1.
+            record: record that it came in.
             prediction: what the classifier said.
         """
 
@@ -102,7 +102,7 @@ class TerminalLines:
     Args:
         choice: which classes are answers.
         styles: whether to use bold and dim.
-        encoding: of the terminal.
+        encoding: encoding of the terminal.
     """
 
     choice: Choice
@@ -160,12 +160,12 @@ def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
     if choice.top_k is None:
         answer = choice.answer(prediction)
         pairs = [] if answer is None else [(answer, prediction.probabilities[answer])]
-        places = 1
+        num_pairs = 1
     else:
         pairs = choice.top(prediction)
-        places = min(choice.top_k, len(prediction.probabilities))
+        num_pairs = min(choice.top_k, len(prediction.probabilities))
     columns = [column for name, probability in pairs for column in (tab_cell(name), f"{probability:.4f}")]
-    return columns + [""] * (2 * places - len(columns))
+    return columns + [""] * (2 * num_pairs - len(columns))
 
 
 def _oddities(prediction: Prediction) -> Iterator[tuple[str, str]]:

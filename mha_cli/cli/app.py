@@ -73,7 +73,8 @@ def main() -> None:
             message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
-            _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{_command_path(error)} --help`", EXIT_USAGE)
+            command = getattr(getattr(error, "ctx", None), "command_path", "mha")
+            _fail(f"{message}{_value_found(error)}{_dash_hint(error)}; see `{command} --help`", EXIT_USAGE)
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}:
             _fail_to_write(error)
         if out_of_memory(error):
@@ -99,13 +100,8 @@ def _fail_to_write(error: OSError) -> None:
     _fail(f"cannot write the output: {error.strerror}", EXIT_FAILURE)
 
 
-def _command_path(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return context.command_path if context is not None else "mha"
-
-
 def _dash_hint(error: Exception) -> str:
-    """How to give a text that is taken for an option; empty where an option was meant, or the command takes no text."""
+    """A hint for a text that is taken for an option; empty where an option was meant, or the command takes no text."""
     if not hasattr(error, "possibilities") or error.possibilities:
         return ""
     context = getattr(error, "ctx", None)
@@ -114,7 +110,7 @@ def _dash_hint(error: Exception) -> str:
 
 
 def _value_found(error: Exception) -> str:
-    """The value that the parser refuses, in brackets; empty where its message has no place for one, or has it already."""
+    """The value that the parser refuses, in brackets; empty where its message needs none, or has it already."""
     refusals = getattr(error.__cause__, "errors", None)  # of pydantic; older parsers name the value themselves
     if refusals is None:
         return ""

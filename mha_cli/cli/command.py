@@ -1,32 +1,40 @@
-"""Commands as Typer makes them, except that the help page is there to be read and pasted from, and that an empty value is refused."""
+"""Commands as Typer makes them, except that their help page can be read and pasted from, and that an empty value is refused."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from mha_cli.errors import MhaError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 MAY_BE_EMPTY = {"text", "texts", "fields"}
 """Parameters whose value may be empty: a text without words, a column without a name."""
 
 
-class Command(TyperCommand):
-    """A command of ``mha``."""
+class _HelpPage:
+    """Part of a command: a help page to be read and pasted from."""
+
+    epilog: str | None
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments, ``--help`` too."""
-        return _described(super().get_params(ctx))
+        return _described(super().get_params(ctx))  # type: ignore[misc]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help page."""
-        with _examples_as_they_stand(self):
-            super().format_help(ctx, formatter)
+        """Print the help page, whose examples stand as they are: Typer would break their lines, and fill them up with spaces."""
+        examples, self.epilog = self.epilog, None
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        self.epilog = examples
+        from rich.text import Text
+
+        from mha_cli.cli.console import stdout_console
+
+        stdout_console().print(Text.from_markup(f"\n{examples}"), soft_wrap=True)
+
+
+class Command(_HelpPage, TyperCommand):
+    """A command of ``mha``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments.
@@ -48,17 +56,8 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-class Group(TyperGroup):
+class Group(_HelpPage, TyperGroup):
     """``mha`` itself."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """All options, ``--help`` too."""
-        return _described(super().get_params(ctx))
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help page."""
-        with _examples_as_they_stand(self):
-            super().format_help(ctx, formatter)
 
 
 def _described(parameters: list[Any]) -> list[Any]:
@@ -73,16 +72,3 @@ def _described(parameters: list[Any]) -> list[Any]:
             parameter.help = f"{parameter.help} [dim]\\[default: {default}][/dim]"  # Typer would put brackets round it
             parameter.show_default = False
     return parameters
-
-
-@contextmanager
-def _examples_as_they_stand(command: TyperCommand | TyperGroup) -> Iterator[None]:
-    """Print what stands at the end of a help page: Typer would break its lines, and fill them up with spaces behind a backslash."""
-    from rich.text import Text
-
-    from mha_cli.cli.console import stdout_console
-
-    examples, command.epilog = command.epilog, None
-    yield
-    command.epilog = examples
-    stdout_console().print(Text.from_markup(f"\n{examples}"), soft_wrap=True)

@@ -1,19 +1,31 @@
-"""What every command shows its results with: a console, a line, JSON."""
+"""The ways in which every command shows its results: a console, a line, JSON."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from mha_cli.errors import printable
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def stdout_console() -> Console:
-    """Where tables and coloured text go; numbers and words are not coloured by themselves."""
+    """The console for tables and coloured text; numbers and words are not coloured by themselves."""
     return Console(highlight=False)
+
+
+def table(words: list[str], figures: Sequence[str | Text], title: str | Text | None = None) -> Table:
+    """An empty table; the columns of figures are set right, behind those of words."""
+    made = Table(*words, title=title)
+    for heading in figures:
+        made.add_column(heading, justify="right")
+    return made
 
 
 def print_line(text: str, console: Console | None = None) -> None:

@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from rich.live import Live
 
 FIRST_SECONDS = 0.5
@@ -17,10 +19,12 @@ class Counter:
     """Counts what is answered. The line stays when all is done.
 
     Args:
+        stderr: stream of a terminal.
         shown: whether to show it; else nothing is written.
     """
 
-    def __init__(self, shown: bool) -> None:
+    def __init__(self, stderr: TextIO, shown: bool) -> None:
+        self._stderr = stderr
         self._shown = shown
         self._live: Live | None = None
         self._count = 0
@@ -44,7 +48,7 @@ class Counter:
             return
         self._last = now
         if self._live is None:
-            self._live = _live_line()
+            self._live = _live_line(self._stderr)
             self._live.start()
         self._update(self._live)
 
@@ -53,9 +57,9 @@ class Counter:
         live.update(f"{self._count:,} texts in {seconds:,.1f} s, {self._count / seconds:,.0f} texts/s", refresh=True)
 
 
-def _live_line() -> Live:
+def _live_line(stderr: TextIO) -> Live:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(file=stderr, highlight=False)
     return Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)

@@ -45,9 +45,9 @@ def explain(
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
+    from mha_cli.cli.given import load_checkpoint
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
-    from mha_cli.cli.predict import load_checkpoint
     from mha_cli.runtime.inspection import explain as explain_text
 
     if html is not None:

@@ -1,4 +1,4 @@
-"""Attention, explanations and heads as a person looks at them, or as JSON: on stdout, or in an HTML page."""
+"""Attention, explanations and heads for a person to look at, or as JSON: on stdout, or in an HTML page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.table import Table
 from rich.text import Text
 
-from mha_cli.cli.console import print_json, print_line, stdout_console
-from mha_cli.config.parameters import num_parameters
+from mha_cli.cli.console import print_json, print_line, stdout_console, table
 from mha_cli.errors import printable
+from mha_cli.runtime.inspection import AttentionView, Explanation, mean_entropy, near_uniform, strongest_links
 from mha_cli.system.files import atomic_write
 
 if TYPE_CHECKING:
@@ -27,13 +26,11 @@ if TYPE_CHECKING:
     from mha_cli.analysis.heads import HeadReport, PruningReport
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.runtime.classifier import Prediction
-    from mha_cli.runtime.inspection import AttentionView, Explanation
-
 SHADES = " ░▒▓█"
 NUM_LINKS = 12
-"""Links that are listed for a review too long for a heat map."""
+"""Links that are listed of a review too long for a heat map."""
 UNKNOWN_MARK = "*"
-"""Follows a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
+"""Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
 UNKNOWN_LEGEND = f"{UNKNOWN_MARK} not in the model's vocabulary: it reads all such words as one"
 MAX_CLASSES = 20
 """Names of classes on a page."""
@@ -41,8 +38,6 @@ MAX_CLASSES = 20
 
 def attention(view: AttentionView, block: int, head: int | None, *, as_json: bool) -> None:
     """A heat map where it fits, else the strongest links and how much each word is looked at; neither of close to uniform attention."""
-    from mha_cli.runtime.inspection import mean_entropy, near_uniform
-
     if as_json:
         weights = [[[[round(float(w), 6) for w in row] for row in one_head] for one_head in one_block] for one_block in view.weights]
         print_json({"words": view.words, "unknown": view.unknown, **_label(view.prediction), **_entropies(view), "weights": weights})
@@ -67,8 +62,6 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
 
 def explanation(result: Explanation, *, as_json: bool) -> None:
     """The review with its words coloured or signed by what they decide, then a table of those that decide most."""
-    from mha_cli.runtime.inspection import mean_entropy, near_uniform
-
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     if as_json:
         fields = dataclasses.asdict(result)
@@ -87,18 +80,15 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     words = marked(result.words, result.unknown, 80)
     line = [_weighed(word, fall / largest, coloured) for word, fall in zip(words, result.occlusion, strict=True)]
     console.print(Text(" ").join(line))
-    table = Table("word", title=Text(f"What decides for {printable(result.prediction.label)}"))
-    table.add_column("probability falls\nwithout it", justify="right")
-    if result.gradients is not None:
-        table.add_column("integrated\ngradient", justify="right")
-    table.add_column("looked at", justify="right")
+    measures = ["probability falls\nwithout it", *(["integrated\ngradient"] if result.gradients is not None else []), "looked at"]
+    decisive = table(["word"], measures, Text(f"What decides for {printable(result.prediction.label)}"))
     words = marked(result.words, result.unknown, 40)
-    order = sorted(range(num_words), key=lambda place: -abs(result.occlusion[place]))
-    for place in order[:NUM_LINKS]:
-        figures = [f"{result.occlusion[place]:+.4f}"]
-        figures += [] if result.gradients is None else [f"{result.gradients[place]:+.4f}"]
-        table.add_row(Text(words[place]), *figures, f"{result.attention[place]:.1%}")
-    console.print(table)
+    order = sorted(range(num_words), key=lambda position: -abs(result.occlusion[position]))
+    for position in order[:NUM_LINKS]:
+        figures = [f"{result.occlusion[position]:+.4f}"]
+        figures += [] if result.gradients is None else [f"{result.gradients[position]:+.4f}"]
+        decisive.add_row(Text(words[position]), *figures, f"{result.attention[position]:.1%}")
+    console.print(decisive)
     for note in _notes(result.prediction, result.unknown):
         print_line(note)
     if near_uniform(entropy, num_words):
@@ -107,25 +97,21 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
 
 
 def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -> None:
-    """A row a head, and what pruning came to."""
+    """A row a head, and the outcome of pruning."""
     if as_json:
         print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
         return
     title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} texts: accuracy {report.accuracy:.2%}"
-    table = Table("block", "head", title=Text(title))
-    for heading in ("accuracy without it", "lost", "gradient importance"):
-        table.add_column(heading, justify="right")
+    worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))
     for score in report.heads:
         fall = f"{100 * score.accuracy_fall:+.2f}"
-        table.add_row(str(score.block), str(score.head), f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}")
-    stdout_console().print(table)
+        worth.add_row(str(score.block), str(score.head), f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}")
+    stdout_console().print(worth)
     if pruning is None:
         return
     removed = ", ".join(f"{block}.{head}" for block, head in pruning.removed)
     faster = pruning.reviews_per_second_after / pruning.reviews_per_second_before
-    after = Table(title=f"Without the heads {removed}")
-    for heading in ("", "before", "after"):
-        after.add_column(heading, justify="right")
+    after = table([], ["", "before", "after"], f"Without the heads {removed}")
     after.add_row("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
     after.add_row("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
     after.add_row("texts/s", f"{pruning.reviews_per_second_before:,.0f}", f"{pruning.reviews_per_second_after:,.0f} (× {faster:.2f})")
@@ -134,15 +120,13 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
 
 
 def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
-    """A page that shows how much each word is looked at, and of a word that is pointed at or chosen where it looks, head by head."""
+    """A page of how much each word is looked at and, for a word that is pointed at or chosen, where it looks, head by head."""
     weights = [[[[round(float(w), 5) for w in row] for row in head] for head in block] for block in view.weights]
     _write_page("attention.html", path, {**_page_data(view, model), **_entropies(view), "weights": weights})
 
 
 def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -> None:
     """A page with the review coloured by each measure, side by side."""
-    from mha_cli.runtime.inspection import mean_entropy, near_uniform
-
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
     uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
@@ -168,15 +152,13 @@ def _label(prediction: Prediction) -> dict[str, Any]:
 
 
 def _entropies(view: AttentionView) -> dict[str, Any]:
-    from mha_cli.runtime.inspection import mean_entropy, near_uniform
-
     entropy = [[mean_entropy(head) for head in block] for block in view.weights]
     uniform = [[near_uniform(head, len(view.words)) for head in block] for block in entropy]
     return {"entropy": entropy, "max_entropy": math.log(len(view.words)), "near_uniform": uniform}
 
 
 def _notes(prediction: Prediction, unknown: list[bool]) -> list[str]:
-    """What has to be known to read the words that are shown."""
+    """Lines that a reader of the words needs."""
     notes = [UNKNOWN_LEGEND] if any(unknown) else []
     if prediction.truncated:
         notes.append(f"the model reads {prediction.num_read:,} of the {prediction.num_tokens:,} words; the others are not shown")
@@ -184,7 +166,7 @@ def _notes(prediction: Prediction, unknown: list[bool]) -> list[str]:
 
 
 def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str, Any]:
-    """What both pages show. All but numbers may come from a stranger; of the metrics only what can be a share of reviews is taken."""
+    """The data of both pages. All but numbers may come from a stranger; of the metrics only a share of reviews is taken."""
     names = [printable(name, 40) for name in model.class_names[:MAX_CLASSES]]
     more = len(model.class_names) - len(names)
     accuracy = model.metrics.get("validation_accuracy", -1)
@@ -197,7 +179,7 @@ def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str
         "positions": settings.positions,
         "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
         "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
-        "weights": f"{num_parameters(model.config, len(model.vocabulary), len(model.class_names)):,}",
+        "weights": f"{model.num_weights:,}",
     }
     return {
         "words": seen.words,
@@ -209,7 +191,7 @@ def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str
 
 
 def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
-    """Put data into a page as JSON, nothing in which can end the script that it stands in, and what both pages share."""
+    """Put the shared style and script into a page, and data as JSON that cannot end the script around it."""
     pages = files("mha_cli.cli").joinpath("pages")
     page, style, script = (pages.joinpath(name).read_text(encoding="utf-8") for name in (template, "shared.css", "shared.js"))
     safe = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -219,9 +201,7 @@ def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
 
 
 def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: npt.NDArray[Any]) -> None:
-    """What there is to say in place of equal shades, and which heads are worth a look."""
-    from mha_cli.runtime.inspection import mean_entropy, near_uniform
-
+    """Print two lines instead of equal shades, and the heads that are worth a look."""
     num_words = len(view.words)
     print_line(
         f"attention is close to uniform: every word looks at all {num_words} about equally, with weights "
@@ -246,18 +226,14 @@ def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[
 
 
 def _print_links(console: Console, words: list[str], weights_LL: npt.NDArray[Any]) -> None:
-    from mha_cli.runtime.inspection import strongest_links
-
-    table = Table("word", "looks at", title="Strongest links")
-    table.add_column("weight", justify="right")
+    links = table(["word", "looks at"], ["weight"], "Strongest links")
     for row, column, weight in strongest_links(weights_LL, NUM_LINKS):
-        table.add_row(Text(f"{words[row]} ({row})"), Text(f"{words[column]} ({column})"), f"{weight:.3f}")
-    console.print(table)
+        links.add_row(Text(f"{words[row]} ({row})"), Text(f"{words[column]} ({column})"), f"{weight:.3f}")
+    console.print(links)
     looked_at = weights_LL.mean(axis=0)
-    summary = Table("word", title="Most looked at, by all words")
-    summary.add_column("share of attention", justify="right")
-    for place in looked_at.argsort()[::-1][:NUM_LINKS]:
-        summary.add_row(Text(f"{words[place]} ({place})"), f"{looked_at[place]:.1%}")
+    summary = table(["word"], ["share of attention"], "Most looked at, by all words")
+    for position in looked_at.argsort()[::-1][:NUM_LINKS]:
+        summary.add_row(Text(f"{words[position]} ({position})"), f"{looked_at[position]:.1%}")
     console.print(summary)
 
 

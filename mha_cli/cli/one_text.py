@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mha_cli.cli.predict import STANDARD_INPUT, decodable, help_if_nothing_is_piped
+from mha_cli.cli.given import STANDARD_INPUT, decodable, help_if_nothing_is_piped, standard_input
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from mha_cli.runtime.lines import Pause
-    from mha_cli.runtime.records import Format, Record
+    from mha_cli.records.formats import Format
 
 MAX_CHARACTERS = 4_000_000
 """Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""
@@ -32,13 +31,13 @@ def one_text(
     """The text to look into. Plain lines are one text, all of them, since a review has paragraphs; a record of another format is one.
 
     Args:
-        context: of the command, for its name and its help.
-        text: from the command line; ``-`` is standard input, as is None without a path.
-        path: of the file to read; ``-`` is standard input.
-        form: of the input; None takes it from the extension.
-        text_column: that holds the text; None takes ``default_column``.
-        number: which record of the input, from 1; then a plain line is a record too.
-        default_column: the column of the text where none is asked for.
+        context: context of the command, for its name and its help.
+        text: text from the command line; ``-`` is standard input, as is None without a path.
+        path: file to read; ``-`` is standard input.
+        form: format of the input; None takes it from the extension.
+        text_column: column of the text; None takes ``default_column``.
+        number: number of the record in the input, from 1; then a plain line is a record too.
+        default_column: column of the text where none is asked for.
 
     Raises:
         MhaError: the options do not go together, the input cannot be read, or it does not hold that text, or not one alone.
@@ -51,43 +50,37 @@ def one_text(
         if form is not None or text_column is not None or number is not None:
             raise MhaError("--format, --text-column and --record go with --input and standard input", "leave them out")
         return decodable(text)
-    from mha_cli.runtime.records import format_of, read_inputs, shown_name
+    from mha_cli.runtime.inputs import format_of, read_inputs, shown_name
 
     source = str(path or STANDARD_INPUT)
-    records = read_inputs([source], form, text_column, default_column=default_column)
+    arrivals = read_inputs([source], form, text_column, default_column=default_column, standard_input=standard_input())
+    texts = (record.text for records, _ in arrivals for record in records)
     if number is not None:
-        return _numbered(records, number, shown_name(source))
+        return _numbered(texts, number, shown_name(source))
     if (form or format_of(source)) == "lines":
-        return _joined(records, shown_name(source))
-    return _only(records, shown_name(source))
+        return _joined(texts, shown_name(source))
+    return _only(texts, shown_name(source))
 
 
-def _texts(records: Iterator[Record | Pause]) -> Iterator[str]:
-    from mha_cli.runtime.lines import Pause
-
-    return (record.text for record in records if not isinstance(record, Pause))
-
-
-def _numbered(records: Iterator[Record | Pause], number: int, name: str) -> str:
+def _numbered(texts: Iterator[str], number: int, name: str) -> str:
     count = 0
-    for count, text in enumerate(_texts(records), 1):
+    for count, text in enumerate(texts, 1):
         if count == number:
             return text
     raise MhaError(f"--record {number}: {name} has {count:,} texts", "count them from 1")
 
 
-def _joined(records: Iterator[Record | Pause], name: str) -> str:
-    texts, size = list[str](), 0
-    for text in _texts(records):
-        texts.append(text)
+def _joined(texts: Iterator[str], name: str) -> str:
+    lines, size = list[str](), 0
+    for text in texts:
+        lines.append(text)
         size += len(text) + 1
         if size > MAX_CHARACTERS:
             raise MhaError(f"{name}: more than {MAX_CHARACTERS:,} characters in one text", "choose one line with --record N")
-    return "\n".join(texts)
+    return "\n".join(lines)
 
 
-def _only(records: Iterator[Record | Pause], name: str) -> str:
-    texts = _texts(records)
+def _only(texts: Iterator[str], name: str) -> str:
     text = next(texts, None)
     if text is None:
         raise MhaError(f"{name}: holds no text", "give one that does")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,14 @@ from mha_cli.system.files import Stream, atomic_write
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from typing import TextIO
 
     Write = Callable[[bytes], object]
 
 
 @contextmanager
-def opened_output(path: Path | None) -> Iterator[Write]:
-    """A function that writes to a file, or to stdout where there is none.
+def opened_output(path: Path | None, stdout: TextIO) -> Iterator[Write]:
+    """A function that writes to a file, or to ``stdout`` where there is none.
 
     If the reader of a pipe has left, the process ends as every Unix tool does, by SIGPIPE and without a message.
 
@@ -30,7 +30,7 @@ def opened_output(path: Path | None) -> Iterator[Write]:
     """
     try:
         if path is None:
-            yield _write_to_stdout
+            yield lambda data: _write(data, stdout)
         else:
             with ended_in_order(), atomic_write(path) as file:
                 yield file.write
@@ -43,7 +43,7 @@ def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
     """Refuse a path that no file can be written to, before any work is done.
 
     Args:
-        option: that named it, for the message.
+        option: the option that named it, for the message.
         path: the file to write.
         new: whether nothing may be there yet.
 
@@ -82,9 +82,9 @@ def ended_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _write_to_stdout(data: bytes) -> None:
+def _write(data: bytes, stdout: TextIO) -> None:
     try:
-        with Stream(sys.stdout.fileno(), "w", closefd=False) as stream:
+        with Stream(stdout.fileno(), "w", closefd=False) as stream:
             stream.write(data)
     except BrokenPipeError:
         raise

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 from mha_cli.cli.look import UNKNOWN_LEGEND, entropy_line, marked
 from mha_cli.cli.output import refuse_output
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.runtime.inspection import AttentionView, mean_entropy, near_uniform
+from mha_cli.system.files import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mha_cli.analysis.heads import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
-    from mha_cli.runtime.inspection import AttentionView
-
 FORMATS = (".png", ".svg", ".pdf")
 MAX_COLUMNS = 4
 MAX_WIDTH = 24.0
-"""Inches: a picture of a long review, or of many heads, still opens."""
+"""Inches of a picture of many heads or of a long review, so that it still opens."""
 MAX_HEIGHT = 120.0
-"""Inches."""
+"""Inches, likewise."""
 _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 
 
@@ -32,8 +32,8 @@ def refuse_picture(path: Path, option: str = "--plot") -> None:
     """Refuse a file name that no plot can be written to, before any work is done.
 
     Args:
-        path: the file to draw into.
-        option: that named it, for the message.
+        path: file to draw into.
+        option: option that named it, for the message.
 
     Raises:
         MhaError: the extension is none of ``FORMATS``, or no file can be written there.
@@ -46,10 +46,11 @@ def refuse_picture(path: Path, option: str = "--plot") -> None:
 def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     """Accuracy in order and shuffled, a pair of bars a model."""
     figure, (axes,) = _new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
-    places = range(len(results))
-    in_order = axes.bar([place - 0.2 for place in places], [100 * result.accuracy for result in results], 0.38, label="words in order")
+    in_order = axes.bar(
+        [number - 0.2 for number in range(len(results))], [100 * result.accuracy for result in results], 0.38, label="words in order"
+    )
     shuffled = axes.bar(
-        [place + 0.2 for place in places],
+        [number + 0.2 for number in range(len(results))],
         [100 * result.shuffled_mean for result in results],
         0.38,
         yerr=[100 * result.shuffled_spread for result in results],
@@ -59,7 +60,7 @@ def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     axes.bar_label(in_order, fmt="%.1f", padding=2)
     axes.bar_label(shuffled, fmt="%.1f", padding=2)
     names = [f"{plain(result.name)}\npositions: {result.positions}" for result in results]
-    axes.set_xticks(list(places), names)
+    axes.set_xticks(range(len(results)), names)
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
     axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} texts")
@@ -71,17 +72,15 @@ def plot_attention(view: AttentionView, block: int, head: int | None, path: Path
     """Heat maps of one head, or of all heads of a block: rows look, columns are looked at; one scale for all.
 
     Returns:
-        What is wrong with the words in the picture, in words; empty where nothing is.
+        A complaint about the words in the picture; empty where nothing is wrong with them.
     """
-    from mha_cli.runtime.inspection import mean_entropy, near_uniform
-
     heads = range(len(view.weights[block])) if head is None else [head]
     columns = min(len(heads), MAX_COLUMNS)
     rows = -(-len(heads) // columns)
     side = min(max(3.0, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
     figure, grid = _new_figure(side * columns + 1.2, (side + 0.3) * rows + 0.4, rows, columns)
-    places = range(0, len(view.words), _every(len(view.words), side / 0.16))
-    words = [plain(word) for word in marked(view.words, view.unknown, 29)[:: places.step]]
+    positions = range(0, len(view.words), _every(len(view.words), side / 0.16))
+    words = [plain(word) for word in marked(view.words, view.unknown, 29)[:: positions.step]]
     largest = max(float(view.weights[block][number].max()) for number in heads)
     for axes, number in zip(grid, heads, strict=False):
         weights_LL = view.weights[block][number]
@@ -89,8 +88,8 @@ def plot_attention(view: AttentionView, block: int, head: int | None, path: Path
         entropy = mean_entropy(weights_LL)
         uniform = "close to uniform: " * near_uniform(entropy, len(view.words))
         axes.set_title(f"block {block}, head {number}\n{uniform}{entropy_line(entropy, len(view.words))}", fontsize=8)
-        axes.set_xticks(places, words, rotation=90, fontsize=7)
-        axes.set_yticks(places, words, fontsize=7)
+        axes.set_xticks(positions, words, rotation=90, fontsize=7)
+        axes.set_yticks(positions, words, fontsize=7)
     for axes in grid[len(heads) :]:
         axes.set_axis_off()
     figure.supylabel("word that looks", fontsize=9)
@@ -131,7 +130,7 @@ def _every(count: int, room: float) -> int:
 
 
 def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches and fonts on stderr
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it writes about its caches and fonts to stderr
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -143,9 +142,7 @@ def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) ->
 
 
 def _save(figure: Any, path: Path) -> set[str]:
-    """Write a picture; the characters that are boxes in it, because the font has no glyph for them."""
-    from mha_cli.system.files import atomic_write
-
+    """Write a picture; return the characters that are boxes in it, because the font has no glyph for them."""
     try:
         with atomic_write(path) as file, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mha_cli.cli.given import STANDARD_INPUT, decodable, help_if_nothing_is_piped, standard_input
 from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.cli.answers import AnswerFormat
-    from mha_cli.cli.counter import Counter
-    from mha_cli.cli.output import Write
-    from mha_cli.runtime.choice import Choice
-    from mha_cli.runtime.lines import Pause
-    from mha_cli.runtime.records import Record
-    from mha_cli.runtime.stream import Answer
-
-STANDARD_INPUT = "-"
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.runtime.choice import Choice
+from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -116,111 +103,15 @@ def predict(
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
 
-    from mha_cli.system.numpy_setup import prepare_to_compute
-
-    prepare_to_compute()
-    from mha_cli.runtime.choice import Choice
-    from mha_cli.runtime.records import given_records, read_inputs
-
-    choice = Choice(threshold, tuple(only or ()), top_k)
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
     if given and (form is not None or text_column is not None):
         raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
 
-    from mha_cli.cli.counter import Counter
-    from mha_cli.cli.output import opened_output
-    from mha_cli.runtime.classifier import Classifier
-    from mha_cli.runtime.stream import answer, usual_workers
+    prepare_to_compute()
+    from mha_cli.cli.answering import Request, answer_texts  # NumPy: keep `mha --help` fast
 
-    model = load_checkpoint(checkpoint)
-    records: Iterator[Record | Pause]
-    if given:
-        records = given_records(given, fields or ())
-    else:
-        paths = [str(path) for path in inputs or [Path(STANDARD_INPUT)]]
-        records = read_inputs(paths, form, text_column, fields or (), model.text_column)
-    choice.refuse_unknown(model.class_names)
-    on_terminal = output is None and sys.stdout.isatty()
-    form_of_answers = _answer_format(choice, fields or [], as_json=as_json, on_terminal=on_terminal)
-    with (
-        opened_output(output) as write,
-        Counter(shown=not on_terminal and not quiet and _counter_fits(inputs or [])) as counter,
-        closing(answer(Classifier(model), records, workers or usual_workers())) as answers,
-    ):
-        written, doubt = _write_answers(answers, choice, form_of_answers, write, counter, quiet)
-    if doubt:
-        print(doubt, file=sys.stderr)
-    if only and not written:
+    choice = Choice(threshold, tuple(only or ()), top_k)
+    paths = [str(path) for path in inputs or []] or [STANDARD_INPUT]
+    request = Request(given, paths, checkpoint, form, text_column, tuple(fields or ()), as_json, choice, output, quiet, workers)
+    if not answer_texts(request, standard_input(), sys.stdout, sys.stderr) and only:
         raise typer.Exit(EXIT_FAILURE)
-
-
-def _answer_format(choice: Choice, fields: Sequence[str], *, as_json: bool, on_terminal: bool) -> AnswerFormat:
-    from mha_cli.cli import answers
-
-    if as_json:
-        return answers.JsonLines(choice, tuple(fields))
-    if on_terminal:
-        return answers.TerminalLines(choice, answers.styles_wanted(), sys.stdout.encoding)
-    if choice.only and not fields and choice.top_k is None:
-        return answers.MatchingRecords()
-    return answers.TabLines(choice)
-
-
-def _write_answers(
-    answers: Iterable[list[Answer]], choice: Choice, form: AnswerFormat, write: Write, counter: Counter, quiet: bool
-) -> tuple[int, str]:
-    """Write every answer that is wanted, a batch at a time; the number of those, which with ``quiet`` is one at most, and a doubt."""
-    from mha_cli.text.vocabulary import doubt_of_unknown
-
-    number = written = num_unknown = num_read = 0
-    for batch in answers:
-        lines = []
-        for record, prediction in batch:
-            number += 1
-            num_unknown += prediction.num_unknown
-            num_read += prediction.num_read
-            if choice.only and choice.answer(prediction) is None:
-                continue
-            if quiet:
-                return 1, ""
-            lines.append(form.line(number, record, prediction))
-        if lines:
-            write(b"".join(lines))
-        written += len(lines)
-        counter.add(len(batch))
-    return written, doubt_of_unknown(num_unknown, num_read)
-
-
-def _counter_fits(inputs: Sequence[Path]) -> bool:
-    """Whether somebody looks at stderr and sees nothing else there, such as what they type."""
-    typed = (not inputs or Path(STANDARD_INPUT) in inputs) and sys.stdin is not None and sys.stdin.isatty()
-    return sys.stderr.isatty() and not typed and os.environ.get("TERM") not in {"dumb", "unknown"}
-
-
-def load_checkpoint(given: Path | None) -> Checkpoint:
-    """The checkpoint to use; stderr says which where it was not named."""
-    from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import choose_checkpoint
-
-    path, reason = choose_checkpoint(given)
-    checkpoint = read_checkpoint(path)
-    if reason:
-        print(f"using {printable(str(path), 200)} ({reason})", file=sys.stderr)
-    return checkpoint
-
-
-def decodable(text: str) -> str:
-    """A text from the command line; bytes that are not UTF-8 come in as lone surrogates, which cannot be printed."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def help_if_nothing_is_piped(context: typer.Context) -> None:
-    """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
-    try:
-        nothing = os.isatty(0) or sys.stdin is None
-    except OSError:
-        nothing = True
-    if nothing:
-        with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
-            print(context.get_help())
-        raise typer.Exit(EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""How long work shows itself: a live display on a terminal, plain lines elsewhere; always on stderr."""
+"""The progress of long work: a live display on a terminal, plain lines elsewhere; always on stderr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mha_cli.system.watcher import EpochRecord, StepProgress
 
 PLAIN_SECONDS = 15.0
-"""Between two plain lines about the same epoch."""
+"""Seconds between two plain lines about the same epoch."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def training_progress() -> Iterator[Watcher]:
 
 @contextmanager
 def _console() -> Iterator[Console]:
-    """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, what goes to the usual one is held back."""
+    """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, the usual one is held back."""
     if not sys.stderr.isatty():
         yield Console(stderr=True)
         return
@@ -92,7 +92,7 @@ def _plain_watcher(console: Console) -> Watcher:
 
 @contextmanager
 def status(first: str) -> Iterator[Watcher]:
-    """Show on a terminal what goes on, in one line that vanishes; elsewhere what is to be kept in view, and no more."""
+    """A watcher for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
     with _console() as console, console.status(Text(first)) as shown:
         yield Watcher(
             log=lambda text: shown.update(Text(printable(text, 200))),
@@ -102,7 +102,7 @@ def status(first: str) -> Iterator[Watcher]:
 
 
 def step_text(progress: StepProgress) -> str:
-    """Where an epoch stands, in one line."""
+    """The progress of an epoch, in one line."""
     text = (
         f"epoch {progress.epoch}/{progress.epochs}, step {progress.step}/{progress.steps}, "
         f"loss {progress.loss:.4f}, accuracy {progress.accuracy:.4f}"
@@ -114,7 +114,7 @@ def step_text(progress: StepProgress) -> str:
 
 
 def epoch_text(record: EpochRecord) -> str:
-    """What an epoch came to, in one line."""
+    """The figures of an epoch, in one line."""
     return (
         f"epoch {record.epoch}: loss {record.train_loss:.4f}, validation loss {record.validation_loss:.4f}, "
         f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} texts/s)"

@@ -9,7 +9,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from mha_cli.cli.console import print_json, print_line, stdout_console
+from mha_cli.cli.console import print_json, print_line, stdout_console, table
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -61,16 +61,12 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
             "speed": f"{result.num_reviews / result.seconds:,.0f} texts/s",
         },
     )
-    classes = Table("class", title="Classes")
-    for heading in ("precision", "recall", "F1", "texts"):
-        classes.add_column(heading, justify="right")
+    classes = table(["class"], ["precision", "recall", "F1", "texts"], "Classes")
     for score in result.classes:
         figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
         classes.add_row(Text(printable(score.name)), *figures)
     stdout_console().print(classes)
-    confusion = Table("true class", title="Confusion")
-    for score in result.classes:
-        confusion.add_column(Text(f"as {printable(score.name)}"), justify="right")
+    confusion = table(["true class"], [Text(f"as {printable(score.name)}") for score in result.classes], "Confusion")
     for score, counts in zip(result.classes, result.confusion, strict=True):
         confusion.add_row(Text(printable(score.name)), *(f"{count:,}" for count in counts))
     stdout_console().print(confusion)
@@ -86,11 +82,11 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
     title = f"{printable(first.data)}, split {printable(first.split)}, {first.num_reviews:,} texts, {num_shuffles} shuffles"
-    table = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
+    drawn = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
     for heading in ("in order", "shuffled", "flipped", "largest\nchange"):
-        table.add_column(heading, justify="right", no_wrap=True)
+        drawn.add_column(heading, justify="right", no_wrap=True)
     for result in results:
-        table.add_row(
+        drawn.add_row(
             Text(printable(result.name, 200), overflow="fold"),
             result.positions,
             f"{result.accuracy:.2%}",
@@ -98,13 +94,13 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
             f"{result.flip_share:.2%}",
             f"{result.largest_change:.1e}",
         )
-    stdout_console().print(table)
+    stdout_console().print(drawn)
     for result in results:
         print_line(f"{result.name}: {result.verdict}")
 
 
 def export(result: Export, *, as_json: bool) -> None:
-    """Where the export is and how near it comes to the checkpoint."""
+    """The path of the export, and how near it comes to the checkpoint."""
     if as_json:
         print_json(dataclasses.asdict(result))
         return
@@ -129,18 +125,16 @@ def export(result: Export, *, as_json: bool) -> None:
 
 
 def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
-    table = Table(title, "texts", "right")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    drawn = table([title], ["texts", "right"])
     for one in ranges:
         above = f"{one.above:{style}} to " if one.above else "up to "
         right = "–" if one.accuracy is None else f"{one.accuracy:.2%}"
-        table.add_row(f"{above}{one.up_to:{style}}", f"{one.num_reviews:,}", right)
-    stdout_console().print(table)
+        drawn.add_row(f"{above}{one.up_to:{style}}", f"{one.num_reviews:,}", right)
+    stdout_console().print(drawn)
 
 
 def _print_figures(title: str, figures: dict[str, str]) -> None:
-    table = Table(title=Text(printable(title)), show_header=False)
+    drawn = Table(title=Text(printable(title)), show_header=False)
     for name, figure in figures.items():
-        table.add_row(name, Text(printable(figure, 1000), overflow="fold"))
-    stdout_console().print(table)
+        drawn.add_row(name, Text(printable(figure, 1000), overflow="fold"))
+    stdout_console().print(drawn)

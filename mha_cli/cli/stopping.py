@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """What has been asked of a run.
+    """The request to stop a run.
 
     Once ``patient`` is set, a first signal is only noted, for the run to look at after its step; any other one raises
     ``KeyboardInterrupt`` where the program is. ``log`` is called with a line of text as soon as the first one is there.
@@ -30,7 +30,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What shells expect of a program that a signal ends: 130 for Ctrl-C, 143 for a polite kill."""
+        """The exit code that shells expect after a signal: 130 for Ctrl-C, 143 for a polite kill."""
         return 128 + (self.signal or signal.SIGINT)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
@@ -42,7 +42,7 @@ class StopRequest:
 
 @contextmanager
 def stop_request() -> Iterator[StopRequest]:
-    """Take over the signals for the time of a run; one that the caller has told to ignore them keeps ignoring them."""
+    """Take over the signals for the time of a run; one that the caller has made to ignore them keeps ignoring them."""
     request = StopRequest()
     before = {number: signal.getsignal(number) for number in SIGNALS}
     with _heard(request.answer):

@@ -1,4 +1,4 @@
-"""What a command is started in: streams that are closed or take few characters, and sizes that no terminal has."""
+"""The surroundings of a command: streams that are closed or take few characters, and sizes that no terminal has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
 STAND_INS = str.maketrans({"░": ".", "▒": "+", "▓": "#", "█": "@", "–": "-", "×": "x", "±": "+-", "…": "..."})
-"""What is shown in place of our own characters where the encoding has none; other characters are escaped."""
+"""Characters for our own ones that the encoding lacks; others are escaped."""
 
 SIZES = ("COLUMNS", "LINES", "TERMINAL_WIDTH")
 """Environment variables that Rich and Typer take for sizes of the terminal."""
@@ -31,7 +31,7 @@ def prepare_streams() -> None:
 
 
 def forget_odd_sizes(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Leave out what Rich would take at its word, and fail or fill the memory."""
+    """Leave out sizes that Rich would take at their word, and fail or fill the memory."""
     for name in SIZES:
         if not re.fullmatch("[1-9][0-9]{0,3}", environment.get(name, "80")):
             del environment[name]

@@ -1,1 +1,1 @@
-"""Settings of a run: what they are, how they are read, and which weights they imply."""
+"""Settings of a run, the reading of them, and the weights that they imply."""

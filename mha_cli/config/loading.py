@@ -1,4 +1,4 @@
-"""From a YAML file and overrides to a config, and back.
+"""A config from a YAML file and overrides, and back.
 
 Whatever does not fit becomes one line that names the file, the line, the setting and the way out.
 """
@@ -19,12 +19,12 @@ from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ruamel.yaml.nodes import ScalarNode
 
 MAX_PARAMETERS = 1_000_000_000
-"""A model with more weights than this (4 GB in float32) is taken for a slip of the keyboard."""
+"""Weights of the largest model, 4 GB in float32; more is taken for a slip of the keyboard."""
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
@@ -38,12 +38,6 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     for override in overrides:
         override_keys.append(_apply_override(document, override, override_keys))
     return _validated(document.value, document, override_keys)
-
-
-def parse_config(text: str, name: str) -> Config:
-    """A config from YAML text, for what travels inside a checkpoint; ``name`` stands in the error messages."""
-    document = parse_yaml(text, name)
-    return _validated(document.value, document)
 
 
 def config_to_dict(config: Config) -> dict[str, Any]:
@@ -72,7 +66,7 @@ _Representer.add_representer(str, _Representer.represent_str)
 
 
 def config_from_dict(value: object, name: str) -> Config:
-    """A config from plain values, for what travels inside a checkpoint; ``name`` stands in the error messages."""
+    """A config from plain values, such as those in a checkpoint; ``name`` stands in the error messages."""
     return _validated(value, YamlDocument(value, name, {}))
 
 
@@ -105,7 +99,7 @@ def _validated(value: object, document: YamlDocument, override_keys: Sequence[tu
     parameters = num_parameters(config, config.text.vocabulary_size)
     if parameters > MAX_PARAMETERS:
         raise MhaError(
-            f"{document.place(())}: the model would have {parameters:,} weights ({parameters * 4 / 1e9:,.0f} GB), "
+            f"{document.location(())}: the model would have {parameters:,} weights ({parameters * 4 / 1e9:,.0f} GB), "
             f"more than the {MAX_PARAMETERS:,} allowed; "
             "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim"
         )
@@ -114,71 +108,60 @@ def _validated(value: object, document: YamlDocument, override_keys: Sequence[tu
 
 def _config_error(error: ValidationError, document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> MhaError:
     # Unknown keys first: a misspelt key also makes the right one missing, and it is the cause.
-    # Then the deepest: of the forms that a setting may take, it is that of the form which was meant.
+    # Then the deepest: of the types that a setting may have, its fault is that of the one which was meant.
     first = min(error.errors(), key=lambda item: (item["type"] != "extra_forbidden", -len(item["loc"])))
-    keys = _without_union_tags(first["loc"])
-    dotted = printable(".".join(map(str, keys)), 200)
-    place = _place(keys, document, override_keys)
-    setting = f"{place} {dotted or 'the config'}"
+    keys = tuple(map(str, first["loc"]))
+    if keys[:1] == ("data",):
+        keys = ("data", *keys[2:])  # pydantic puts the source's name between
+    keys = keys[:2]  # what follows names one of several types
+    dotted = printable(".".join(keys), 200)
+    location = _location(keys, document, override_keys)
+    setting = f"{location} {dotted or 'the config'}"
     found = printable(repr(first["input"]), 60)
-    kind = first["type"]
-    if kind == "extra_forbidden":
-        return MhaError(f"{setting} is not a setting", _other_source(keys) or _nearest(keys, document.value))
-    if kind in {"union_tag_invalid", "union_tag_not_found"}:
-        place = _place(("data", "source"), document, override_keys)
-        found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
-        return MhaError(f"{place} data.source is {found}", "choose from sample, tfds, files")
-    if kind == "missing":
-        return MhaError(f"{setting} is missing", "add it")
-    if kind == "value_error":
-        return MhaError(f"{place} {f'{dotted}: ' if dotted else ''}{first['ctx']['error']}")
-    if kind in {"model_type", "model_attributes_type", "dict_type"}:
-        return MhaError(f"{setting} is {found}, not a section of settings", "write `key: value` lines below it")
+    match first["type"]:
+        case "extra_forbidden":
+            return MhaError(f"{setting} is not a setting", _what_was_meant(keys, document.value))
+        case "union_tag_invalid" | "union_tag_not_found" as kind:
+            location = _location(("data", "source"), document, override_keys)
+            found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
+            return MhaError(f"{location} data.source is {found}", "choose from sample, tfds, files")
+        case "missing":
+            return MhaError(f"{setting} is missing", "add it")
+        case "value_error":
+            return MhaError(f"{location} {f'{dotted}: ' if dotted else ''}{first['ctx']['error']}")
+        case "model_type" | "model_attributes_type":
+            return MhaError(f"{setting} is {found}, not a section of settings", "write `key: value` lines below it")
     message = (first["msg"][0].lower() + first["msg"][1:]).replace("input should", "it should")
     return MhaError(f"{setting} is {found}", message)
 
 
-def _place(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
-    """Where a setting comes from: an override of it, of its section, or of what is below it and not in the file; else the file."""
+def _location(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequence[tuple[str, ...]]) -> str:
+    """The origin of a setting: an override of it, of its section, or of a part of it that the file lacks; else its line in the file."""
     if keys in override_keys:
         return "--set"
     for override in override_keys:
         below = bool(keys) and override[: len(keys)] == keys and keys not in document.lines
         if below or keys[: len(override)] == override:
             return f"--set {printable('.'.join(override))}:"
-    return f"{document.place(keys)}:"
-
-
-def _nearest(keys: tuple[str, ...], value: object) -> str:
-    """A hint at what an unknown setting may have meant: the same word elsewhere, else one of its section."""
-    elsewhere = {name: f"{section}.{name}" for section in Config.model_fields for name in _known_keys((section,), value)}
-    word, same = keys[-1], elsewhere | {name: name for name in Config.model_fields}
-    return f"did you mean {same[word]}?" if word in same else did_you_mean(word, _known_keys(keys[:-1], value))
-
-
-def _without_union_tags(location: Iterable[int | str]) -> tuple[str, ...]:
-    parts = [str(part) for part in location]
-    if len(parts) > 1 and parts[0] == "data" and parts[1] in _SOURCES:
-        del parts[1]
-    return tuple(parts[:2])  # what follows names the form of a setting that may take several
+    return f"{document.location(keys)}:"
 
 
 _SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
 
 
-def _other_source(keys: tuple[str, ...]) -> str:
-    """A hint at the data source that has a setting; empty if none has it."""
-    sources = [source for source, section in _SOURCES.items() if keys[:-1] == ("data",) and keys[-1] in section.model_fields]
-    return f"it goes with data.source={sources[0]}" if sources else ""
-
-
-def _known_keys(section: tuple[str, ...], value: object) -> list[str]:
-    """The settings of a section, by its dotted place; none of what is no section."""
-    if not section:
-        return list(Config.model_fields)
-    if section == ("data",):
-        data = value.get("data") if isinstance(value, dict) else None
-        source = data.get("source") if isinstance(data, dict) else None
-        return list((_SOURCES.get(source, SampleData) if isinstance(source, str) else SampleData).model_fields)
-    sections: dict[str, type[Settings]] = {"text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
-    return list(sections[section[0]].model_fields) if section[0] in sections else []
+def _what_was_meant(keys: tuple[str, ...], value: Any) -> str:
+    """A hint for an unknown setting: the data source that has it, the same word in another section, else a close one in its own."""
+    *section, word = keys
+    if section == ["data"]:
+        for source, model in _SOURCES.items():
+            if word in model.model_fields:
+                return f"it goes with data.source={source}"
+    try:
+        data = _SOURCES[value["data"]["source"]]
+    except (KeyError, TypeError):  # no section of a source that there is
+        data = SampleData
+    sections: dict[str, type[Settings]] = {"": Config, "data": data, "text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
+    for name, model in sections.items():
+        if word in model.model_fields:
+            return f"did you mean {f'{name}.{word}'.lstrip('.')}?"
+    return did_you_mean(word, sections["".join(section)].model_fields)

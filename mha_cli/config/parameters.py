@@ -1,4 +1,4 @@
-"""The name and shape of every weight that a config implies: what a checkpoint must hold, known without building the model."""
+"""The name and shape of every weight that a config implies, known without building the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import Config
 
 SALIENT_WORDS = 2_000
-"""With more, nothing is gained: rare words tell little about where a review gives its verdict."""
+"""Words with a salience of their own, at most: rarer ones say little about where a review gives its verdict."""
 
 
 class Parameter(NamedTuple):
@@ -19,8 +19,8 @@ class Parameter(NamedTuple):
 
     Args:
         path: Keras's variable path, for example ``encoder_0/attention/query_kernel``.
-        hdf5_path: where Keras 3 keeps it inside ``model.weights.h5``.
-        shape: the size of each axis.
+        hdf5_path: path inside ``model.weights.h5``, as Keras 3 has it.
+        shape: size of each axis.
     """
 
     path: str
@@ -30,7 +30,8 @@ class Parameter(NamedTuple):
 
 def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:
     """Every weight of the classifier, in the order in which Keras creates them."""
-    units, scores = num_outputs(num_classes), num_outputs(num_classes) if config.model.score_ngrams else 0
+    units = num_outputs(num_classes)
+    scores = units if config.model.score_ngrams else 0
     return [
         *_embedding(config, vocabulary_size),
         *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),

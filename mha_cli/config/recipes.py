@@ -1,4 +1,4 @@
-"""The recipes that come with mha, and what a run from one is called."""
+"""The recipes that come with mha, and the name of a run from one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _INSTALLED = Path(__file__).parents[1] / "configs"
 RECIPES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "configs"
-"""Their folder: a wheel brings it inside the package, a checkout has it beside."""
+"""The recipes' folder: inside the package in a wheel, beside it in a checkout."""
 
 
 def recipe_names() -> list[str]:
-    """What ``--config`` can name."""
+    """The names that ``--config`` takes."""
     return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 

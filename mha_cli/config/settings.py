@@ -1,4 +1,4 @@
-"""Every setting of a run: its type, its range, its unit and what it means.
+"""Every setting of a run: its type, its range, its unit and its meaning.
 
 The models are frozen and refuse unknown keys. The resolved config travels inside the checkpoint.
 """
@@ -17,7 +17,7 @@ class Settings(BaseModel):
 
 
 class DataSettings(Settings):
-    """What every data source has."""
+    """Settings that every data source has."""
 
     validation_share: float = Field(
         0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."
@@ -83,6 +83,9 @@ class TextConfig(Settings):
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
 
 
+_WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
+"""The most that a setting may be in a model that ignores the order of words."""
+
 HeadCount = Annotated[int, Field(ge=1, le=256)]
 
 
@@ -90,7 +93,7 @@ class ModelConfig(Settings):
     """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
 
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
-    positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's place is added to its embedding.")
+    positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
     ngram_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table that all n-grams share.")
     ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the n-gram embeddings' units zeroed in training.")
@@ -105,7 +108,7 @@ class ModelConfig(Settings):
         0,
         ge=0,
         le=100_000,
-        description="Tokens over which a text's end fades: there an n-gram counts up to double in the score; 0 weighs all places alike.",
+        description="Tokens over which a text's end fades: there an n-gram counts up to double in the score; 0 weighs all positions alike.",
     )
     score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
         [],
@@ -162,22 +165,15 @@ class ModelConfig(Settings):
             raise ValueError("attention_form=folded computes no attention_dropout; take attention_form=auto")
         return self
 
-    @property
-    def heads(self) -> tuple[int, ...]:
-        """Attention heads of every block."""
-        return tuple(self.num_heads) if isinstance(self.num_heads, list) else (self.num_heads,) * self.num_blocks
-
     @model_validator(mode="after")
-    def _ngrams_carry_order(self) -> Self:
-        if self.max_ngram > 1 and self.positions == "none":
-            raise ValueError(f"max_ngram={self.max_ngram} carries word order and positions=none must not; take max_ngram=1")
-        if self.score_ngrams > 1 and self.positions == "none":
-            raise ValueError(f"score_ngrams={self.score_ngrams} carries word order and positions=none must not; take score_ngrams=1")
-        for name, value, none in (("score_ending", self.score_ending, 0), ("score_windows", self.score_windows, [])):
-            if value and self.positions == "none":
-                raise ValueError(f"{name}={value} carries word order and positions=none must not; take {name}={none}")
-            if value and not self.score_ngrams:
-                raise ValueError(f"{name}={value} weighs n-gram scores, and score_ngrams=0 has none; take {name}={none}")
+    def _ngrams_fit_positions_and_tables(self) -> Self:
+        for name, most in _WITHOUT_WORD_ORDER.items():
+            if self.positions == "none" and getattr(self, name) > most:
+                raise ValueError(f"{name}={getattr(self, name)} carries word order and positions=none must not; take {name}={most}")
+        for name in ("score_ending", "score_windows"):
+            if getattr(self, name) and not self.score_ngrams:
+                none = _WITHOUT_WORD_ORDER[name]
+                raise ValueError(f"{name}={getattr(self, name)} weighs n-gram scores, and score_ngrams=0 has none; take {name}={none}")
         if (self.score_ngrams > 0) != (self.score_buckets > 0):
             raise ValueError(
                 f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "
@@ -190,10 +186,10 @@ class ModelConfig(Settings):
             )
         return self
 
-    def without_positions(self) -> ModelConfig:
-        """The same model with everything taken out that tells in which order the words stand."""
-        without: dict[str, Any] = {"positions": "none", "max_ngram": 1, "ngram_buckets": 0, "ngram_dropout": 0.0}
-        return self.model_copy(update=without | {"score_ngrams": min(self.score_ngrams, 1), "score_ending": 0, "score_windows": []})
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Attention heads of every block."""
+        return tuple(self.num_heads) if isinstance(self.num_heads, list) else (self.num_heads,) * self.num_blocks
 
     @property
     def head_key_dim(self) -> int:
@@ -204,6 +200,11 @@ class ModelConfig(Settings):
     def head_value_dim(self) -> int:
         """Width of values per head, in units."""
         return self.value_dim if self.value_dim is not None else self.head_key_dim
+
+    def without_positions(self) -> ModelConfig:
+        """The same model without anything that carries word order."""
+        bounded = {name: min(getattr(self, name), most) for name, most in _WITHOUT_WORD_ORDER.items()}
+        return self.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": 0.0, **bounded})
 
 
 class TrainingConfig(Settings):

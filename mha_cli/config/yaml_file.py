@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mha_cli.errors import MhaError, printable
@@ -20,13 +21,13 @@ VERSION = "1.2"
 MAX_BYTES = 100_000
 MAX_DEPTH = 20
 MAX_NODES = 2_000
-"""Keys and values; a config has less than a hundred settings."""
+"""Keys and values together; a config has less than a hundred settings."""
 MAX_INTEGER_BITS = 256
 
 
 @dataclass
 class YamlDocument:
-    """What a YAML text says, and where.
+    """The value of a YAML text, with the line of every key.
 
     Args:
         value: plain dicts, lists and scalars.
@@ -38,7 +39,7 @@ class YamlDocument:
     name: str
     lines: dict[tuple[str, ...], int] = field(default_factory=dict)
 
-    def place(self, keys: tuple[str, ...]) -> str:
+    def location(self, keys: tuple[str, ...]) -> str:
         """``name:line`` of the nearest key that stands in the text."""
         for length in range(len(keys), 0, -1):
             if keys[:length] in self.lines:
@@ -104,7 +105,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
 
 
 def _refuse_early(text: str, name: str) -> None:
-    """Other versions of YAML are refused from the text; aliases, tags, depth and size from the event stream, before any tree is built."""
+    """Refuse other versions of YAML by the text, and aliases, tags, depth and size by the event stream, before any tree is built."""
     for number, row in enumerate(text.split("\n"), start=1):
         if row.startswith("%YAML") and row.split()[1:2] != [VERSION]:  # YAML 1.1 would make a truth value of the word `yes`
             raise MhaError(f"{name}:{number}: {printable(row.strip(), 40)} is not read, only YAML {VERSION}", "leave the line out")
@@ -113,15 +114,14 @@ def _refuse_early(text: str, name: str) -> None:
     depth = nodes = 0
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            kind = type(event).__name__
-            if kind == "AliasEvent" or getattr(event, "anchor", None):
+            line = event.start_mark.line + 1
+            if isinstance(event, NodeEvent) and event.anchor:
                 raise MhaError(f"{name}:{line}: anchors and aliases (& and *) are not allowed", "write the value out")
-            if getattr(event, "tag", None):
-                raise MhaError(f"{name}:{line}: the tag {printable(str(event.tag))} is not allowed", "write a plain value")
-            depth += kind in {"MappingStartEvent", "SequenceStartEvent"}
-            depth -= kind in {"MappingEndEvent", "SequenceEndEvent"}
-            nodes += kind in {"MappingStartEvent", "SequenceStartEvent", "ScalarEvent"}
+            if isinstance(event, CollectionStartEvent | ScalarEvent):
+                nodes += 1
+                if event.tag:
+                    raise MhaError(f"{name}:{line}: the tag {printable(str(event.tag))} is not allowed", "write a plain value")
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if nodes > MAX_NODES:
                 raise MhaError(f"{name}:{line}: more than {MAX_NODES:,} keys and values", "a config has less than a hundred settings")
             if depth > MAX_DEPTH:

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 import os
 import re
 import stat
-import zlib
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from mha_cli.data.records import (
-    BOM,
-    DELIMITERS,
-    GZIP_MAGIC,
-    JSON_EXTENSIONS,
-    MAX_LINE_BYTES,
-    UTF_16_MARKS,
-    bad_row,
-    bad_width,
-    close_column,
-    extension_of,
-    json_kind,
-    json_object,
-    json_text,
-    listed,
-    missing_column,
-    repeated_column,
-    utf_16,
-    without_surrogates,
-)
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, did_you_mean, printable
+from mha_cli.records.formats import EXTENSIONS, READERS, extension_of
+from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
+from mha_cli.records.json_lines import json_kind, without_surrogates
+from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8, without_mark
+from mha_cli.records.record import Columns, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from mha_cli.config.settings import FilesData
+    from mha_cli.records.formats import Format
+    from mha_cli.records.reader import RecordReader
 
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
@@ -46,20 +29,16 @@ UNLABELLED_FOLDER = "unsup"
 _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
 
 
-class Columns(NamedTuple):
-    """Where a table or a JSON object has what is wanted.
+def labelled_columns(text: str = "text", label: str = "label", by_options: bool = False) -> Columns:
+    """The columns or JSON keys of labelled texts.
 
     Args:
-        text: column or key of the text.
-        label: column or key of the class.
-        text_setting: that named the first one, for messages.
-        label_setting: that named the other one.
+        text: column of the text.
+        label: column of the class.
+        by_options: whether they can be named by options of the command, rather than in a config.
     """
-
-    text: str
-    label: str
-    text_setting: str = "data.text_column"
-    label_setting: str = "data.label_column"
+    settings = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
+    return Columns(text, (label,), *settings, required=True)
 
 
 class FileReviews:
@@ -70,14 +49,12 @@ class FileReviews:
         by_options: whether the columns can be named by options of the command, rather than in a config.
 
     Attributes:
-        num_blank: blank lines that were left out so far.
+        num_blank: number of blank lines left out so far.
     """
 
     def __init__(self, settings: FilesData, by_options: bool = False) -> None:
         self._settings = settings
-        self._columns = Columns(settings.text_column, settings.label_column)
-        if by_options:
-            self._columns = self._columns._replace(text_setting="--text-column", label_setting="--label-column")
+        self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
         self.num_blank = 0
 
     @property
@@ -128,8 +105,8 @@ def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None]
 
     Args:
         path: file or folder; a leading ``~`` is the home folder.
-        columns: of a file; of no meaning in a folder.
-        on_blank: called for every blank line.
+        columns: columns of a file; of no meaning in a folder.
+        on_blank: callback for every blank line.
 
     Raises:
         MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
@@ -138,11 +115,11 @@ def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None]
     if _is_folder(path):
         return _folder_reviews(os.path.expanduser(path), shown)
     extension = extension_of(path)
-    if extension in DELIMITERS:
-        return _table_reviews(path, DELIMITERS[extension], columns, on_blank)
-    if extension in JSON_EXTENSIONS:
-        return _json_reviews(path, columns, on_blank)
-    raise MhaError(f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS)
+    if extension not in EXTENSIONS:
+        raise MhaError(
+            f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS
+        )
+    return _file_reviews(path, EXTENSIONS[extension], columns, on_blank)
 
 
 def read_text_lines(path: str) -> Iterator[str]:
@@ -158,11 +135,10 @@ def read_text_lines(path: str) -> Iterator[str]:
 
 def _text_lines(path: str) -> Iterator[str]:
     empty = True
-    with _opened(path) as file:
-        for line in _lines(file, _shown(path)):
-            if text := line.strip():
-                empty = False
-                yield text
+    for record in _reader(path, "lines", Columns()).read(_chunks(path)):
+        if text := record.text.strip():
+            empty = False
+            yield text
     if empty:
         raise MhaError(f"{_shown(path)}: no text in it", "write a text a line")
 
@@ -188,143 +164,48 @@ def _is_folder(path: str) -> bool:
     return stat.S_ISDIR(mode)
 
 
-# Bytes to lines
+# A file
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if it is gzipped; faults of reading, here and in the body, become one MhaError."""
-    shown = _shown(path)
-    real_path = os.path.expanduser(path)
+def _chunks(path: str) -> Iterator[bytes]:
+    """The bytes of a file in pieces."""
     try:
-        with open(real_path, "rb") as raw:
-            packed = path.lower().endswith(".gz") or raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
-            with cast("IO[bytes]", gzip.open(raw)) if packed else raw as file:
-                yield file
-    except gzip.BadGzipFile:
-        raise MhaError(f"{shown}: not a gzip file", "compress it with gzip, or drop .gz from its name") from None
-    except (EOFError, zlib.error):
-        raise MhaError(f"{shown}: the gzip data is cut short or damaged", "copy or compress the file again") from None
+        with open(os.path.expanduser(path), "rb", buffering=0) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
     except OSError as error:
-        raise MhaError(f"{shown}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
+        raise MhaError(f"{_shown(path)}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
 
 
-def _lines(file: IO[bytes], shown: str) -> Iterator[str]:
-    """The lines of a UTF-8 file with their line ends; a line feed ends a line, nothing else does."""
-    number = 0
-    while line := file.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if number == 1:
-            line = line.removeprefix(BOM)
-        if len(line) > MAX_LINE_BYTES:
-            raise MhaError(f"{shown}:{number}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
-        yield _decoded(line, shown, number)
+def _reader(path: str, form: Format, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> RecordReader:
+    return READERS[form](_shown(path), columns, "strict", on_blank, _is_gzip_name(path))
 
 
-def _decoded(raw: bytes, shown: str, first_line: int = 1) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if first_line == 1 and raw.startswith(UTF_16_MARKS):
-            raise utf_16(shown) from None
-        line = first_line + raw.count(b"\n", 0, error.start)
-        column = error.start - raw.rfind(b"\n", 0, error.start)
-        found = f"0x{raw[error.start]:02X}"
-        raise MhaError(f"{shown}:{line}: not UTF-8: byte {found} at place {column} of the line", "save it as UTF-8") from None
+def _is_gzip_name(path: str) -> bool:
+    return path.lower().endswith(".gz")
 
 
-# CSV and TSV
+def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
+    shown, reader, empty = _shown(path), _reader(path, form, columns, on_blank), True
+    for record in reader.read(_chunks(path)):
+        empty = False
+        yield Review(record.text, _label(record.fields[0], f"{shown}:{record.line}", columns.fields[0]))
+    if empty and reader.header:
+        raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
+    if empty:
+        row = "one JSON object a line, a text each" if form == "jsonl" else f"a header line ({columns.header}) and a text a row"
+        raise MhaError(f"{shown}: the file is empty", f"write {row}")
 
 
-def _table_reviews(path: str, delimiter: str, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
-    shown = _shown(path)
-    with _opened(path) as file:
-        rows = _rows(_lines(file, shown), delimiter, shown, on_blank)
-        header_line, header = next(rows, (0, [""]))
-        if not header_line:
-            raise MhaError(f"{shown}: the file is empty", f"write a header line ({_header(columns)}) and a text a row")
-        names = [name.strip() for name in header]
-        text_at, label_at = _places(names, columns, f"{shown}:{header_line}", delimiter)
-        number_of_rows = 0
-        for line, row in rows:
-            number_of_rows += 1
-            if len(row) != len(names):
-                raise bad_width(row, names, delimiter, f"{shown}:{line}")
-            yield Review(row[text_at], _label(row[label_at], f"{shown}:{line}"))
-        if not number_of_rows:
-            raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
-
-
-def _rows(lines: Iterator[str], delimiter: str, shown: str, on_blank: Callable[[], None]) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, each with the line (from 1) that it starts on."""
-    csv.field_size_limit(MAX_LINE_BYTES)  # the limit is the process's: csv has no other
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    start = 1
-    try:
-        for row in reader:
-            if row:
-                yield start, row
-            else:
-                on_blank()
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise bad_row(str(error), f"{shown}:{start}", delimiter) from None
-
-
-def _places(names: Sequence[str], columns: Columns, place: str, delimiter: str) -> tuple[int, int]:
-    """Where the text and the label stand in a row."""
-    missing = [(column, setting) for column, setting in zip(columns[:2], columns[2:], strict=True) if column not in names]
-    if len(missing) == 2 and len(names) > 1 and not any(close_column(column, names) for column, _ in missing):
-        wanted = f'"{printable(columns.text)}" nor "{printable(columns.label)}"'
-        hint = f"set {columns.text_setting} and {columns.label_setting}, or add a header line ({_header(columns)})"
-        raise MhaError(f"{place}: the first line names neither {wanted}, but {listed(names)}", hint)
-    for column, setting in missing:
-        raise missing_column(column, setting, names, place, delimiter)
-    for column in columns[:2]:
-        if names.count(column) > 1:
-            raise repeated_column(column, names, place)
-    return names.index(columns.text), names.index(columns.label)
-
-
-def _header(columns: Columns) -> str:
-    return f"{printable(columns.text)},{printable(columns.label)}"
-
-
-# JSON lines
-
-
-def _json_reviews(path: str, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
-    shown = _shown(path)
-    with _opened(path) as file:
-        number_of_reviews = 0
-        for number, line in enumerate(_lines(file, shown), start=1):
-            if not line.strip():
-                on_blank()
-                continue
-            place = f"{shown}:{number}"
-            record = json_object(line, place)
-            for column, setting in zip(columns[:2], columns[2:], strict=True):
-                if column not in record:
-                    raise missing_column(column, setting, record, place)
-            number_of_reviews += 1
-            yield Review(json_text(record[columns.text], columns.text, place), _json_label(record[columns.label], columns.label, place))
-        if not number_of_reviews:
-            raise MhaError(f"{shown}: the file is empty", "write one JSON object a line, a text each")
-
-
-def _json_label(value: object, column: str, place: str) -> str:
+def _label(value: object, location: str, column: str = "") -> str:
     if isinstance(value, bool | int):
         return json.dumps(value)
-    if isinstance(value, str):
-        return _label(without_surrogates(value), place)
-    hint = "give every text a class: a string, a whole number, true or false"
-    raise MhaError(f'{place}: the label "{printable(column)}" is {json_kind(value)}', hint)
-
-
-def _label(raw: str, place: str) -> str:
-    label = raw.strip()
+    if not isinstance(value, str):
+        hint = "give every text a class: a string, a whole number, true or false"
+        raise MhaError(f'{location}: the label "{printable(column)}" is {json_kind(value)}', hint)
+    label = without_surrogates(value).strip()
     if not label:
-        raise MhaError(f"{place}: the label is empty", "give every text a class, or leave the row out")
+        raise MhaError(f"{location}: the label is empty", "give every text a class, or leave the row out")
     return label
 
 
@@ -339,7 +220,7 @@ def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
         if not any(_is_text_name(inner.name) for inner in _entries(entry.path)):
             raise _no_texts(entry)
     for entry in class_folders:
-        label = _label(without_surrogates(entry.name), _shown(entry.path))
+        label = _label(entry.name, _shown(entry.path))
         for text_file in filter(lambda inner: _is_text_name(inner.name), _entries(entry.path)):
             yield Review(_text_of(text_file), label)
 
@@ -376,8 +257,14 @@ def _text_of(entry: os.DirEntry[str]) -> str:
     shown = _shown(entry.path)
     if _is_folder(entry.path):
         raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
-    with _opened(entry.path) as file:
-        raw = file.read(MAX_LINE_BYTES + 1)
-    if len(raw) > MAX_LINE_BYTES:
-        raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
-    return _decoded(raw.removeprefix(BOM), shown)
+    unpacker, raw = Unpacker(shown, _is_gzip_name(entry.path)), bytearray()
+    for chunk in _chunks(entry.path):
+        for piece in unpacker.feed(chunk):
+            raw += piece
+            if len(raw) > MAX_LINE_BYTES:
+                raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
+    raw += unpacker.close()
+    try:
+        return without_mark(bytes(raw), shown).decode()
+    except UnicodeDecodeError as error:
+        raise not_utf_8(error, shown) from None

@@ -1,4 +1,4 @@
-"""Which reviews speak of the same thing, told by the rare names that they share.
+"""Groups of reviews that speak of the same thing, by the rare names that they share.
 
 Reviews of one film name the same people. A model that has read some of them knows more about the others than it will know about films
 that are new to it, so a validation part drawn at random flatters it.
@@ -7,6 +7,7 @@ that are new to it, so a validation part drawn at random flatters it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,14 +16,14 @@ import numpy.typing as npt
 Rows = npt.NDArray[np.int64]
 
 SAME_SUBJECT = 0.25
-"""Cosine similarity of names from which two reviews are taken to speak of the same."""
+"""Cosine similarity of names above which two reviews are taken to speak of the same."""
 
 COMMON = 60
-"""A name that stands in more reviews than this tells nothing."""
+"""Reviews that a name may stand in; a more common one says nothing."""
 
 MOST_TOGETHER = 60
 LEAST_TOGETHER = 4
-"""Reviews of a group that is held out: smaller ones may belong to a larger one unseen."""
+"""Reviews of the smallest group that is held out: a smaller one may be part of a larger one unseen."""
 
 CHUNK_REVIEWS = 1_000
 
@@ -38,7 +39,7 @@ def groups_by_names(names: Sequence[Sequence[str]]) -> Rows:
     """A group number for every review, (N,): linked by similar names, the most similar first, in groups of limited size.
 
     Args:
-        names: of every review.
+        names: names in every review.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -50,7 +51,8 @@ def groups_by_names(names: Sequence[Sequence[str]]) -> Rows:
             review = groups[review]
         return review
 
-    if not any(count >= 2 for count in _reviews_with_each(names).values()):
+    num_reviews = Counter(name for of_review in names for name in set(of_review))
+    if not any(2 <= number <= COMMON for number in num_reviews.values()):
         return np.arange(len(names))
     vectors = TfidfVectorizer(analyzer=list, min_df=2, max_df=COMMON, sublinear_tf=True).fit_transform(names)
     links = []
@@ -73,11 +75,3 @@ def held_out_groups(groups: Rows, share: float, seed: int) -> Rows:
     order = np.random.default_rng(seed).permutation(np.flatnonzero(counts >= LEAST_TOGETHER))
     wanted = np.searchsorted(np.cumsum(counts[order]), share * len(groups)) + 1
     return np.flatnonzero(np.isin(inverse, order[:wanted]))
-
-
-def _reviews_with_each(names: Sequence[Sequence[str]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for of_review in names:
-        for name in set(of_review):
-            counts[name] = counts.get(name, 0) + 1
-    return {name: count for name, count in counts.items() if count <= COMMON}

@@ -1,4 +1,4 @@
-"""What a data source is: labelled reviews, read as a stream, split by split."""
+"""The protocol of data sources: labelled reviews, read as a stream, split by split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Review(NamedTuple):
 
 
 class ReviewSource(Protocol):
-    """Where labelled reviews come from."""
+    """A source of labelled reviews."""
 
     @property
     def name(self) -> str:
@@ -28,7 +28,7 @@ class ReviewSource(Protocol):
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Class names in the order of their ids, or None where only reading the reviews tells."""
+        """Class names in the order of their ids, or None where only the reviews have them."""
 
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none.

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from mha_cli.config.settings import SampleData
 
-# A row's place in its table decides which plans are for testing: a new row changes every review, and
+# A row's position in its table decides which plans are for testing: a new row changes every review, and
 # the four plan tables keep a multiple of 5 rows, so that all rows are equally frequent.
 
-# Neutral. Every five are of one length (the first excepted), so that each construction is met at the same places in training as in testing.
+# Neutral. Every five but the first are of one length, so that each construction is met at the same positions in training as in testing.
 OPENINGS = (
     "",
     "Well,",
@@ -101,23 +101,14 @@ PLAIN = (
     "{x} and {y}, the {subject} was the talk of the evening",
 )
 
+# In rows of five: a column is a remainder modulo 5.
+# fmt: off
 SUBJECTS = (
-    "acting",
-    "plot",
-    "score",
-    "script",
-    "dialogue",
-    "ending",
-    "photography",
-    "editing",
-    "pacing",
-    "casting",
-    "soundtrack",
-    "direction",
-    "humour",
-    "story",
-    "lighting",
+    "acting", "plot", "score", "script", "dialogue",
+    "ending", "photography", "editing", "pacing", "casting",
+    "soundtrack", "direction", "humour", "story", "lighting",
 )
+# fmt: on
 
 # Neutral as well.
 CLOSINGS = (
@@ -149,68 +140,31 @@ CLOSINGS = (
 )
 
 # As many of each, and none starts with a vowel, so that "a" fits all.
+# fmt: off
 POSITIVE = (
-    "superb",
-    "brilliant",
-    "wonderful",
-    "marvellous",
-    "splendid",
-    "fantastic",
-    "terrific",
-    "great",
-    "magnificent",
-    "delightful",
-    "dazzling",
-    "masterful",
-    "gripping",
-    "moving",
-    "thrilling",
-    "charming",
-    "lovely",
-    "perfect",
-    "stunning",
-    "captivating",
+    "superb", "brilliant", "wonderful", "marvellous", "splendid",
+    "fantastic", "terrific", "great", "magnificent", "delightful",
+    "dazzling", "masterful", "gripping", "moving", "thrilling",
+    "charming", "lovely", "perfect", "stunning", "captivating",
 )
 NEGATIVE = (
-    "dreadful",
-    "terrible",
-    "horrible",
-    "dull",
-    "boring",
-    "tedious",
-    "lifeless",
-    "clumsy",
-    "weak",
-    "poor",
-    "bad",
-    "lousy",
-    "dismal",
-    "pathetic",
-    "ridiculous",
-    "laughable",
-    "sloppy",
-    "bland",
-    "feeble",
-    "tiresome",
+    "dreadful", "terrible", "horrible", "dull", "boring",
+    "tedious", "lifeless", "clumsy", "weak", "poor",
+    "bad", "lousy", "dismal", "pathetic", "ridiculous",
+    "laughable", "sloppy", "bland", "feeble", "tiresome",
 )
+# fmt: on
 
 MODULUS = 5
 
 
 class Plan(NamedTuple):
-    """What a review is built from, before its two adjectives are chosen."""
+    """The parts of a review but for its two adjectives."""
 
     opening: str
     construction: str
     subject: str
     closing: str
-
-
-class Words(NamedTuple):
-    """The two adjectives of a review."""
-
-    x: str
-    y: str
 
 
 class SampleReviews:
@@ -254,22 +208,24 @@ class SampleReviews:
         num_twin_pairs = round(num_pairs * 2 / 3)
 
         twin_plans, plain_plans = _plans(CONTRASTS, is_test), _plans(PLAIN, is_test)
-        twin_words, plain_words = _twin_words(), _plain_words()
+        # Adjectives of a negative review and of its positive counterpart: of twins the same two in the other order, else two of each list.
+        twin_words = [((negative, positive), (positive, negative)) for positive, negative in product(POSITIVE, NEGATIVE)]
+        plain_words = list(zip(permutations(NEGATIVE, 2), permutations(POSITIVE, 2), strict=True))
         # Drawn without replacement, so that no review repeats: the grammar has more than the largest num_reviews asks for.
         draws = rng.sample(range(len(twin_plans) * len(twin_words)), num_twin_pairs)
         draws += rng.sample(range(len(plain_plans) * len(plain_words)), num_pairs - num_twin_pairs)
         order = list(range(2 * num_pairs))
         rng.shuffle(order)
 
-        for place in order:
-            pair, class_id = divmod(place, 2)
+        for number in order:
+            pair, class_id = divmod(number, 2)
             is_twin = pair < num_twin_pairs
             if only_twins and not is_twin:
                 continue
             plans, words = (twin_plans, twin_words) if is_twin else (plain_plans, plain_words)
             plan_index, words_index = divmod(draws[pair], len(words))
             plan = plans[plan_index]
-            yield plan, Review(_render(plan, words[words_index][class_id]), self.class_names[class_id])
+            yield plan, Review(_render(plan, *words[words_index][class_id]), self.class_names[class_id])
 
 
 @cache
@@ -285,20 +241,8 @@ def _plans(constructions: tuple[str, ...], is_test: bool) -> list[Plan]:
     ]
 
 
-@cache
-def _twin_words() -> list[tuple[Words, Words]]:
-    """Adjectives of a negative review and of its positive twin: the same two, in the other order."""
-    return [(Words(negative, positive), Words(positive, negative)) for positive, negative in product(POSITIVE, NEGATIVE)]
-
-
-@cache
-def _plain_words() -> list[tuple[Words, Words]]:
-    """Adjectives of a negative review and of its positive counterpart: two from each list."""
-    return [(Words(*bad), Words(*good)) for bad, good in zip(permutations(NEGATIVE, 2), permutations(POSITIVE, 2), strict=True)]
-
-
-def _render(plan: Plan, words: Words) -> str:
-    clause = plan.construction.format(subject=plan.subject, x=words.x, y=words.y) + plan.closing
+def _render(plan: Plan, x: str, y: str) -> str:
+    clause = plan.construction.format(subject=plan.subject, x=x, y=y) + plan.closing
     if not plan.opening or plan.opening.endswith("."):
         clause = clause[0].upper() + clause[1:]
     return f"{plan.opening} {clause}".lstrip()

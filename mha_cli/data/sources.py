@@ -1,4 +1,4 @@
-"""From the data section of a config to the source that it names."""
+"""The source that the data section of a config names."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def open_source(settings: DataSection, log: Callable[[str], None] | None = None,
     """The data source of a config.
 
     Args:
-        settings: the ``data`` section.
-        log: called with a line of text when something long begins, such as a download.
-        by_options: whether the columns of a file can be named by options of the command.
+        settings: ``data`` section of a config.
+        log: function that takes a line of text when something long begins, such as a download.
+        by_options: True if options of the command can name the columns of a file.
     """
     if isinstance(settings, SampleData):
         from mha_cli.data.sample import SampleReviews

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import TfdsData
 
 BATCH_SIZE = 256
-"""Reviews that are taken from TensorFlow at once; of no meaning outside this module."""
+"""Reviews that are taken from TensorFlow at once."""
 
 NETWORK_TIMEOUT_S = 10.0
 """Seconds that the server of a set has to answer before a download is given up."""
@@ -34,7 +34,7 @@ MAX_SERVERS = 3
 """Servers of a set that are tried before a download is given up."""
 
 DEFAULT_DATA_DIR = "~/tensorflow_datasets"
-"""Where TFDS keeps its sets unless TFDS_DATA_DIR names another folder."""
+"""Folder of TFDS's sets unless TFDS_DATA_DIR names another one."""
 
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
@@ -47,47 +47,33 @@ class TfdsReviews:
     Besides a split's name TFDS's own notation for parts of splits is understood: ``train[90%:]``, ``train+test``.
 
     Args:
-        settings: the ``data`` section of a config whose source is ``tfds``.
-        progress: called with a line of text before a download begins.
+        settings: ``data`` section of a config whose source is ``tfds``.
+        log: function that takes a line of text before a download begins.
 
     Raises:
         MhaError: the data folder, the set, a split or a feature is not there, or is no text or no class; or (exit code 1) the
             set cannot be downloaded or read.
     """
 
-    def __init__(self, settings: TfdsData, progress: Callable[[str], None] | None = None) -> None:
+    def __init__(self, settings: TfdsData, log: Callable[[str], None] | None = None) -> None:
         self._settings = settings
+        self.name = settings.name
         data_dir = _data_dir(settings)
         with _quiet():
             self._builder = _open_builder(settings.name, data_dir)
-            self._class_names = _class_names(self._builder.info.features, settings)
+            self.class_names = _class_names(self._builder.info.features, settings)
             if not self._builder.data_path.exists():
-                _prepare(self._builder, settings.name, data_dir, progress)
+                _prepare(self._builder, settings.name, data_dir, log)
             self._split_names = tuple(map(str, self._builder.info.splits))
+        self.splits = tuple(dict.fromkeys([settings.train_split, settings.test_split, *self._split_names]))
         if not self._split_names:
             folder = printable(str(self._builder.data_path), 200)
             raise MhaError(
                 f"{settings.name}: {folder} holds no prepared set", "remove that folder, and the set is downloaded again", EXIT_FAILURE
             )
-        self._check_split(settings.train_split, " (data.train_split)")
-        self._check_split(settings.test_split, " (data.test_split)")
-        if settings.unlabelled_split is not None:
-            self._check_split(settings.unlabelled_split, " (data.unlabelled_split)")
-
-    @property
-    def name(self) -> str:
-        """Name of the set in the TFDS catalogue, with its config if it has one."""
-        return self._settings.name
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The split to train on, the split to score, then the set's other splits."""
-        return tuple(dict.fromkeys([self._settings.train_split, self._settings.test_split, *self._split_names]))
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names in the order of their ids."""
-        return self._class_names
+        for setting in ("train_split", "test_split", "unlabelled_split"):
+            if (split := getattr(settings, setting)) is not None:
+                self._check_split(split, f" (data.{setting})")
 
     def read(self, split: str) -> Iterator[Review]:
         """The reviews of a split, one at a time, in the order of the set's files; bytes that are not UTF-8 become U+FFFD.
@@ -116,7 +102,7 @@ class TfdsReviews:
                 others = [name for name in self.splits if name != split]
                 hint = f"choose one with labels, from {printable(', '.join(others), 200)}" if others else "choose another set"
                 raise MhaError(f"{self.name}: {found}", hint)
-            yield Review(text.decode("utf-8", "replace"), self._class_names[label])
+            yield Review(text.decode("utf-8", "replace"), self.class_names[label])
 
     def _columns(self, split: str, *keys: str) -> Iterator[tuple[Any, ...]]:
         """The features ``keys`` of one review after the other; no other feature is decoded."""
@@ -150,12 +136,14 @@ class TfdsReviews:
 def _data_dir(settings: TfdsData) -> str:
     """The TFDS data directory: the config's or the environment's, which has to exist, else TFDS's default, which it may create."""
     # TFDS reads the environment only once, when it is imported.
-    for place, folder in (("data.data_dir", settings.data_dir), ("TFDS_DATA_DIR", os.environ.get("TFDS_DATA_DIR") or None)):
+    for setting, folder in (("data.data_dir", settings.data_dir), ("TFDS_DATA_DIR", os.environ.get("TFDS_DATA_DIR") or None)):
         if folder is not None:
             path = os.path.expanduser(folder)
             if not os.path.isdir(path):
                 found = "is not a folder" if os.path.exists(path) else "does not exist"
-                raise MhaError(f"{place}: {printable(folder, 200)} {found}", "create the folder, or name the one that holds your TFDS sets")
+                raise MhaError(
+                    f"{setting}: {printable(folder, 200)} {found}", "create the folder, or name the one that holds your TFDS sets"
+                )
             return path
     return os.path.expanduser(DEFAULT_DATA_DIR)
 
@@ -224,11 +212,11 @@ def _wrong_feature(name: str, key: str, setting: str, feature: Any, wanted: str,
     return MhaError(message, hint)
 
 
-def _prepare(builder: Any, name: str, data_dir: str, progress: Callable[[str], None] | None) -> None:
+def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None] | None) -> None:
     """Download a set and write it into the data folder; TFDS's progress bars go to stderr."""
     shown = printable(data_dir, 200)
-    if progress is not None:
-        progress(f"downloading {name} to {shown}")
+    if log is not None:
+        log(f"downloading {name} to {shown}")
     try:
         _check_network(builder)
         with redirect_stdout(sys.stderr):  # TFDS prints what it is about to do

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mha_cli.errors import MhaError
+from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Prediction
-from mha_cli.runtime.lines import Pause
-from mha_cli.runtime.records import Record
+from mha_cli.runtime.inputs import Arrival
 from mha_cli.system.processor import available_cores
 
 FIRST_BATCH_RECORDS = 64
@@ -25,36 +25,46 @@ MOST_USUAL_WORKERS = 4
 Answer: TypeAlias = tuple[Record, Prediction]
 
 
-def batches_of(records: Iterator[Record | Pause], most_records: int = MAX_BATCH_RECORDS) -> Iterator[list[Record] | Pause]:
+class Batch(NamedTuple):
+    """Records to be answered together.
+
+    Args:
+        records: the records; none where nothing has come before a pause.
+        awaited: the descriptor that has to become readable before the next batch, if the stream pauses.
+    """
+
+    records: list[Record]
+    awaited: int | None = None
+
+
+def batches_of(arrivals: Iterable[Arrival], most_records: int = MAX_BATCH_RECORDS) -> Iterator[Batch]:
     """Records in batches. None is held back while the next one has to be waited for.
 
     The first batch is small, so that its answers come soon; while the stream is fast, each has twice as many as the one before, up to
     ``most_records``.
 
     Raises:
-        MhaError: what ``records`` raises; every record before that has come.
+        MhaError: what ``arrivals`` raise; every record before that has come.
     """
     batch: list[Record] = []
     characters, max_records = 0, min(FIRST_BATCH_RECORDS, most_records)
     try:
-        for record in records:
-            if isinstance(record, Pause):
-                if batch:
-                    yield batch
-                    batch, characters = [], 0
-                yield record
-                continue
-            batch.append(record)
-            characters += len(record.text)
-            if len(batch) == max_records or characters >= MAX_BATCH_CHARACTERS:
-                yield batch
-                batch, characters, max_records = [], 0, min(2 * max_records, most_records)
+        for records, awaited in arrivals:
+            for record in records:
+                batch.append(record)
+                characters += len(record.text)
+                if len(batch) == max_records or characters >= MAX_BATCH_CHARACTERS:
+                    yield Batch(batch)
+                    batch, characters, max_records = [], 0, min(2 * max_records, most_records)
+            if awaited is not None:
+                yield Batch(batch, awaited)
+                batch, characters = [], 0
     except MhaError:
         if batch:
-            yield batch
+            yield Batch(batch)
         raise
     if batch:
-        yield batch
+        yield Batch(batch)
 
 
 def usual_workers() -> int:
@@ -62,34 +72,33 @@ def usual_workers() -> int:
     return min(available_cores(), MOST_USUAL_WORKERS)
 
 
-def answer(classifier: Classifier, records: Iterator[Record | Pause], workers: int = 1) -> Generator[list[Answer], None, None]:
+def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1) -> Generator[list[Answer], None, None]:
     """Answers in the order of the records, batch by batch, each as soon as it is there.
 
     Args:
-        classifier: that answers.
-        records: from ``read_records``; how far they are read ahead is bounded.
+        classifier: the classifier that answers.
+        arrivals: records, as they come; how far they are read ahead is bounded.
         workers: processes that compute, from the first batch on that is full; 1 is this one alone.
 
     Raises:
-        MhaError: what ``records`` raises, after the answers to every record before that; or a worker process has ended.
+        MhaError: what ``arrivals`` raise, after the answers to every record before that; or a worker process has ended.
     """
     most_records = max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // len(classifier.checkpoint.class_names)))
-    batches = batches_of(records, most_records)
+    batches = batches_of(arrivals, most_records)
     for batch in batches:
-        if isinstance(batch, Pause):
-            continue
-        if workers > 1 and _is_full(batch, most_records):
+        if workers > 1 and _is_full(batch.records, most_records):
             yield from _answer_with_workers(classifier, chain([batch], batches), workers)
             return
-        yield list(zip(batch, classifier.predict([record.text for record in batch]), strict=True))
+        if batch.records:
+            yield list(zip(batch.records, classifier.predict([record.text for record in batch.records]), strict=True))
 
 
-def _is_full(batch: list[Record], most_records: int) -> bool:
+def _is_full(records: list[Record], most_records: int) -> bool:
     """Whether a batch ended neither at a pause nor with its stream, so that there is enough to share."""
-    return len(batch) >= min(FIRST_BATCH_RECORDS, most_records) or sum(len(record.text) for record in batch) >= MAX_BATCH_CHARACTERS
+    return len(records) >= min(FIRST_BATCH_RECORDS, most_records) or sum(len(record.text) for record in records) >= MAX_BATCH_CHARACTERS
 
 
-def _answer_with_workers(classifier: Classifier, batches: Iterator[list[Record] | Pause], number: int) -> Iterator[list[Answer]]:
+def _answer_with_workers(classifier: Classifier, batches: Iterable[Batch], number: int) -> Iterator[list[Answer]]:
     from mha_cli.runtime.workers import Workers
 
     def done() -> Iterator[list[Answer]]:
@@ -103,16 +112,16 @@ def _answer_with_workers(classifier: Classifier, batches: Iterator[list[Record] 
 
     with Workers(classifier, number) as workers:
         try:
-            for batch in batches:
-                if isinstance(batch, Pause):
-                    while workers.busy and not workers.wait(batch):
+            for records, awaited in batches:
+                if records:
+                    while workers.full:
+                        workers.wait()
+                        yield from done()
+                    workers.begin(records)
+                if awaited is not None:
+                    while workers.busy and not workers.wait(awaited):
                         yield from done()
                     yield from done()
-                    continue
-                while workers.full:
-                    workers.wait()
-                    yield from done()
-                workers.begin(batch)
         except MhaError:
             yield from rest()
             raise

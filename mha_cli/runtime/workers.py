@@ -16,12 +16,11 @@ from multiprocessing.context import ForkProcess
 from typing import Self
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Scores
-from mha_cli.runtime.lines import Pause
-from mha_cli.runtime.records import Record
 
 JOBS_AHEAD = 3
-"""Times the number of workers: so many batches may be done before an earlier one is."""
+"""Batches, for every worker, that may be done before an earlier one is."""
 
 
 @dataclass
@@ -38,8 +37,8 @@ class Workers:
     They are forked: so they are there within milliseconds, and share the memory of the model.
 
     Args:
-        classifier: that each of them uses.
-        number: of processes.
+        classifier: the classifier that each of them uses.
+        number: processes to start.
     """
 
     def __init__(self, classifier: Classifier, number: int) -> None:
@@ -95,17 +94,20 @@ class Workers:
         self._busy[connection] = job
         self._jobs.append(job)
 
-    def wait(self, pause: Pause | None = None) -> bool:
+    def wait(self, awaited: int | None = None) -> bool:
         """Wait until a worker is done or the input goes on; returns whether it does.
+
+        Args:
+            awaited: descriptor of the input; None waits for the workers alone.
 
         Raises:
             MhaError: a worker has ended.
         """
-        ready = wait([*self._busy] if pause is None else [*self._busy, pause.descriptor])
+        ready = wait([*self._busy] if awaited is None else [*self._busy, awaited])
         for connection in [connection for connection in self._busy if connection in ready]:
             self._busy.pop(connection).scores = _receive(connection)
             self._idle.append(connection)
-        return pause is not None and pause.descriptor in ready
+        return awaited in ready
 
     def done(self) -> Iterator[tuple[list[Record], Scores]]:
         """Batches and their scores, as far as they are there from the first one on.
@@ -123,8 +125,8 @@ def serve(classifier: Classifier, connection: Connection) -> None:
     """What a worker does: scores for texts, until nobody asks any more.
 
     Args:
-        classifier: to use.
-        connection: over which it is asked.
+        classifier: the classifier to use.
+        connection: the connection over which it is asked.
     """
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     _close_all_but(connection.fileno())
@@ -143,7 +145,7 @@ def serve(classifier: Classifier, connection: Connection) -> None:
 def _end_with(connection: Connection) -> None:
     """End this process when the parent has ended, in the middle of a product too: nobody will take the answer."""
     parent = select.poll()
-    parent.register(connection.fileno(), 0)  # no event is asked for; that the other side is gone is told all the same
+    parent.register(connection.fileno(), 0)  # no event is asked for; poll says all the same that the other side is gone
     parent.poll()
     os._exit(EXIT_FAILURE)
 

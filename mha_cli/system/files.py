@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
-"""Name of what is not yet in its place. The second number follows from the first, so that nothing of somebody else's has such a name."""
+"""Name of an unfinished file or folder. The second number follows from the first, so that nothing of somebody else's has such a name."""
 
 LOCK = ".mha.lock"
 """Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
 
 FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""What no other place or name helps against."""
+"""Errors that no other folder or name helps against."""
 
 
 class Stream(io.FileIO):
-    """A device or a pipe, without a buffer of ours: when its writer is interrupted, nothing is left to be written at the end."""
+    """A device or a pipe without a buffer: when its writer is interrupted, nothing is left to be written at the end."""
 
     def write(self, data: Any, /) -> int:
         """Write all of it."""
@@ -78,8 +78,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 def atomic_place(path: Path) -> Iterator[Path]:
     """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
 
-    It lies in a temporary folder beside that place, which is removed however the block ends; what a killed process leaves behind, the
-    next one that writes there removes.
+    It lies in a temporary folder beside that place, which is removed however the block ends; a killed process leaves it behind, and the
+    next one that writes there removes it.
 
     Raises:
         MhaError: something is there already, the folder is missing or not writable, or the disk is full.
@@ -91,13 +91,13 @@ def atomic_place(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose a folder that exists and can be written to") from None
     try:
-        place = temporary / path.name
-        yield place
-        for item in (place, *place.rglob("*")):
+        written = temporary / path.name
+        yield written
+        for item in (written, *written.rglob("*")):
             _sync(item)
         if os.path.lexists(path):
             raise MhaError(f"{name}: has come to exist meanwhile", "choose another name, or remove it")
-        os.rename(place, path)
+        os.rename(written, path)
         _sync(path.parent)
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror or error}", "nothing was left there", EXIT_FAILURE) from None
@@ -160,7 +160,7 @@ def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Itera
 
 
 def _temporary(parent: Path, *, folder: bool = False) -> tuple[int, Path]:
-    """A new file or folder, open and locked, and its path: the lock tells what is being written from what was left behind."""
+    """A new file or folder, open and locked, and its path: the lock shows that it is being written, not left behind."""
     flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
     while True:
         number = os.urandom(8).hex()
@@ -187,7 +187,7 @@ def _second_number(number: str) -> str:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Remove what was not yet in its place when its writer died.
+    """Remove unfinished files and folders whose writer has died.
 
     The name says that it is ours: by chance, 1 of 2⁶⁴ names of that pattern would do. The lock says that nobody is writing it.
     """
@@ -210,7 +210,7 @@ def _remove_leftovers(parent: Path) -> None:
 
 
 def _is_ours(descriptor: int, path: Path) -> bool:
-    """Lock what is open; whether it is now ours, and still there. Where files cannot be locked, it is taken to be."""
+    """Lock an open file; whether it is now ours, and still there. Where files cannot be locked, it is taken to be."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What long work reports while it goes on. The library calls these functions; the command line decides how they look."""
+"""Reports of long work while it goes on. The library calls these functions; the command line decides how they look."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StepProgress:
-    """Where an epoch stands.
+    """The progress of an epoch.
 
     Args:
-        epoch: from 1.
+        epoch: number of the epoch, from 1.
         step: steps done in this epoch, of ``steps``.
         loss: mean over the reviews of this epoch so far.
-        accuracy: likewise, in [0, 1], with dropout active.
-        reviews_per_second: since training began, or went on; None at the first step, which takes longer than all others.
-        seconds_left: to the end of the last epoch at this rate; scoring and early stopping left aside.
+        accuracy: mean likewise, in [0, 1], with dropout active.
+        reviews_per_second: rate since training began, or went on; None at the first step, which takes longer than all others.
+        seconds_left: time to the end of the last epoch at this rate, without scoring and early stopping.
     """
 
     epoch: int
@@ -31,15 +31,15 @@ class StepProgress:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What an epoch came to; a line of ``history.jsonl``.
+    """The figures of an epoch; a line of ``history.jsonl``.
 
     Args:
         train_loss: mean over the epoch, with dropout and label smoothing.
-        train_accuracy: likewise, in [0, 1].
+        train_accuracy: mean likewise, in [0, 1].
         validation_loss: mean cross-entropy of the weights after the epoch, in nats.
-        validation_accuracy: in [0, 1].
-        seconds: for the training steps, scoring not counted.
-        best: whether this epoch is the best so far.
+        validation_accuracy: share of right answers of the same weights, in [0, 1].
+        seconds: time for the training steps, without scoring.
+        best: True if this epoch is the best so far.
     """
 
     epoch: int
@@ -57,12 +57,12 @@ class Watcher:
     """Functions that a long run calls as it goes on; the defaults do nothing.
 
     Args:
-        log: a line of text about what goes on; the next one may take its place.
-        note: a line of text to be kept in view.
-        on_step: after every training step.
-        on_epoch: after every epoch.
-        on_reviews: reviews scored so far, and of all.
-        stop: asked after every training step; True ends the run with KeyboardInterrupt when its state is saved.
+        log: function of a line about what goes on, which the next one may replace.
+        note: function of a line to be kept in view.
+        on_step: function called after every training step.
+        on_epoch: function called after every epoch.
+        on_reviews: function of the number of reviews scored so far and of the number of all.
+        stop: function called after every training step; True ends the run with KeyboardInterrupt when its state is saved.
     """
 
     log: Callable[[str], None] = lambda _: None

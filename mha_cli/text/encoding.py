@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class TextEncoder:
-    """Turns a text into what the model reads.
+    """The way from a text to the token ids that the model reads.
 
     Args:
-        settings: how to split and how much to keep.
+        settings: rules for splitting, and the length to keep.
         vocabulary: ids of the words.
     """
 
@@ -28,12 +28,13 @@ class TextEncoder:
     def encode(self, text: str) -> EncodedText:
         """The token ids of a text, cut to ``sequence_length``."""
         tokens = self.tokenize(text)
-        first, second = kept_slices(len(tokens), self.settings.sequence_length, self.settings.truncation)
-        token_ids = self.vocabulary.ids(tokens[first] + tokens[second])
+        token_ids = self.vocabulary.ids(self._kept(tokens))
         return EncodedText(token_ids, len(tokens), token_ids.count(UNKNOWN_ID))
 
     def read_words(self, text: str) -> list[str]:
         """The words that the model reads, as their writer wrote them: one for every id of ``encode``."""
-        words = self._split(text)
+        return self._kept(self._split(text))
+
+    def _kept(self, words: list[str]) -> list[str]:
         first, second = kept_slices(len(words), self.settings.sequence_length, self.settings.truncation)
         return words[first] + words[second]

@@ -14,9 +14,9 @@ PADDING_ID = 0
 UNKNOWN_ID = 1
 SPECIAL_TOKENS = ("[PAD]", "[UNK]")
 MAX_TOKEN_LENGTH = 100
-"""Longer tokens, in characters, are never worth an id."""
+"""Characters of the longest token that may have an id."""
 FEW_TOKENS = 100
-"""Fewer say nothing about what the vocabulary is good for."""
+"""Tokens that it takes to judge a vocabulary by."""
 
 
 class Vocabulary:
@@ -45,7 +45,7 @@ class Vocabulary:
 
 
 def doubt_of_unknown(num_unknown: int, num_read: int) -> str:
-    """What to tell of texts whose tokens are mostly unknown; empty if they are not, or too few to say."""
+    """A warning about texts whose tokens are mostly unknown; empty if they are not, or too few to say."""
     if num_read < FEW_TOKENS or num_unknown <= num_read / 2:
         return ""
     share = f"{num_unknown / num_read:.0%} of the words are not in the model's vocabulary"
@@ -57,7 +57,7 @@ def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabula
 
     Args:
         tokens: distinct tokens.
-        counts: occurrences of each.
+        counts: occurrences of each token.
         vocabulary_size: most ids, the two special ones included.
         min_count: occurrences that a token needs.
     """
@@ -73,7 +73,7 @@ class EncodedText(NamedTuple):
     Args:
         token_ids: at most ``sequence_length`` ids.
         num_tokens: tokens of the whole text.
-        num_unknown: how many of ``token_ids`` are the unknown token.
+        num_unknown: unknown tokens among ``token_ids``.
     """
 
     token_ids: list[int]
@@ -87,16 +87,12 @@ class EncodedText(NamedTuple):
 
 
 def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:
-    """Which part of a text of ``num_tokens`` the model reads, as two slices to be joined.
+    """The part of a text that the model reads, as two slices to be joined.
 
     Args:
         num_tokens: length of the text, in tokens.
         sequence_length: most tokens to keep.
         truncation: ``head`` (the beginning), ``tail`` (the end) or ``head_and_tail`` (half of each; the beginning gets the odd one).
     """
-    if num_tokens <= sequence_length or truncation == "head":
-        return slice(0, min(num_tokens, sequence_length)), slice(0, 0)
-    if truncation == "tail":
-        return slice(num_tokens - sequence_length, num_tokens), slice(0, 0)
-    tail = sequence_length // 2
-    return slice(0, sequence_length - tail), slice(num_tokens - tail, num_tokens)
+    tail = {"head": 0, "tail": sequence_length, "head_and_tail": sequence_length // 2}[truncation] if num_tokens > sequence_length else 0
+    return slice(0, min(num_tokens, sequence_length) - tail), slice(num_tokens - tail, num_tokens)

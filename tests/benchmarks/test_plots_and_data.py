@@ -10,7 +10,7 @@ import pytest
 from plots import spread
 
 from mha_cli.config.loading import load_config
-from mha_cli.data.files import Columns, read_labelled_file
+from mha_cli.data.files import labelled_columns, read_labelled_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def test_labels_that_crowd_are_spread_around_their_middle(values: list[float], m
 def test_made_up_reviews_are_as_many_and_as_long_as_asked(tmp_path: Path) -> None:
     path = tmp_path / "reviews.csv"
     memory.write_reviews(path, 1500)
-    reviews = list(read_labelled_file(str(path), Columns("text", "label")))
+    reviews = list(read_labelled_file(str(path), labelled_columns()))
     assert len(reviews) == 1500
     assert sum(review.label == "1" for review in reviews) == 750
     assert 200 < np.mean([len(review.text.split()) for review in reviews]) < 250

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import ROOT, TIMEOUT, environment
 
 FUZZ = ROOT / "benchmarks" / "fuzz_checkpoint.py"
-KINDS = {"container", "checksums", "description", "config", "vocabulary", "arrays", "quantization", "places"}
+KINDS = {"container", "checksums", "description", "config", "vocabulary", "arrays", "quantization", "paths"}
 
 
 def fuzz(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -31,7 +31,7 @@ def weights() -> dict[str, np.ndarray]:
 def test_every_number_is_within_half_a_step_of_its_channel(weights: dict[str, np.ndarray]) -> None:
     data = quantize(weights, PARAMETERS)
     assert len(data) == quantized_size(PARAMETERS) == sum(weight.size + 4 * weight.shape[-1] for weight in weights.values())
-    found = dequantize(io.BytesIO(data), PARAMETERS)
+    found = dequantize(io.BytesIO(data).read, PARAMETERS)
     for path, weight in weights.items():
         steps = np.abs(weight).max(axis=tuple(range(weight.ndim - 1))) / LARGEST
         assert found[path].dtype == np.float32
@@ -41,14 +41,14 @@ def test_every_number_is_within_half_a_step_of_its_channel(weights: dict[str, np
 
 def test_quantizing_again_changes_nothing(weights: dict[str, np.ndarray]) -> None:
     once = quantize(weights, PARAMETERS)
-    assert quantize(dequantize(io.BytesIO(once), PARAMETERS), PARAMETERS) == once
+    assert quantize(dequantize(io.BytesIO(once).read, PARAMETERS), PARAMETERS) == once
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 3e38, -3e38])
 def test_a_scale_that_is_no_number(weights: dict[str, np.ndarray], number: float) -> None:
     data = np.float32(number).tobytes() + quantize(weights, PARAMETERS)[4:]
     with pytest.raises(ValueError, match="table holds NaN or infinite"):
-        dequantize(io.BytesIO(data), PARAMETERS)
+        dequantize(io.BytesIO(data).read, PARAMETERS)
 
 
 def test_a_small_checkpoint_is_read_like_any_other(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_small_checkpoint_is_read_like_any_other(tmp_path: Path) -> None:
     small = read_checkpoint(tmp_path / "small.keras")
     assert (small.config, small.class_names, small.metrics) == (whole.config, whole.class_names, whole.metrics)
     assert small.vocabulary.tokens == whole.vocabulary.tokens
-    expected = dequantize(io.BytesIO(quantize(whole.weights, whole.parameters)), whole.parameters)
+    expected = dequantize(io.BytesIO(quantize(whole.weights, whole.parameters)).read, whole.parameters)
     for path, weight in expected.items():
         np.testing.assert_array_equal(small.weights[path], weight)
     write_checkpoint(tmp_path / "again.keras", small, small=True)
@@ -77,9 +77,9 @@ def test_a_small_checkpoint_that_is_damaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("piece", [1, 7, 10, 64])
 def test_any_size_of_pieces_gives_the_same(weights: dict[str, np.ndarray], piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = quantize(weights, PARAMETERS)
-    whole = dequantize(io.BytesIO(data), PARAMETERS)
+    whole = dequantize(io.BytesIO(data).read, PARAMETERS)
     monkeypatch.setattr(quantization, "PIECE_BYTES", piece)
-    for path, weight in dequantize(io.BytesIO(data), PARAMETERS).items():
+    for path, weight in dequantize(io.BytesIO(data).read, PARAMETERS).items():
         np.testing.assert_array_equal(weight, whole[path])
 
 

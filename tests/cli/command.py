@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,22 +215,41 @@ def read_terminal(descriptor: int) -> bytes:
     return b"".join(chunks)
 
 
-def run_here(*args: str | Path, cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
-    """Run ``mha ARGS`` in this process: the same code without the start-up of TensorFlow, for all but the first."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with monkeypatch.context() as patch:
+def run_here(
+    *args: str | bytes | Path,
+    cwd: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stdin: str | bytes = b"",
+    env: Mapping[str, str] | None = None,
+) -> Result:
+    """Run ``mha ARGS`` in this process: the same code without the start-up of Python and TensorFlow, for all but the first."""
+    with (
+        monkeypatch.context() as patch,
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as data,
+        tempfile.TemporaryFile() as rest,
+    ):
+        given.write(stdin.encode() if isinstance(stdin, str) else stdin)
+        given.seek(0)
+        stdout, stderr = (io.TextIOWrapper(file, "utf-8", newline="\n") for file in (data, rest))
         patch.chdir(cwd)
-        patch.setattr(sys, "argv", ["mha", *map(str, args)])
-        for name in set(os.environ) - set(environment()):
+        patch.setattr(sys, "argv", ["mha", *map(os.fsdecode, args)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(given, "utf-8"))
+        for name in set(os.environ) - set(environment(env)):
             patch.delenv(name)
-        for name, value in environment().items():
+        for name, value in environment(env).items():
             patch.setenv(name, value)
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             try:
                 main()
             except SystemExit as error:
                 code = error.code
-    return Result(code if isinstance(code, int) else 0, stdout.getvalue(), stderr.getvalue())
+        found = []
+        for stream in (stdout, stderr):
+            stream.flush()
+            stream.seek(0)
+            found.append(stream.read())
+    return Result(code if isinstance(code, int) else 0, *found)
 
 
 def refusal(result: Result, *, told_before: Sequence[str] = ()) -> str:

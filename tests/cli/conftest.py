@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_from_scratch, run_mha
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_from_scratch, run_here, run_mha
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +54,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def predict(small: Path, tmp_path: Path) -> Predict:
-    """``mha predict -c SMALL ARGS``."""
-    return lambda *args, stdin="", env=None: run_mha("predict", "-c", small, *args, stdin=stdin, env=env, cwd=tmp_path)
+def predict(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Predict:
+    """``mha predict -c SMALL ARGS``, in this process."""
+    return lambda *args, **options: run_here("predict", "-c", small, *args, cwd=tmp_path, monkeypatch=monkeypatch, **options)
 
 
 def _once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:

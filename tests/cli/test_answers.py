@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from mha_cli.cli.answers import JsonLines, MatchingRecords, TabLines, TerminalLines, styles_wanted, tab_cell
+from mha_cli.records.record import Record
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Prediction
-from mha_cli.runtime.records import Record
 from tests.cli.command import has_control_characters
 
 NAMES = ("bad", "mixed", "good")

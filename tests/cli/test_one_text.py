@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command import TIMEOUT, fork, run_here, run_mha
+from tests.cli.command import TIMEOUT, fork, run_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +29,9 @@ def words_of(stdout: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_standard_input_is_one_text(command: str, small: Path, tmp_path: Path) -> None:
+def test_standard_input_is_one_text(command: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["-"], [], ["--input", "-"]):
-        result = run_mha(command, *arguments, "-c", small, "--json", stdin=PARAGRAPHS, cwd=tmp_path)
+        result = run_here(command, *arguments, "-c", small, "--json", stdin=PARAGRAPHS, cwd=tmp_path, monkeypatch=monkeypatch)
         assert (result.code, result.stderr) == (0, "")
         assert words_of(result.stdout) == WORDS
 
@@ -59,7 +59,7 @@ def test_one_record_of_many_by_the_id_that_predict_gives(
     name: str, content: str, options: list[str], small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).write_text(content)
-    predicted = run_mha("predict", "-i", name, *options, "-c", small, "--json", cwd=tmp_path)
+    predicted = run_here("predict", "-i", name, *options, "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert [json.loads(line)["id"] for line in predicted.lines] == [1, 2]
     for command in COMMANDS:
         result = run_here(command, "-i", name, *options, "--record", "2", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)

@@ -58,8 +58,8 @@ class ShownPage(HTMLParser):
 
     @property
     def chosen(self) -> set[int]:
-        """Places of the words that are held."""
-        return {int(str(word["data-place"])) for word in self.words if word["aria-selected"] == "true"}
+        """Positions of the words that are held."""
+        return {int(str(word["data-position"])) for word in self.words if word["aria-selected"] == "true"}
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_the_keyboard_chooses_a_word_and_lets_go_of_it(command: str, shown: Show
     page = shown(command, script=press("ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowLeft", at=NUM_WORDS))
     assert page.chosen == {6}
     assert "“it’s”, word 7 of 8" in page.texts["shown"]
-    assert [int(str(word["data-place"])) for word in page.words if word["tabindex"] == "0"] == [6, 6]
+    assert [int(str(word["data-position"])) for word in page.words if word["tabindex"] == "0"] == [6, 6]
     assert shown(command, script=press("End", "Home", "Enter", at=2)).chosen == set()
     assert shown(command, script=press("Enter", "Escape", at=2)).chosen == set()
 

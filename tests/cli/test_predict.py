@@ -18,7 +18,18 @@ from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleReviews
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, Result, environment, has_control_characters, refusal, run_mha, run_on_terminal, start
+from tests.cli.command import (
+    COMMAND,
+    TIMEOUT,
+    Result,
+    environment,
+    has_control_characters,
+    refusal,
+    run_here,
+    run_mha,
+    run_on_terminal,
+    start,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,12 +158,12 @@ def test_bytes_that_are_not_utf8(predict: Predict) -> None:
     assert predict("--json", raw, b"\xff\xfe").lines == result.lines
 
 
-def test_class_names_are_data_too(tmp_path: Path) -> None:
+def test_class_names_are_data_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_checkpoint_file(tmp_path / "odd.keras", ("[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"), seed=3)
-    plain = run_mha("predict", "-c", "odd.keras", *TEXTS, cwd=tmp_path)
+    plain = run_here("predict", "-c", "odd.keras", *TEXTS, cwd=tmp_path, monkeypatch=monkeypatch)
     assert not has_control_characters(plain.stdout)
     assert {line.split("\t")[0] for line in plain.lines} <= {r"[bold]\x1b[31mred[/]", r"a\tb\nc\x00", "🙂"}
-    as_json = run_mha("predict", "-c", "odd.keras", "--json", *TEXTS, cwd=tmp_path)
+    as_json = run_here("predict", "-c", "odd.keras", "--json", *TEXTS, cwd=tmp_path, monkeypatch=monkeypatch)
     assert as_json.stdout.isascii()
     assert not has_control_characters(as_json.stdout)
     assert set(json.loads(as_json.lines[0])["probabilities"]) == {"[bold]\x1b[31mred[/]", "a\tb\nc\x00", "🙂"}
@@ -268,26 +279,27 @@ def test_the_given_checkpoint_needs_no_remark(predict: Predict) -> None:
     assert predict("the film", env={"MHA_CHECKPOINT": "nowhere.keras"}).stderr == ""
 
 
-def test_the_checkpoint_of_the_environment(small: Path, tmp_path: Path) -> None:
+def test_the_checkpoint_of_the_environment(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine\x1b[31m.keras").write_bytes(small.read_bytes())
-    result = run_mha("predict", "the film", cwd=tmp_path, env={"MHA_CHECKPOINT": "mine\x1b[31m.keras"})
+    env = {"MHA_CHECKPOINT": "mine\x1b[31m.keras"}
+    result = run_here("predict", "the film", cwd=tmp_path, env=env, monkeypatch=monkeypatch)
     assert (result.code, len(result.lines)) == (0, 1)
     assert result.stderr == "using mine\\x1b[31m.keras ($MHA_CHECKPOINT)\n"
 
 
-def test_the_last_trained_run(small: Path, tmp_path: Path) -> None:
+def test_the_last_trained_run(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for age, name in enumerate(("a", "c", "b")):
         path = tmp_path / "runs" / name / "checkpoint.keras"
         path.parent.mkdir(parents=True)
         path.write_bytes(small.read_bytes())
         os.utime(path, (1000 - age, 1000 - age if name != "c" else 2000))
-    result = run_mha("predict", "the film", cwd=tmp_path, env={"MHA_CHECKPOINT": ""})
+    result = run_here("predict", "the film", cwd=tmp_path, env={"MHA_CHECKPOINT": ""}, monkeypatch=monkeypatch)
     assert (result.code, len(result.lines)) == (0, 1)
     assert result.stderr == "using runs/c/checkpoint.keras (the last trained run)\n"
 
 
-def test_the_model_that_comes_with_mha(tmp_path: Path) -> None:
-    result = run_mha("predict", "A superb, moving film.", "A dreadful waste of two hours.", cwd=tmp_path)
+def test_the_model_that_comes_with_mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_here("predict", "A superb, moving film.", "A dreadful waste of two hours.", cwd=tmp_path, monkeypatch=monkeypatch)
     assert [line.split("\t")[0] for line in result.lines] == ["pos", "neg"]
     assert result.stderr.endswith("imdb.keras (the model that comes with mha)\n")
 
@@ -337,8 +349,8 @@ def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path:
     assert message == f"{tmp_path}/theirs.keras: not a checkpoint of mha: has no vocabulary.txt; give a checkpoint that `mha train` wrote"
 
 
-def test_the_last_trained_run_is_the_real_one(trained: Run) -> None:
-    result = run_mha("predict", "the acting was superb , not dreadful", cwd=trained.cwd)
+def test_the_last_trained_run_is_the_real_one(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_here("predict", "the acting was superb , not dreadful", cwd=trained.cwd, monkeypatch=monkeypatch)
     assert result.stderr == "using runs/tiny/checkpoint.keras (the last trained run)\n"
     assert len(result.lines) == 1
 
@@ -347,11 +359,11 @@ def test_the_last_trained_run_is_the_real_one(trained: Run) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_model_whose_numbers_overflow_is_refused_in_one_line(workers: str, tmp_path: Path) -> None:
+def test_a_model_whose_numbers_overflow_is_refused_in_one_line(workers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_checkpoint()
     write_checkpoint(tmp_path / "large.keras", replace(model, weights={path: weight * 1e38 for path, weight in model.weights.items()}))
     for command in (["predict", "--workers", workers], ["attention", "the film"], ["explain", "the film"]):
         stdin = "the film\n" * 200 if command[0] == "predict" else ""
-        result = run_mha(*command, "-c", "large.keras", stdin=stdin, cwd=tmp_path)
+        result = run_here(*command, "-c", "large.keras", stdin=stdin, cwd=tmp_path, monkeypatch=monkeypatch)
         refused = "the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate"
         assert result == Result(2, "", f"error: large.keras: {refused}\n")

@@ -6,13 +6,16 @@ import csv
 import gzip
 import io
 import json
-import select
+import os
+import subprocess
 import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.command import TIMEOUT, refusal, run_here, start, tree
+from mha_cli.cli.answering import Request
+from tests.cli.command import COMMAND, TIMEOUT, environment, refusal, run_here, tree
+from tests.cli.streams import answering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,26 +160,26 @@ def test_a_slow_producer_is_answered_at_once(form: str, small: Path, tmp_path: P
         "csv": [b"text\nthe film\n", b'"not\n\na film"\nsuperb\n"begun\n'],
         "gzip": [packed(b"the film\n"), packed(b"\nsuperb\nbeg")],
     }
-    arguments = [] if form == "gzip" else ["--format", form]
-    with start(["-c", small, *arguments], tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
-        for sent, answers in zip(records[form], (1, 2), strict=True):
-            process.stdin.write(sent)
-            for _ in range(answers):
-                assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
-                assert b"\t" in process.stdout.readline()
-        process.kill()
+    ending = {"jsonl": b'xt": "end"}', "csv": b'"', "gzip": packer.flush()}
+    with answering(Request(checkpoint=small, form=None if form == "gzip" else form)) as streams:
+        for data, number in zip(records[form], (1, 2), strict=True):
+            streams.send(data)
+            assert [streams.answer().count(b"\t") for _ in range(number)] == [2] * number
+        streams.send(ending[form])
+        os.close(streams.sent)
+        assert [line.count(b"\t") for line in streams.answers.readlines()] == [2]
 
 
 # The environment
 
 
 @pytest.mark.parametrize("env", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0", "LC_ALL": "POSIX"}])
-def test_data_is_utf8_in_every_language(env: dict[str, str], predict: Predict) -> None:
-    result = predict("--field", "text", stdin="naïve – 映画 🎬\n", env=env)
-    assert (result.code, result.stderr) == (0, "")
-    assert result.lines[0].split("\t")[3] == "naïve – 映画 🎬"
+def test_data_is_utf8_in_every_language(env: dict[str, str], small: Path, tmp_path: Path) -> None:
+    command = [*COMMAND, "predict", "-c", small, "--field", "text"]
+    given = "naïve – 映画 🎬\n".encode()
+    done = subprocess.run(command, input=given, capture_output=True, cwd=tmp_path, env=environment(env), timeout=TIMEOUT, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.split(b"\t")[3] == given
 
 
 def test_colours_are_for_terminals_alone(predict: Predict) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -19,9 +20,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.cli.answering import Request, answer_texts
+from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, run_on_terminal, start
+from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, start
+from tests.cli.streams import answering
 
 if TYPE_CHECKING:
     from tests.cli.command import Predict
@@ -75,15 +79,11 @@ def test_only_in_json(predict: Predict, labels: list[str]) -> None:
     assert {answer["label"] for answer in found} == {"positive"}
 
 
-def test_quiet_ends_at_the_first_match(small: Path, tmp_path: Path, labels: list[str]) -> None:
+def test_quiet_ends_at_the_first_match(small: Path, labels: list[str]) -> None:
     wanted = TEXTS[labels.index("positive")]
-    with start(["-c", small, "--only", "positive", "--quiet"], tmp_path) as process:
-        assert process.stdin
-        process.stdin.write(f"{wanted}\n{{".encode())  # and it does not end
-        assert process.wait(TIMEOUT) == 0
-        assert process.stdout
-        assert process.stderr
-        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+    with answering(Request(checkpoint=small, choice=Choice(only=("positive",)), quiet=True)) as streams:
+        streams.send(f"{wanted}\n{{".encode())
+        assert streams.answers.read() == b""  # it ends, though its input does not
 
 
 @pytest.mark.parametrize("quiet", [["--quiet"], ["-q"], []])
@@ -270,46 +270,53 @@ def processor_ticks(process: str) -> int:
 # A terminal
 
 
-def test_styles_on_a_terminal(small: Path, tmp_path: Path) -> None:
-    arguments = ["predict", "-c", str(small), "xyzzy"]
-    styled = run_on_terminal(*arguments, cwd=tmp_path).stdout
+def test_styles_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(**environment: str) -> str:
+        ours, theirs = pty.openpty()
+        with monkeypatch.context() as patch, open(theirs, "w") as terminal:
+            for name in ("NO_COLOR", "FORCE_COLOR"):
+                patch.delenv(name, raising=False)
+            for name, value in ({"TERM": "xterm"} | environment).items():
+                patch.setenv(name, value)
+            assert answer_texts(Request(["xyzzy"], checkpoint=small), 0, terminal, io.StringIO()) == 1
+        with open(ours, "rb", buffering=0) as screen:
+            return read_terminal(screen.fileno()).decode().replace("\r\n", "\n")
+
+    styled = shown()
     assert "\t\x1b" not in styled
     assert styled.startswith("\x1b[1m")
     assert styled.endswith("xyzzy \x1b[2m(no known word)\x1b[0m\n")
-    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        plain = run_on_terminal(*arguments, cwd=tmp_path, env=env).stdout
-        assert plain == styled.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
+    plain = styled.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")
+    assert shown(NO_COLOR="1") == shown(TERM="dumb") == plain
 
 
-@pytest.mark.parametrize("env", [{}, {"TERM": "dumb"}])
-def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(env: dict[str, str], small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
+    kind: str, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", kind)
     ours, theirs = pty.openpty()
-    with start(["-c", small], tmp_path, stderr=theirs, env=env) as process:
-        os.close(theirs)
-        assert process.stdin
-        assert process.stdout
+    with answering(Request(checkpoint=small), stderr=theirs) as streams:
         for _ in range(3):  # for longer than somebody waits without a sign
-            process.stdin.write(b"the film\n")
-            assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\t-\n", process.stdout.readline())
-            time.sleep(0.4)
-        process.stdin.close()
-        assert process.wait(TIMEOUT) == 0
-        assert process.stdout.read() == b""
-    shown = read_terminal(ours)
-    os.close(ours)
-    assert (b"3 texts in " in shown and b" texts/s" in shown) if not env else shown == b""
+            streams.send(b"the film\n")
+            assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\t-\n", streams.answer())
+            time.sleep(0.3)
+        os.close(streams.sent)
+        assert streams.answers.read() == b""
+    with open(ours, "rb", buffering=0) as screen:
+        shown = read_terminal(screen.fileno())
+    assert (b"3 texts in " in shown and b" texts/s" in shown) if kind == "xterm" else shown == b""
 
 
-def test_somebody_who_types_sees_no_count(small: Path, tmp_path: Path) -> None:
+def test_somebody_who_types_sees_no_count(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
-    with start(["-c", small, "-"], tmp_path, stdin=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        assert process.stdout
+    with answering(Request(checkpoint=small), (theirs, ours), os.dup(theirs)) as streams:
         for _ in range(3):
-            os.write(ours, b"the film\n")
-            assert b"\t" in process.stdout.readline()
-            time.sleep(0.4)
-        os.write(ours, b"\x04")  # the end of what is typed
-        assert process.wait(TIMEOUT) == 0
-    assert b"reviews" not in read_terminal(ours)
-    os.close(ours)
+            streams.send(b"the film\n")
+            assert b"\t" in streams.answer()
+            time.sleep(0.3)
+        streams.send(b"\x04")  # the end of what is typed
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as screen:
+        assert b"texts" not in read_terminal(screen.fileno())

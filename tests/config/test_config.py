@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config, parse_config
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
+from mha_cli.config.yaml_file import parse_yaml
 from mha_cli.errors import EXIT_USAGE, MhaError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -27,6 +28,10 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def load(text: str, *overrides: str) -> Config:
     Path("x.yaml").write_text(text)
     return load_config("x.yaml", overrides)
+
+
+def parsed(text: str, name: str = "test") -> Config:
+    return config_from_dict(parse_yaml(text, name).value, name)
 
 
 def error_of(text: str, *overrides: str) -> str:
@@ -47,7 +52,7 @@ def test_there_are_recipes() -> None:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_loads(path: Path) -> None:
     config = load_config(path)
-    assert parse_config(config_to_yaml(config), "test") == config
+    assert parsed(config_to_yaml(config)) == config
 
 
 # Settings
@@ -138,7 +143,7 @@ configs = st.builds(
 @given(configs)
 @settings(deadline=None, max_examples=50)
 def test_to_yaml_and_back(config: Config) -> None:
-    assert parse_config(config_to_yaml(config), "test") == config
+    assert parsed(config_to_yaml(config)) == config
     assert config_from_dict(config_to_dict(config), "test") == config
 
 
@@ -156,14 +161,14 @@ any_section = any_value | st.dictionaries(setting_names | st.text(max_size=5), a
 @given(st.dictionaries(st.sampled_from([*sections, "seed"]) | st.text(max_size=5), any_section, max_size=4))
 @settings(deadline=None)
 def test_any_settings_are_taken_or_refused_in_one_line(value: dict[str, Any]) -> None:
-    for read in (lambda: config_from_dict(value, "x.yaml"), lambda: parse_config(json.dumps(value), "x.yaml")):
+    for read in (lambda: config_from_dict(value, "x.yaml"), lambda: parsed(json.dumps(value), "x.yaml")):
         try:
             config = read()
         except MhaError as error:
             assert str(error).startswith("x.yaml")
             assert str(error).isprintable()
         else:
-            assert parse_config(config_to_yaml(config), "test") == config
+            assert parsed(config_to_yaml(config)) == config
 
 
 @pytest.mark.parametrize(

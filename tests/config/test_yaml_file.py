@@ -82,10 +82,10 @@ def test_not_a_number() -> None:
 def test_every_key_knows_its_line() -> None:
     document = parse_yaml("# comment\nmodel:\n  num_heads: 4\n\n  dropout: 0.1\nseed: 1\n", "x.yaml")
     assert document.lines == {("model",): 2, ("model", "num_heads"): 3, ("model", "dropout"): 5, ("seed",): 6}
-    assert document.place(("model", "dropout")) == "x.yaml:5"
-    assert document.place(("model", "not_there")) == "x.yaml:2"
-    assert document.place(("not_there",)) == "x.yaml"
-    assert document.place(()) == "x.yaml"
+    assert document.location(("model", "dropout")) == "x.yaml:5"
+    assert document.location(("model", "not_there")) == "x.yaml:2"
+    assert document.location(("not_there",)) == "x.yaml"
+    assert document.location(()) == "x.yaml"
 
 
 # What is refused
@@ -204,7 +204,7 @@ def test_a_file(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfname: caf\xc3\xa9\r\nseed: 1\r\n")
     document = read_yaml(path)
     assert document.value == {"name": "café", "seed": 1}
-    assert document.place(("seed",)) == f"{path}:2"
+    assert document.location(("seed",)) == f"{path}:2"
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"# nothing yet\n", b"---\n", b"\xef\xbb\xbf", b"null\n"])

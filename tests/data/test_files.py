@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data import files
-from mha_cli.data.files import Columns, FileReviews, read_labelled_file, read_text_lines
+from mha_cli.data.files import FileReviews, labelled_columns, read_labelled_file, read_text_lines
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.records import lines, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
-COLUMNS = Columns("text", "label")
+COLUMNS = labelled_columns()
 ONE_OBJECT = "write one JSON object a line, a text each"
 
 
@@ -47,7 +48,7 @@ def write(path: str, content: str | bytes) -> str:
 
 
 def read(path: str, text_column: str = "text", label_column: str = "label") -> list[Review]:
-    return list(read_labelled_file(path, Columns(text_column, label_column)))
+    return list(read_labelled_file(path, labelled_columns(text_column, label_column)))
 
 
 def error_of(path: str, text_column: str = "text", label_column: str = "label") -> str:
@@ -206,7 +207,7 @@ def test_a_missing_file_is_told_at_once() -> None:
 
 
 def test_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(*_: object) -> None:
+    def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     write("a.csv", "text,label\nfine,pos\n")
@@ -307,7 +308,8 @@ def test_damaged_gzip() -> None:
 
 
 def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
+    for module in (files, lines, tables):
+        monkeypatch.setattr(module, "MAX_LINE_BYTES", 100)
     long = "x" * 101
     write("a.jsonl", '{"text": "", "label": 1}\n' + long)
     assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one text a line"

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.records.record import Record
 from mha_cli.runtime import stream, workers
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.lines import Pause, read_lines
-from mha_cli.runtime.records import Record, read_records
-from mha_cli.runtime.stream import answer, batches_of
+from mha_cli.runtime.inputs import Arrival, read_inputs
+from mha_cli.runtime.stream import Batch, answer, batches_of
 from tests.checkpoints import WORDS, small_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-PAUSE = Pause(0)
 
 
 def numbered(count: int) -> list[Record]:
@@ -28,40 +26,36 @@ def numbered(count: int) -> list[Record]:
     return [Record(" ".join(WORDS[(number + place) % len(WORDS)] for place in range(number % 14)), b"") for number in range(count)]
 
 
-def failing(records: list[Record]) -> Iterator[Record | Pause]:
-    yield from records
+def failing(records: list[Record]) -> Iterator[Arrival]:
+    yield Arrival(records)
     raise MhaError("broken")
 
 
 # Batches
 
 
-def sizes(events: Iterator[list[Record] | Pause]) -> list[int]:
-    """Of the batches; 0 for a pause."""
-    return [0 if isinstance(event, Pause) else len(event) for event in events]
-
-
 def test_batches_grow_while_the_stream_is_fast() -> None:
     records = numbered(4000)
-    batches = [batch for batch in batches_of(iter(records)) if not isinstance(batch, Pause)]
+    batches = [batch.records for batch in batches_of([Arrival(records[:3000]), Arrival(records[3000:])])]
     assert [len(batch) for batch in batches] == [64, 128, 256, 512, 1024, 1024, 4000 - 3008]
     assert [record for batch in batches for record in batch] == records
 
 
 def test_nothing_is_held_back_during_a_pause() -> None:
     one, two, three = numbered(3)
-    assert list(batches_of(iter([PAUSE, one, two, PAUSE, PAUSE, three]))) == [PAUSE, [one, two], PAUSE, PAUSE, [three]]
+    arrivals = [Arrival((), 7), Arrival([one]), Arrival([two]), Arrival((), 7), Arrival((), 7), Arrival([three])]
+    assert list(batches_of(arrivals)) == [Batch([], 7), Batch([one, two], 7), Batch([], 7), Batch([three])]
 
 
 def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
     records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]
-    assert sizes(batches_of(iter(records))) == [2, 1, 4]
+    assert [len(batch.records) for batch in batches_of([Arrival(records)])] == [2, 1, 4]
 
 
 def test_what_came_before_a_fault_comes_first() -> None:
     batches = batches_of(failing(numbered(70)))
-    assert [len(next(batches)), len(next(batches))] == [64, 6]
+    assert [len(next(batches).records), len(next(batches).records)] == [64, 6]
     with pytest.raises(MhaError, match="broken"):
         next(batches)
 
@@ -72,7 +66,7 @@ def test_what_came_before_a_fault_comes_first() -> None:
 @pytest.mark.parametrize("number_of_workers", [1, 3])
 def test_answers_come_in_order(number_of_workers: int) -> None:
     classifier, records = Classifier(small_checkpoint()), numbered(700)
-    answered = [pair for batch in answer(classifier, iter(records), number_of_workers) for pair in batch]
+    answered = [pair for batch in answer(classifier, [Arrival(records)], number_of_workers) for pair in batch]
     assert [record for record, _ in answered] == records
     alone = {text: classifier.predict([text])[0] for text in {record.text for record in records}}
     for record, prediction in answered:
@@ -93,8 +87,7 @@ def test_a_fault_comes_after_all_answers_before_it(number_of_workers: int) -> No
 @pytest.mark.parametrize("number_of_workers", [1, 2])
 def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
     ours, theirs = os.pipe()
-    records = read_records(read_lines(ours, "x"), "x", "lines")
-    answers = answer(Classifier(small_checkpoint()), records, number_of_workers)
+    answers = answer(Classifier(small_checkpoint()), read_inputs(["-"], standard_input=ours), number_of_workers)
     for sent in ([b"the film"], [b"", b"superb"]):
         os.write(theirs, b"".join(line + b"\n" for line in sent))
         assert [record.raw for record, _ in next(answers)] == [line + b"\n" for line in sent]  # nothing more has come
@@ -106,8 +99,7 @@ def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
 def test_workers_begin_with_the_first_full_batch_and_answer_a_producer_that_becomes_slow() -> None:
     before = children()
     ours, theirs = os.pipe()
-    records = read_records(read_lines(ours, "x"), "x", "lines")
-    answers = answer(Classifier(small_checkpoint()), records, 2)
+    answers = answer(Classifier(small_checkpoint()), read_inputs(["-"], standard_input=ours), 2)
     for number, lines in enumerate([1, stream.FIRST_BATCH_RECORDS, 1, 2]):
         os.write(theirs, b"the film\n" * lines)
         assert len(next(answers)) == lines
@@ -121,7 +113,7 @@ def test_workers_begin_with_the_first_full_batch_and_answer_a_producer_that_beco
 def test_long_texts_are_shared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
     before = children()
-    answers = answer(Classifier(small_checkpoint()), iter([Record("the long film", b"")] * 3), 2)
+    answers = answer(Classifier(small_checkpoint()), [Arrival([Record("the long film", b"")] * 3)], 2)
     assert len(next(answers)) == 1
     assert len(children() - before) == 2
     answers.close()
@@ -136,13 +128,13 @@ def test_the_usual_number_of_workers_is_that_of_the_cores_but_not_many(monkeypat
 def test_little_is_read_ahead_of_slow_workers() -> None:
     taken = 0
 
-    def endless() -> Iterator[Record | Pause]:
+    def endless() -> Iterator[Record]:
         nonlocal taken
         while True:
             taken += 1
             yield Record("the film", b"")
 
-    answers = answer(Classifier(small_checkpoint()), endless(), 2)
+    answers = answer(Classifier(small_checkpoint()), [Arrival(endless())], 2)
     given = 0
     for _ in range(20):
         given += len(next(answers))
@@ -159,7 +151,7 @@ def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_wor
     records = [Record("a superb film", b"")] * 1000 + [Record("dreadful dreadful", b"")] * 500
     found = []
     with pytest.raises(MhaError, match="the model's weights are so large that its numbers overflow"):
-        for batch in answer(classifier, iter(records), number_of_workers):
+        for batch in answer(classifier, [Arrival(records)], number_of_workers):
             found += batch
     assert [record for record, _ in found] == records[: 64 + 128 + 256 + 512]
 
@@ -174,7 +166,7 @@ def children() -> set[int]:
 
 def test_workers_end_with_their_work() -> None:
     before = children()
-    answers = answer(Classifier(small_checkpoint()), iter(numbered(300)), 2)
+    answers = answer(Classifier(small_checkpoint()), [Arrival(numbered(300))], 2)
     next(answers)
     started = children() - before
     assert len(started) == 2
@@ -196,7 +188,7 @@ def test_workers_hold_nothing_open_that_others_wait_for() -> None:
 
 def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
     before = children()
-    answers = answer(Classifier(small_checkpoint()), iter(numbered(100_000)), 2)
+    answers = answer(Classifier(small_checkpoint()), [Arrival(numbered(100_000))], 2)
     next(answers)
     for child in children() - before:
         os.kill(child, signal.SIGKILL)
@@ -216,7 +208,7 @@ def test_a_process_that_cannot_be_started_is_an_error_in_one_line(monkeypatch: p
 
     monkeypatch.setattr(ForkProcess, "start", refuse)
     with pytest.raises(MhaError) as raised:
-        list(answer(Classifier(small_checkpoint()), iter(numbered(300)), 2))
+        list(answer(Classifier(small_checkpoint()), [Arrival(numbered(300))], 2))
     assert str(raised.value) == "cannot start a process: Resource temporarily unavailable; lower --workers"
     assert raised.value.exit_code == EXIT_FAILURE
     assert children() == before

@@ -38,25 +38,25 @@ function wordList(label) {
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-orientation", "horizontal");
   list.setAttribute("aria-label", `${label}: the arrow keys choose a word, Escape lets go of it`);
-  data.words.forEach((text, place) => {
-    const word = element("span", data.unknown[place] ? "word unknown" : "word", text);
+  data.words.forEach((text, position) => {
+    const word = element("span", data.unknown[position] ? "word unknown" : "word", text);
     word.setAttribute("role", "option");
-    word.dataset.place = place;
+    word.dataset.position = position;
     list.append(word, " ");
   });
   return list;
 }
 
 function describe(word, text) {
-  const said = data.unknown[word.dataset.place] ? `${text} (not in the vocabulary)` : text;
+  const said = data.unknown[word.dataset.position] ? `${text} (not in the vocabulary)` : text;
   word.title = said;
   word.setAttribute("aria-label", said);
 }
 
-function markCurrent(place) {
+function markCurrent(position) {
   for (const word of document.querySelectorAll(".word")) {
-    const own = Number(word.dataset.place);
-    word.classList.toggle("current", own === place);
+    const own = Number(word.dataset.position);
+    word.classList.toggle("current", own === position);
     word.setAttribute("aria-selected", own === held);
     word.tabIndex = own === (held ?? 0) ? 0 : -1;
   }
@@ -64,22 +64,22 @@ function markCurrent(place) {
 
 // Calls show with the number of the word that is pointed at or held, or null.
 function chooseWords(show) {
-  const place = (event) => { const word = event.target.closest(".word"); return word && Number(word.dataset.place); };
+  const position = (event) => { const word = event.target.closest(".word"); return word && Number(word.dataset.position); };
   const hold = (chosen) => { held = shown = chosen; show(held); };
   let shown = null;
   document.addEventListener("pointerover", (event) => {
-    if (held === null && event.pointerType === "mouse" && place(event) !== shown) show(shown = place(event));
+    if (held === null && event.pointerType === "mouse" && position(event) !== shown) show(shown = position(event));
   });
-  document.addEventListener("click", (event) => { if (place(event) !== null) hold(place(event) === held ? null : place(event)); });
+  document.addEventListener("click", (event) => { if (position(event) !== null) hold(position(event) === held ? null : position(event)); });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return hold(null);
-    const from = place(event), last = count - 1;
+    const from = position(event), last = count - 1;
     if (from === null || event.ctrlKey || event.altKey || event.metaKey) return;
     const to = { ArrowRight: from + 1, ArrowDown: from + 1, ArrowLeft: from - 1, ArrowUp: from - 1, Home: 0, End: last, Enter: from, " ": from }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     hold(to === from && to === held ? null : Math.min(Math.max(to, 0), last));
-    event.target.closest(".words").querySelector(`[data-place="${held ?? from}"]`).focus();
+    event.target.closest(".words").querySelector(`[data-position="${held ?? from}"]`).focus();
   });
   show(null);
 }

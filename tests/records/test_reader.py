@@ -1,11 +1,11 @@
+"""From bytes to records, in every format, however the bytes are cut."""
+
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
 import random
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,65 +13,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.runtime import records as records_module
-from mha_cli.runtime.lines import Pause, split_lines
-from mha_cli.runtime.records import Record, format_of, given_records, read_inputs, read_records
+from mha_cli.records import tables
+from mha_cli.records.formats import READERS
+from mha_cli.records.record import Columns, Record
+from mha_cli.records.tables import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-    from mha_cli.runtime.records import Format
+    from mha_cli.records.formats import Format
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.text('a",\n\r\t ', max_size=12)
 
 
-def events(data: bytes, form: Format, cuts: Sequence[int] = (), **options: Any) -> Iterator[Record | Pause]:
-    """Records, and pauses, in a stream whose producer pauses at the cuts."""
-    places = sorted(min(cut, len(data)) for cut in cuts)
-    parts = [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
-    chunks = [piece for part in parts for piece in (part, Pause(0))]
-    return read_records(split_lines(iter(chunks), "x"), "x", form, **options)
+def pieces_of(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    positions = sorted(min(cut, len(data)) for cut in cuts)
+    return [data[start:end] for start, end in zip([0, *positions], [*positions, len(data)], strict=True)]
+
+
+def read(data: bytes, form: Format, cuts: Sequence[int] = (), text_column: str = "text", fields: Sequence[str] = ()) -> Iterator[Record]:
+    return READERS[form]("x", Columns(text_column, tuple(fields))).read(pieces_of(data, cuts))
 
 
 def records(data: bytes, form: Format, cuts: Sequence[int] = (), **options: Any) -> list[Record]:
-    return [record for record in events(data, form, cuts, **options) if isinstance(record, Record)]
-
-
-def texts(data: bytes, form: Format, **options: Any) -> list[str]:
-    return [record.text for record in records(data, form, **options)]
+    return list(read(data, form, cuts, **options))
 
 
 def error_of(data: bytes, form: Format, before: int = 0, **options: Any) -> str:
     """The one line about what is wrong, after so many records."""
-    found: list[Record | Pause] = []
+    found: list[Record] = []
     with pytest.raises(MhaError) as raised:
-        for event in events(data, form, **options):
-            found.append(event)
-    assert sum(isinstance(event, Record) for event in found) == before
+        for record in read(data, form, **options):
+            found.append(record)
+    assert len(found) == before
     assert raised.value.exit_code == EXIT_USAGE
     assert str(raised.value).isprintable()
     return str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        ("a.csv", "csv"),
-        ("a.CSV.GZ", "csv"),
-        ("b/a.tsv", "tsv"),
-        ("a.tsv.gz", "tsv"),
-        ("a.jsonl", "jsonl"),
-        ("a.ndjson", "jsonl"),
-        ("a.json.gz", "jsonl"),
-        ("a.txt", "lines"),
-        ("a.gz", "lines"),
-        ("csv", "lines"),
-        ("-", "lines"),
-    ],
-)
-def test_the_extension_tells_the_format(name: str, form: str) -> None:
-    assert format_of(name) == form
 
 
 # Plain lines
@@ -80,11 +57,11 @@ def test_the_extension_tells_the_format(name: str, form: str) -> None:
 def test_every_line_is_a_record() -> None:
     data = b"one\r\n\r\n \n\xff\x00\ncut \xe2\x82"
     assert records(data, "lines") == [
-        Record("one", b"one\r\n"),
-        Record("", b"\r\n"),
-        Record(" ", b" \n"),
-        Record("\ufffd\x00", b"\xff\x00\n"),
-        Record("cut \ufffd", b"cut \xe2\x82\n"),
+        Record("one", b"one\r\n", line=1),
+        Record("", b"\r\n", line=2),
+        Record(" ", b" \n", line=3),
+        Record("\ufffd\x00", b"\xff\x00\n", line=4),
+        Record("cut \ufffd", b"cut \xe2\x82\n", line=5),
     ]
 
 
@@ -92,17 +69,6 @@ def test_lines_have_one_column() -> None:
     assert [record.fields for record in records(b"one\ntwo\n", "lines", fields=["text", "text"])] == [("one", "one"), ("two", "two")]
     message = '--field id: x: plain lines have only the column "text"; add --format csv, tsv or jsonl if they are no plain lines'
     assert error_of(b"one\n", "lines", fields=["text", "id"]) == message
-
-
-def test_texts_that_are_there_already() -> None:
-    assert list(given_records(["one", "", "a\nb"], ["text"])) == [
-        Record("one", b"one\n", ("one",)),
-        Record("", b"\n", ("",)),
-        Record("a\nb", b"a\nb\n", ("a\nb",)),
-    ]
-    with pytest.raises(MhaError) as raised:
-        given_records(["one"], ["id"])
-    assert str(raised.value).startswith('--field id: arguments: plain lines have only the column "text"; ')
 
 
 # JSON lines
@@ -117,6 +83,7 @@ def test_json_lines() -> None:
     assert found[0].raw.endswith(b"}\r\n")
     assert found[1].raw == b'{"n": null, "text": ""}\n'
     assert found[2].raw == b'{"text": "\\ud83c"}\n'
+    assert [record.line for record in found] == [1, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -150,9 +117,9 @@ def test_json_round_trip(given_texts: list[str], cuts: list[int]) -> None:
 def test_quoted_line_feeds() -> None:
     data = b'id, text \n1,"a ""q""\n\nb, c"\n\n2,d\r\n"3","e\r\nf"'
     assert records(data, "csv", fields=["id"]) == [
-        Record('a "q"\n\nb, c', b'1,"a ""q""\n\nb, c"\n', ("1",), b"id, text \n"),
-        Record("d", b"2,d\r\n", ("2",), b"id, text \n"),
-        Record("e\r\nf", b'"3","e\r\nf"\n', ("3",), b"id, text \n"),
+        Record('a "q"\n\nb, c', b'1,"a ""q""\n\nb, c"\n', ("1",), b"id, text \n", 2),
+        Record("d", b"2,d\r\n", ("2",), b"id, text \n", 6),
+        Record("e\r\nf", b'"3","e\r\nf"\n', ("3",), b"id, text \n", 7),
     ]
 
 
@@ -163,11 +130,11 @@ def test_tab_separated() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"text,id\n", b"\xef\xbb\xbftext\n"])
 def test_a_table_without_rows(data: bytes) -> None:
-    assert texts(data, "csv") == []
+    assert records(data, "csv") == []
 
 
 def test_bytes_in_a_table_that_are_no_text() -> None:
-    assert texts(b"text,id\na\xff\x00b,1\n\xe2\x82,2\n", "csv") == ["a\ufffd\x00b", "\ufffd"]
+    assert [record.text for record in records(b"text,id\na\xff\x00b,1\n\xe2\x82,2\n", "csv")] == ["a\ufffd\x00b", "\ufffd"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +172,7 @@ def test_a_column_that_is_not_there(header: bytes, options: dict[str, Any], mess
 
 
 def test_a_field_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_module, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 100)
     message = error_of(b'text\nfine\n"' + b"never closed\n" * 20, "csv", before=1)
     assert message == "x:3: a field longer than 100 characters; look for a quote that is not closed"
 
@@ -265,9 +232,8 @@ def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data:
     def outcome(cuts: Sequence[int]) -> tuple[list[Record], str]:
         found: list[Record] = []
         try:
-            for event in events(data, form, cuts):
-                if isinstance(event, Record):
-                    found.append(event)
+            for record in read(data, form, cuts):
+                found.append(record)
         except MhaError as error:
             return found, str(error)
         return found, ""
@@ -290,80 +256,71 @@ def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data:
     ],
 )
 def test_a_record_comes_before_the_next_is_there(form: Format, beginning: bytes, parts: list[bytes]) -> None:
-    ends = [len(beginning + b"".join(parts[:number])) for number in range(len(parts) + 1)]
-    stream = events(beginning + b"".join(parts), form, ends)
-    assert [event.text if isinstance(event, Record) else "pause" for event in stream][-7:-1] == [
-        "one",
-        "pause",
-        "",
-        "pause",
-        "two",
-        "pause",
-    ]
+    reader = READERS[form]("x", Columns())
+    assert list(reader.feed(beginning)) == []
+    assert [[record.text for record in reader.feed(part)] for part in parts] == [["one"], [""], ["two"]]
 
 
 def test_a_row_that_comes_in_pieces_is_read_once_it_is_whole() -> None:
     data = b'text\n"one\n\ntwo\nthree"\nlast\n'
-    found = list(events(data, "csv", range(len(data))))
-    assert [event.text for event in found if isinstance(event, Record)] == ["one\n\ntwo\nthree", "last"]
-    assert found.index(next(event for event in found if isinstance(event, Record))) == len(data) - len(b"last\n")
+    reader = READERS["csv"]("x", Columns())
+    found = [[record.text for record in reader.feed(bytes([byte]))] for byte in data]
+    ends = [data.index(b"\nlast"), len(data) - 1]
+    assert [number for number, texts in enumerate(found) if texts] == ends
+    assert [found[end] for end in ends] == [["one\n\ntwo\nthree"], ["last"]]
 
 
-# Files
+# Rows
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def rows_of(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], str]:
+    """The rows in lines, one line at a time, and what is wrong after them."""
+    rows, found, is_open = Rows(delimiter), [], False
+    try:
+        for line in lines:
+            row = rows.feed(line)
+            is_open = row is None
+            if row is not None:
+                found.append(row)
+    except csv.Error as error:
+        return found, str(error)
+    return found, tables.UNCLOSED_QUOTE if is_open else ""
 
 
-def write(name: str, data: bytes) -> str:
-    with open(name, "wb") as file:
-        file.write(data)
-    return name
+def rows_at_once(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], str]:
+    """The same, all lines at once."""
+    found: list[list[str]] = []
+    try:
+        for row in csv.reader(lines, delimiter=delimiter, strict=True):
+            found.append(row)
+    except csv.Error as error:
+        return found, str(error)
+    return found, ""
 
 
-def test_files_one_after_the_other_each_in_its_format() -> None:
-    paths = [write("a.csv", b"text\none\n"), write("b.txt", b"text\n"), write("c.jsonl", b'{"text": "three"}'), write("d", b"")]
-    assert [record.text for record in read_inputs(paths)] == ["one", "text", "three"]
-    assert [record.text for record in read_inputs(paths[:2], "lines")] == ["text", "one", "text"]
+@given(st.lists(st.text('aé\0",\t\r ', max_size=8).map(lambda line: f"{line}\n"), max_size=8), st.sampled_from(",\t"))
+@settings(deadline=None, max_examples=400)
+def test_rows_line_by_line_are_those_that_the_csv_module_reads_at_once(lines: list[str], delimiter: str) -> None:
+    assert rows_of(lines, delimiter) == rows_at_once(lines, delimiter)
 
 
-def test_a_broken_record_names_its_file() -> None:
-    paths = [write("a.csv", b"text\none\n"), write("b\x1b.csv", b"text\none\n1,2\n")]
-    with pytest.raises(MhaError) as raised:
-        list(read_inputs(paths))
-    assert str(raised.value).startswith(r"b\x1b.csv:3: 2 fields where the header has 1; ")
+def test_a_row_of_many_lines_takes_time_in_proportion() -> None:
+    def looked_at(num_lines: int) -> int:
+        """Characters that the csv module is given for a row with quotes in every line."""
+        rows = Rows(",")
+        read, given_lines = rows._read, list[str]()
+        rows._read = lambda *lines: (given_lines.extend(lines), read(*lines))[1]  # type: ignore[method-assign]
+        row = [rows.feed(line) for line in ['1,"begun\n', *['a ""line""\n'] * num_lines, 'ended"\n']]
+        assert row[-1] == ["1", "begun\n" + 'a "line"\n' * num_lines + "ended"]
+        return sum(map(len, given_lines))
+
+    assert looked_at(2000) < 2.1 * looked_at(1000)
 
 
-def test_what_is_missing_is_refused_before_anything_is_read() -> None:
-    for paths in ([write("a.txt", b"one\n"), "nowhere.txt"], ["\x1b", "a.txt"]):
-        with pytest.raises(MhaError) as raised:
-            read_inputs(paths)
-        assert str(raised.value).endswith(": cannot be read: No such file or directory; give a file of texts")
-    with pytest.raises(MhaError) as raised:
-        read_inputs(["a\0b"])
-    assert fnmatchcase(str(raised.value), r"a\x00b: cannot be read: *embedded null *; give a file of texts")  # as Python words it
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read() -> None:
-    os.chmod(write("a.txt", b"one\n"), 0)
-    with pytest.raises(MhaError) as raised:
-        list(read_inputs(["a.txt"]))
-    assert str(raised.value) == "a.txt: cannot be read: Permission denied; give a file of texts"
-
-
-def test_plain_lines_have_no_text_column() -> None:
-    paths = [write("a.txt", b"one\n"), write("b.csv", b"review\ntwo\n")]
-    assert [record.text for record in read_inputs(paths, text_column="review")] == ["one", "two"]
-    with pytest.raises(MhaError) as raised:
-        read_inputs(["a.txt"], text_column="review")
-    assert str(raised.value) == "--text-column review: plain lines have no columns; add --format csv, tsv or jsonl"
-
-
-def test_files_are_closed() -> None:
-    paths = [write(f"{number}.txt", b"one\ntwo\n") for number in range(5)]
-    before = len(os.listdir("/proc/self/fd"))
-    assert len(list(read_inputs(paths))) == 10
-    assert len(os.listdir("/proc/self/fd")) == before
+def test_the_limit_of_a_field_is_not_that_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 100)
+    row = ['"' + "a" * 60 + "\n", "b" * 30 + '","\n', "c" * 90 + "\n", '","\n', "d" * 90 + '"\n']
+    assert rows_of(row, ",") == rows_at_once(row, ",")
+    assert rows_of(row, ",")[1] == ""
+    row[-2] = "c\n" * 10
+    assert rows_of(row, ",") == ([], "field larger than field limit (100)")

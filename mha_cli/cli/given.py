@@ -1,0 +1,50 @@
+"""What a command is given to work with: texts of its arguments, standard input, and a checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
+
+import typer
+
+from mha_cli.errors import EXIT_USAGE, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import TextIO
+
+    from mha_cli.checkpoint.file import Checkpoint
+
+
+STANDARD_INPUT = "-"
+
+
+def load_checkpoint(given: Path | None, stderr: TextIO | None = None) -> Checkpoint:
+    """The checkpoint to use; stderr, the process's own by default, says which where it was not named."""
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import choose_checkpoint
+
+    path, reason = choose_checkpoint(given)
+    checkpoint = read_checkpoint(path)
+    if reason:
+        print(f"using {printable(str(path), 200)} ({reason})", file=stderr or sys.stderr)
+    return checkpoint
+
+
+def decodable(text: str) -> str:
+    """A text from the command line; bytes that are not UTF-8 come in as lone surrogates, which cannot be printed."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def help_if_nothing_is_piped(context: typer.Context) -> None:
+    """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
+    if sys.stdin is None or sys.stdin.isatty():
+        with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
+            print(context.get_help())
+        raise typer.Exit(EXIT_USAGE)
+
+
+def standard_input() -> int:
+    """The descriptor of standard input, be it open or not."""
+    return 0 if sys.stdin is None else sys.stdin.fileno()

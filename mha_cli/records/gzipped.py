@@ -1,0 +1,90 @@
+"""Gzip data, unpacked as they come."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GZIP_MAGIC = b"\x1f\x8b"
+CHUNK_BYTES = 1 << 16
+"""The largest piece that data unpack to: a few bytes may be gigabytes."""
+
+
+class Unpacker:
+    """Is fed with the bytes of a stream and gives them as they are, or unpacked if they begin as gzip data do.
+
+    Args:
+        name: name of the stream in messages.
+        gzipped: whether nothing but gzip data will do.
+    """
+
+    def __init__(self, name: str, gzipped: bool = False) -> None:
+        self._name = name
+        self._must_be_gzip = gzipped
+        self._beginning = b""
+        self._is_gzip: bool | None = None
+        self._in_member = False
+        self._member = _new_member()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What these bytes come to, in pieces, to be taken before the next are fed.
+
+        Raises:
+            MhaError: they are no gzip data, or damaged ones; what comes before that has come.
+        """
+        if self._is_gzip is None:
+            data = self._beginning + data
+            if len(data) < len(GZIP_MAGIC) and GZIP_MAGIC.startswith(data):
+                self._beginning = data
+                return
+            self._decide(data)
+        if self._is_gzip:
+            yield from self._unpacked(data)
+        else:
+            yield data
+
+    def close(self) -> bytes:
+        """The rest.
+
+        Raises:
+            MhaError: the gzip data are cut short, or those fed are none.
+        """
+        if self._in_member:
+            raise self._damaged()
+        if self._is_gzip is None and self._beginning:
+            self._decide(self._beginning)
+            return self._beginning
+        return b""
+
+    def _decide(self, beginning: bytes) -> None:
+        self._is_gzip = beginning.startswith(GZIP_MAGIC)
+        if self._must_be_gzip and not self._is_gzip:
+            raise MhaError(f"{self._name}: not a gzip file", "compress it with gzip, or drop .gz from its name")
+
+    def _unpacked(self, packed: bytes) -> Iterator[bytes]:
+        piece = b""
+        while packed or len(piece) == CHUNK_BYTES:  # a full piece may not be all
+            if not self._in_member:
+                packed = packed.lstrip(b"\0")  # some programs pad the end
+                self._in_member = bool(packed)
+            try:
+                piece = self._member.decompress(packed, CHUNK_BYTES)
+            except zlib.error:
+                raise self._damaged() from None
+            yield piece
+            packed = self._member.unconsumed_tail
+            if self._member.eof:
+                packed, piece = self._member.unused_data, b""
+                self._member, self._in_member = _new_member(), False
+
+    def _damaged(self) -> MhaError:
+        return MhaError(f"{self._name}: the gzip data is cut short or damaged", "copy or compress the file again")
+
+
+def _new_member() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -1,0 +1,95 @@
+"""Bytes to lines."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A longer line is refused before it fills the memory."""
+
+BOM = b"\xef\xbb\xbf"
+"""The byte-order mark with which some programs begin UTF-8."""
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class LineSplitter:
+    """Is fed with the bytes of a stream and gives its lines, without a byte-order mark. A line feed ends a line, nothing else does.
+
+    Args:
+        name: name of the stream in messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begun = bytearray()
+        self._num_lines = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that end in these bytes, each with its line feed, to be taken before the next are fed.
+
+        Raises:
+            MhaError: a line is too long, or the bytes are UTF-16; every line before that has come.
+        """
+        end = data.rfind(b"\n") + 1
+        if end:
+            whole = bytes(self._begun) + data[:end]
+            self._begun.clear()
+            lines = BytesIO(whole).readlines()
+            if not self._num_lines:
+                lines[0] = without_mark(lines[0], self._name)
+            for number, line in enumerate(lines) if len(whole) > MAX_LINE_BYTES else ():
+                if len(line) > MAX_LINE_BYTES + 1:
+                    yield from lines[:number]
+                    raise self._too_long(number + 1)
+            yield from lines
+            self._num_lines += len(lines)
+        self._begun += data[end:]
+        if len(self._begun) > MAX_LINE_BYTES:
+            raise self._too_long(1)
+
+    def close(self) -> Iterator[bytes]:
+        """What follows the last line feed, unless it is nothing, as a line like the others.
+
+        Raises:
+            MhaError: the bytes are UTF-16.
+        """
+        rest = bytes(self._begun)
+        if rest and not self._num_lines:
+            rest = without_mark(rest, self._name)
+        if rest:
+            yield rest + b"\n"
+
+    def _too_long(self, number: int) -> MhaError:
+        location = f"{self._name}:{self._num_lines + number}"
+        return MhaError(f"{location}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+
+
+def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaError:
+    """A byte that is not UTF-8, and where it stands.
+
+    Args:
+        error: error of decoding one line or several.
+        name: name of the stream in messages.
+        first_line: number of the first of these lines, from 1.
+    """
+    raw, start = error.object, error.start
+    line = first_line + raw.count(b"\n", 0, start)
+    column = start - raw.rfind(b"\n", 0, start)
+    return MhaError(f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", "save it as UTF-8")
+
+
+def without_mark(beginning: bytes, name: str) -> bytes:
+    """The beginning of a stream without a byte-order mark.
+
+    Raises:
+        MhaError: the mark is that of UTF-16.
+    """
+    if beginning.startswith(UTF_16_MARKS):
+        raise MhaError(f"{name}: UTF-16, not UTF-8", "convert it first, with iconv -f UTF-16 -t UTF-8")
+    return beginning.removeprefix(BOM)

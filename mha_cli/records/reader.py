@@ -1,0 +1,110 @@
+"""From the bytes of a stream to its records: what all formats share, and plain lines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.gzipped import Unpacker
+from mha_cli.records.lines import LineSplitter, not_utf_8
+from mha_cli.records.record import TEXT_COLUMN, Columns, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+class RecordReader(ABC):
+    """Is fed with the bytes of a stream, however they are cut, and gives its records, each as soon as its last line is there.
+
+    Args:
+        name: name of the stream in messages.
+        columns: columns or keys that are wanted.
+        errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
+        on_blank: callback for every blank line that is skipped.
+        gzipped: whether nothing but gzip data will do; else the first bytes tell.
+
+    Raises:
+        MhaError: a column is wanted that plain lines do not have.
+
+    Attributes:
+        header: the header line of a table as it came; empty before it, and where there is none.
+    """
+
+    header = b""
+
+    def __init__(
+        self,
+        name: str,
+        columns: Columns,
+        errors: Literal["strict", "replace"] = "replace",
+        on_blank: Callable[[], None] = lambda: None,
+        gzipped: bool = False,
+    ) -> None:
+        self._name, self._columns, self._errors, self._on_blank = name, columns, errors, on_blank
+        self._unpacker = Unpacker(name, gzipped)
+        self._splitter = LineSplitter(name)
+        self._num_lines = 0
+
+    def feed(self, data: bytes) -> Iterator[Record]:
+        """The records that end in these bytes, to be taken before the next are fed.
+
+        Raises:
+            MhaError: the bytes are damaged gzip data or UTF-16, a line is too long, or a record is broken or lacks what is wanted;
+                every record before that has come.
+        """
+        for piece in self._unpacker.feed(data):
+            yield from self._records(self._splitter.feed(piece))
+
+    def close(self) -> Iterator[Record]:
+        """The records that end with the stream.
+
+        Raises:
+            MhaError: as ``feed``, or the stream is cut short.
+        """
+        yield from self._records(self._splitter.feed(self._unpacker.close()))
+        yield from self._records(self._splitter.close())
+
+    def read(self, pieces: Iterable[bytes]) -> Iterator[Record]:
+        """All records of a stream that is there."""
+        for piece in pieces:
+            yield from self.feed(piece)
+        yield from self.close()
+
+    @abstractmethod
+    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        """The records that end with these lines."""
+
+    def _decoded(self, line: bytes) -> str:
+        try:
+            return line.decode("utf-8", self._errors)
+        except UnicodeDecodeError as error:
+            raise not_utf_8(error, self._name, self._num_lines) from None
+
+
+class PlainReader(RecordReader):
+    """Reads plain lines: each is a record, blank ones too, whose only column is ``text``."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        refuse_fields_of_plain_lines(self._columns.fields, self._name)
+
+    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
+        for line in lines:
+            self._num_lines += 1
+            text = self._decoded(line[:-2] if line.endswith(b"\r\n") else line[:-1])
+            yield Record(text, line, (text,) * len(self._columns.fields), b"", self._num_lines)
+
+
+def refuse_fields_of_plain_lines(fields: Sequence[str], name: str) -> None:
+    """Refuse to look for a column where there are none.
+
+    Raises:
+        MhaError: one of them is another than ``text``.
+    """
+    for field in fields:
+        if field != TEXT_COLUMN:
+            raise MhaError(
+                f'--field {printable(field)}: {name}: plain lines have only the column "{TEXT_COLUMN}"',
+                "add --format csv, tsv or jsonl if they are no plain lines",
+            )

@@ -1,0 +1,127 @@
+"""Where texts come from: arguments, files, and streams that may pause."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.formats import EXTENSIONS, READERS, Format, extension_of
+from mha_cli.records.gzipped import CHUNK_BYTES
+from mha_cli.records.reader import RecordReader, refuse_fields_of_plain_lines
+from mha_cli.records.record import TEXT_COLUMN, Columns, Record
+
+STANDARD_INPUT = "-"
+PIPE_BYTES = 1 << 20
+"""What a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch."""
+
+
+class Arrival(NamedTuple):
+    """What has come of a stream since the last one.
+
+    Args:
+        records: the records, to be taken before the next arrival.
+        awaited: the descriptor that has to become readable before the next arrival; None where nothing has to be waited for.
+    """
+
+    records: Iterable[Record]
+    awaited: int | None = None
+
+
+def read_inputs(
+    paths: Sequence[str],
+    form: Format | None = None,
+    text_column: str | None = None,
+    fields: Sequence[str] = (),
+    default_column: str = TEXT_COLUMN,
+    standard_input: int = 0,
+) -> Iterator[Arrival]:
+    """The records of several files, one file after the other. Bytes that are not UTF-8 become U+FFFD.
+
+    Args:
+        paths: files; ``-`` is standard input.
+        form: format of all of them; None takes each file's from its extension.
+        text_column: column or key of the text; None takes ``default_column``. Plain lines have only the one.
+        fields: columns or keys to keep; a JSON object that lacks one has null there.
+        default_column: column or key of the text where none is asked for.
+        standard_input: descriptor of standard input.
+
+    Raises:
+        MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside,
+            after every record before it.
+    """
+    for path in paths:
+        try:
+            os.stat(standard_input if path == STANDARD_INPUT else path)
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from None
+    forms = [form or format_of(path) for path in paths]
+    if text_column is not None and set(forms) == {"lines"}:
+        raise MhaError(f"--text-column {printable(text_column)}: plain lines have no columns", "add --format csv, tsv or jsonl")
+    return _one_by_one(paths, forms, Columns(text_column or default_column, tuple(fields)), standard_input)
+
+
+def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Arrival]:
+    """Texts that are there already, each like a plain line.
+
+    Raises:
+        MhaError: a field is asked for that plain lines do not have.
+    """
+    refuse_fields_of_plain_lines(fields, "arguments")
+    return iter([Arrival(Record(text, text.encode() + b"\n", (text,) * len(fields)) for text in texts)])
+
+
+def format_of(path: str) -> Format:
+    """The format that the extension of a file name tells, ``.gz`` left aside; plain lines if it tells none."""
+    return EXTENSIONS.get(extension_of(path), "lines")
+
+
+def shown_name(path: str) -> str:
+    """What an input is called in messages."""
+    return "standard input" if path == STANDARD_INPUT else printable(path, 200)
+
+
+def _one_by_one(paths: Sequence[str], forms: Sequence[Format], columns: Columns, standard_input: int) -> Iterator[Arrival]:
+    for path, form in zip(paths, forms, strict=True):
+        with _opened(path, standard_input) as descriptor:
+            try:
+                yield from _arrivals(descriptor, READERS[form](shown_name(path), columns))
+            except (OSError, ValueError) as error:
+                raise _unreadable(path, error) from None
+
+
+def _arrivals(descriptor: int, reader: RecordReader) -> Iterator[Arrival]:
+    """The loop that reads a stream and waits for it."""
+    with suppress(OSError, AttributeError):  # no pipe, or a system that cannot
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    while True:
+        if not select.select([descriptor], [], [], 0)[0]:
+            yield Arrival((), awaited=descriptor)
+            select.select([descriptor], [], [])
+        if not (chunk := os.read(descriptor, CHUNK_BYTES)):
+            break
+        yield Arrival(reader.feed(chunk))
+    yield Arrival(reader.close())
+
+
+@contextmanager
+def _opened(path: str, standard_input: int) -> Iterator[int]:
+    if path == STANDARD_INPUT:
+        yield standard_input
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> MhaError:
+    return MhaError(f"{shown_name(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts")

@@ -1,0 +1,209 @@
+"""Where texts come from: files one after the other, and streams whose producers pause."""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from mha_cli.errors import MhaError
+from mha_cli.records.gzipped import CHUNK_BYTES
+from mha_cli.records.record import Record
+from mha_cli.runtime.inputs import Arrival, format_of, given_texts, read_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, data: bytes) -> str:
+    with open(name, "wb") as file:
+        file.write(data)
+    return name
+
+
+def records_of(arrivals: Iterable[Arrival]) -> list[Record]:
+    return [record for records, _ in arrivals for record in records]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.csv", "csv"),
+        ("a.CSV.GZ", "csv"),
+        ("b/a.tsv", "tsv"),
+        ("a.tsv.gz", "tsv"),
+        ("a.jsonl", "jsonl"),
+        ("a.ndjson", "jsonl"),
+        ("a.json.gz", "jsonl"),
+        ("a.txt", "lines"),
+        ("a.gz", "lines"),
+        ("csv", "lines"),
+        ("-", "lines"),
+    ],
+)
+def test_the_extension_tells_the_format(name: str, form: str) -> None:
+    assert format_of(name) == form
+
+
+def test_texts_that_are_there_already() -> None:
+    assert records_of(given_texts(["one", "", "a\nb"], ["text"])) == [
+        Record("one", b"one\n", ("one",)),
+        Record("", b"\n", ("",)),
+        Record("a\nb", b"a\nb\n", ("a\nb",)),
+    ]
+    with pytest.raises(MhaError) as raised:
+        given_texts(["one"], ["id"])
+    assert str(raised.value).startswith('--field id: arguments: plain lines have only the column "text"; ')
+
+
+# Files
+
+
+def test_files_one_after_the_other_each_in_its_format() -> None:
+    paths = [write("a.csv", b"text\none\n"), write("b.txt", b"text\n"), write("c.jsonl", b'{"text": "three"}'), write("d", b"")]
+    assert [record.text for record in records_of(read_inputs(paths))] == ["one", "text", "three"]
+    assert [record.text for record in records_of(read_inputs(paths[:2], "lines"))] == ["text", "one", "text"]
+
+
+def test_a_broken_record_names_its_file() -> None:
+    paths = [write("a.csv", b"text\none\n"), write("b\x1b.csv", b"text\none\n1,2\n")]
+    with pytest.raises(MhaError) as raised:
+        records_of(read_inputs(paths))
+    assert str(raised.value).startswith(r"b\x1b.csv:3: 2 fields where the header has 1; ")
+
+
+def test_what_is_missing_is_refused_before_anything_is_read() -> None:
+    for paths in ([write("a.txt", b"one\n"), "nowhere.txt"], ["\x1b", "a.txt"]):
+        with pytest.raises(MhaError) as raised:
+            read_inputs(paths)
+        assert str(raised.value).endswith(": cannot be read: No such file or directory; give a file of texts")
+    with pytest.raises(MhaError) as raised:
+        read_inputs(["a\0b"])
+    assert fnmatchcase(str(raised.value), r"a\x00b: cannot be read: *embedded null *; give a file of texts")  # as Python words it
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read() -> None:
+    os.chmod(write("a.txt", b"one\n"), 0)
+    with pytest.raises(MhaError) as raised:
+        records_of(read_inputs(["a.txt"]))
+    assert str(raised.value) == "a.txt: cannot be read: Permission denied; give a file of texts"
+
+
+def test_plain_lines_have_no_text_column() -> None:
+    paths = [write("a.txt", b"one\n"), write("b.csv", b"review\ntwo\n")]
+    assert [record.text for record in records_of(read_inputs(paths, text_column="review"))] == ["one", "two"]
+    with pytest.raises(MhaError) as raised:
+        read_inputs(["a.txt"], text_column="review")
+    assert str(raised.value) == "--text-column review: plain lines have no columns; add --format csv, tsv or jsonl"
+
+
+def test_files_are_closed() -> None:
+    paths = [write(f"{number}.txt", b"one\ntwo\n") for number in range(5)]
+    before = len(os.listdir("/proc/self/fd"))
+    assert len(records_of(read_inputs(paths))) == 10
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# Streams
+
+
+class Pipe(NamedTuple):
+    """Both ends, by descriptor."""
+
+    read: int
+    write: int
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    ends = Pipe(*os.pipe())
+    yield ends
+    for end in ends:
+        with suppress(OSError):  # the test closed it
+            os.close(end)
+
+
+def events(pipe: Pipe) -> Iterator[str | int]:
+    """The texts of a stream, and the descriptor wherever it has to be waited for."""
+    for records, awaited in read_inputs(["-"], standard_input=pipe.read):
+        yield from (record.text for record in records)
+        if awaited is not None:
+            yield awaited
+
+
+def test_a_slow_producer_is_waited_for(pipe: Pipe) -> None:
+    found = events(pipe)
+    for text in ("first", "", "third"):
+        os.write(pipe.write, text.encode() + b"\n")
+        assert next(found) == text  # the producer has not ended, nor sent more
+        assert next(found) == pipe.read
+    os.close(pipe.write)
+    assert list(found) == []
+
+
+def test_a_pause_within_a_line_does_not_hold_earlier_lines_back(pipe: Pipe) -> None:
+    found = events(pipe)
+    os.write(pipe.write, b"one\ntwo\nthr")
+    assert [next(found) for _ in range(3)] == ["one", "two", pipe.read]
+    os.write(pipe.write, b"ee\nfo")
+    assert [next(found) for _ in range(2)] == ["three", pipe.read]
+    os.write(pipe.write, b"ur")
+    os.close(pipe.write)
+    assert list(found) == ["four"]
+
+
+def test_packed_lines_come_as_soon_as_they_are_sent(pipe: Pipe) -> None:
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    found = events(pipe)
+    os.write(pipe.write, packer.compress(b"one\ntwo\nthr") + packer.flush(zlib.Z_SYNC_FLUSH))
+    assert [next(found) for _ in range(3)] == ["one", "two", pipe.read]
+    os.write(pipe.write, packer.compress(b"ee") + packer.flush())
+    os.close(pipe.write)
+    assert list(found) == ["three"]
+
+
+def test_a_field_that_plain_lines_do_not_have_is_refused_before_anything_is_waited_for(pipe: Pipe) -> None:
+    with pytest.raises(MhaError, match="--field id: standard input: plain lines have only"):
+        next(read_inputs(["-"], fields=["id"], standard_input=pipe.read))
+
+
+def test_a_file_is_never_waited_for() -> None:
+    expected = [f"{number} " + "word " * (number % 40) for number in range(3_000)]
+    write("lines.txt", "".join(line + "\n" for line in expected).encode())
+    assert os.path.getsize("lines.txt") > 3 * CHUNK_BYTES
+    found = [([record.text for record in records], awaited) for records, awaited in read_inputs(["lines.txt"])]
+    assert [text for texts, _ in found for text in texts] == expected
+    assert {awaited for _, awaited in found} == {None}
+
+
+def test_a_pipe_that_nobody_waits_for_blocks_nobody(pipe: Pipe) -> None:
+    os.set_blocking(pipe.read, False)
+    producer = threading.Timer(0.05, lambda: (os.write(pipe.write, b"late\n"), os.close(pipe.write)))
+    producer.start()
+    assert [event for event in events(pipe) if event != pipe.read] == ["late"]
+    producer.join()
+
+
+def test_what_cannot_be_read(pipe: Pipe) -> None:
+    os.mkdir("folder")
+    with pytest.raises(MhaError) as raised:
+        records_of(read_inputs(["folder"]))
+    assert str(raised.value) == "folder: cannot be read: Is a directory; give a file of texts"
+    arrivals = read_inputs(["-"], standard_input=pipe.read)
+    next(arrivals)
+    os.close(pipe.read)
+    with pytest.raises(MhaError) as raised:
+        next(arrivals)
+    assert str(raised.value) == "standard input: cannot be read: Bad file descriptor; give a file of texts"
