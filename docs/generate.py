@@ -29,7 +29,7 @@ from mha_cli.cli.app import app
 from mha_cli.config.settings import Config, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pydantic.fields import FieldInfo
 
@@ -38,6 +38,13 @@ DOCS = ROOT / "docs"
 COLUMNS = 100
 """Of the help; examples have 80, the width of a terminal that does not tell its own."""
 PROGRAM = "from mha_cli.cli.app import main; main()"
+HELP_PROGRAM = """
+import sys
+from mha_cli.cli.app import app
+for command in sys.argv[1:]:
+    app([*command.split(), "--help"], prog_name="mha", standalone_mode=False)
+    print(end="\\0")
+"""
 CONSOLE = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 COMMANDS_INTRO = """# Commands
@@ -147,9 +154,10 @@ def _environment(columns: int) -> dict[str, str]:
 def commands_page() -> str:
     """``--help`` of every command, in the order in which ``mha --help`` names them."""
     parts = [_drawn_by(), COMMANDS_INTRO]
-    for command in ("", *command_names()):
+    commands = ["", *command_names()]
+    for command, text in zip(commands, help_texts(commands), strict=True):
         title = f"mha {command}".strip()
-        parts.append(f"## {title}\n\n```text\n{help_text(*command.split())}\n```\n")
+        parts.append(f"## {title}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 
 
@@ -159,12 +167,12 @@ def command_names() -> list[str]:
     return list(group.commands)
 
 
-def help_text(*command: str) -> str:
-    """The help of a command as a plain terminal shows it."""
-    arguments = [sys.executable, "-c", PROGRAM, *command, "--help"]
+def help_texts(commands: Sequence[str]) -> list[str]:
+    """The help of commands as a plain terminal shows it; the empty one is ``mha`` itself."""
+    arguments = [sys.executable, "-c", HELP_PROGRAM, *commands]
     environment = _environment(COLUMNS)
     shown = subprocess.run(arguments, env=environment, cwd=ROOT, capture_output=True, check=True, encoding="utf-8").stdout
-    return "\n".join(line.rstrip() for line in shown.strip("\n").splitlines()).strip("\n")
+    return ["\n".join(line.rstrip() for line in text.strip("\n").splitlines()).strip("\n") for text in shown.split("\0")[:-1]]
 
 
 def _drawn_by() -> str:

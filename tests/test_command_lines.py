@@ -21,7 +21,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_y
 from mha_cli.config.recipes import find_config
 from mha_cli.export.formats import FORMATS
 from tests.checkpoints import small_checkpoint
-from tests.cli.command import environment, run_here
+from tests.cli.command import LEARNING, environment, run_here, run_mha
 from tests.documentation import GROUP, ROOT, mha_commands, shown_lines, words_of
 
 if TYPE_CHECKING:
@@ -59,13 +59,18 @@ def not_run(line: str) -> str | None:
     return next((start for start in NOT_RUN if line.startswith(start)), None)
 
 
-def trains(line: str) -> bool:
-    """Whether a line takes many seconds."""
-    return any({"--config", "--retrain"} & {*words} for words in mha_commands(line))
-
-
-def case(line: str) -> Any:
-    return pytest.param(line, id=f"{LINES[line]}: {line}", marks=[pytest.mark.exhaustive] if trains(line) else [])
+def cases() -> Iterator[Any]:
+    """The lines that are run; by default none that trains, and of those that take TensorFlow one a command and format."""
+    seen = set[tuple[str, ...]]()
+    for line in LINES:
+        if not_run(line):
+            continue
+        words = words_of(line)
+        kind = tuple(word for before, word in pairwise(words) if before in {"mha", "--format"})
+        trains = any({"--config", "--retrain"} & {*words} for words in mha_commands(line))
+        again = kind in seen and kind[0] in LEARNING and "--help" not in words
+        seen |= set() if trains else {kind}
+        yield pytest.param(line, id=f"{LINES[line]}: {line}", marks=[pytest.mark.exhaustive] if trains or again else [])
 
 
 def test_what_is_not_run_is_shown_and_told_apart_by_its_beginning() -> None:
@@ -93,7 +98,7 @@ def test_it_fits_the_command(line: str) -> None:
             load_config(ROOT / find_config(given["config"]), given["overrides"] or [])
 
 
-@pytest.mark.parametrize("line", [case(line) for line in LINES if not not_run(line)])
+@pytest.mark.parametrize("line", cases())
 def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word.replace("tfds:imdb_reviews", "reviews.csv") for word in words_of(line)]
     for before, word in pairwise(words):
@@ -107,8 +112,13 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             run_here("train", "--config", recipe, "--output", path.parent, cwd=tmp_path, monkeypatch=monkeypatch)
         else:
             write_small_checkpoint(tmp_path / path)
-    if words[0] == "mha" and words[1] != "predict" and "-" not in words:  # what reads and writes bytes starts at once
-        result = run_here(*words[1:], cwd=tmp_path, monkeypatch=monkeypatch)
+    if words[0] == "mha" and not set("|<>&") & {word[0] for word in words}:
+        reads_bytes = words[1] == "predict" or "-" in words
+        result = (
+            run_mha(*words[1:], cwd=tmp_path, stdin=REVIEWS[0])
+            if reads_bytes
+            else run_here(*words[1:], cwd=tmp_path, monkeypatch=monkeypatch)
+        )
         assert result.code == 0, result.stderr
         return
     script = f'mha() {{ "{sys.executable}" -c "from mha_cli.cli.app import main; main()" "$@"; }}; {line}'

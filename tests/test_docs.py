@@ -70,6 +70,7 @@ def test_examples_run_on_a_terminal_where_nothing_is_trained(generate: ModuleTyp
     assert generate.output("mha doctor nowhere.keras") == "error: nowhere.keras: no such file; give a checkpoint that `mha train` wrote\n"
 
 
+@pytest.mark.process
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="Prescott is one of these processors")
 def test_examples_say_the_same_with_other_matrix_kernels(generate: ModuleType) -> None:
     shown = [block for page in generate.hand_written().values() for block in generate.CONSOLE.findall(page)]

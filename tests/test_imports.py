@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import COMMANDS, CONFIGS, TIMEOUT, environment
+from tests.cli.forks import NUMPY_ONLY, Forked, ForkServer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LEARNING = {"tensorflow", "keras", "torch", "jax", "sklearn", "tensorflow_datasets"}
 NUMBERS = {"numpy", "scipy", "h5py", "matplotlib", "pandas"}
-SCRIPT = """
-import json, sys
-from mha_cli.cli.app import main
-sys.argv = json.loads(sys.argv[1])
-try:
-    main()
-except SystemExit as ending:
-    code = ending.code or 0
-with open("imported.json", "w") as file:
-    json.dump([code, sorted({name.partition(".")[0] for name in sys.modules})], file)
+REPORT = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=open("imported.json", "w")))
+from mha_cli.__main__ import main
+main()
 """
 
 
-def imported_by(cwd: Path, *args: str | Path) -> tuple[int, set[str]]:
+@functools.cache
+def help_server() -> ForkServer:
+    """A server that has imported what every command needs, which is what ``mha --help`` needs, and nothing else."""
+    return ForkServer(["mha_cli.cli.app", "typer.rich_utils"], program=REPORT)
+
+
+@functools.cache
+def numpy_server() -> ForkServer:
+    """A server that has imported NumPy, too."""
+    return ForkServer(NUMPY_ONLY, program=REPORT)
+
+
+def imported_by(cwd: Path, *args: str | Path, server: Callable[[], ForkServer] = numpy_server) -> tuple[int, set[str]]:
     """The exit status of ``mha ARGS`` and the top-level modules that are there when it ends."""
-    subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps(["mha", *map(str, args)])],
-        cwd=cwd,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=TIMEOUT,
-        check=True,
-    )
-    code, modules = json.loads((cwd / "imported.json").read_text())
-    return code, set(modules)
+    with Forked(server(), args, cwd, environment()) as process:
+        process.communicate(timeout=TIMEOUT)
+    return process.wait(), set(json.loads((cwd / "imported.json").read_text()))
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["nonsense"], *([command, "--help"] for command in COMMANDS)])
 def test_help_needs_no_arithmetic(arguments: list[str], tmp_path: Path) -> None:
-    _, modules = imported_by(tmp_path, *arguments)
+    _, modules = imported_by(tmp_path, *arguments, server=help_server)
     assert "typer" in modules
     assert not modules & (LEARNING | NUMBERS)
 
@@ -159,6 +159,13 @@ def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> 
     assert not modules & LEARNING
 
 
+@functools.cache
+def module_server() -> ForkServer:
+    """A server of processes that import the module which they are given, and say what else is there then."""
+    program = "import importlib, sys\nimportlib.import_module(sys.argv[1])\n"
+    return ForkServer(["numpy", "pydantic"], program=program + "print(*{name.partition('.')[0] for name in sys.modules})")
+
+
 @pytest.mark.parametrize(
     "module",
     [
@@ -176,7 +183,8 @@ def test_errors_come_before_tensorflow(arguments: list[str], tmp_path: Path) -> 
         "mha_cli.text.encoding",
     ],
 )
-def test_what_predicts_needs_neither_tensorflow_nor_the_command_line(module: str) -> None:
-    script = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=True, timeout=TIMEOUT)
-    assert not set(done.stdout.split()) & (LEARNING | {"typer", "rich"})
+def test_what_predicts_needs_neither_tensorflow_nor_the_command_line(module: str, tmp_path: Path) -> None:
+    with Forked(module_server(), [module], tmp_path, environment()) as process:
+        stdout, stderr = process.communicate(timeout=TIMEOUT)
+    assert process.wait() == 0, stderr
+    assert not set(stdout.decode().split()) & (LEARNING | {"typer", "rich"})

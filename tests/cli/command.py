@@ -13,10 +13,12 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 from mha_cli.cli.app import main
 from mha_cli.errors import EXIT_USAGE
+from tests.cli.forks import Forked, numpy_server, tensorflow_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +30,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
+LEARNING = ("train", "evaluate", "shuffle-test", "heads", "export")
+"""Commands that import TensorFlow."""
 COMMANDS = ("train", "evaluate", "predict", "shuffle-test", "attention", "explain", "heads", "export", "doctor")
 TINY = Path(__file__).with_name("tiny.yaml")
+TRACED_SOON = ("model.attention_form=fused", "training.optimizer=rmsprop")
+"""Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""
 TINY_SETTINGS = (
     "data.num_reviews=1200",
+    "model.attention_form=fused",
     "model.embed_dim=32",
     "model.feed_forward_dim=32",
     "model.dropout=0.1",
@@ -41,6 +48,7 @@ TINY_SETTINGS = (
 """Over TINY, for the model that is trained once for many tests."""
 SCORED_SETTINGS = (
     "data.num_reviews=400",
+    "model.attention_form=fused",
     "model.embed_dim=16",
     "model.feed_forward_dim=16",
     "model.score_ngrams=2",
@@ -112,55 +120,51 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def run_mha(*args: str | bytes | Path, cwd: Path, stdin: str | bytes = b"", env: Mapping[str, str] | None = None) -> Result:
     """Run ``mha ARGS`` in a process of its own. Its output must be UTF-8."""
+    process = fork(args, cwd, env=env)
+    stdout, stderr = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, TIMEOUT)
+    return Result(process.wait(), stdout.decode(), stderr.decode())
+
+
+def run_from_scratch(*args: str | Path, cwd: Path) -> Result:
+    """Run ``mha ARGS`` as a shell does, with all that Python and mha do before they come to the command."""
     done = subprocess.run(
-        [*COMMAND, *args],
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
-        capture_output=True,
-        cwd=cwd,
-        env=environment(env),
-        timeout=TIMEOUT,
-        check=False,
+        [*COMMAND, *args], stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd, env=environment(), timeout=TIMEOUT, check=False
     )
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def fork(
+    args: Sequence[str | bytes | Path],
+    cwd: Path,
+    streams: Sequence[int] = (PIPE, PIPE, PIPE),
+    env: Mapping[str, str] | None = None,
+    text: bool = False,
+) -> Forked:
+    """Start ``mha ARGS`` in a process that has done its imports, and leave it running."""
+    server = tensorflow_server() if args and args[0] in LEARNING and "--help" not in args else numpy_server()
+    return Forked(server, args, cwd, environment(env), streams, text)
 
 
 def start(
     args: Sequence[str | Path],
     cwd: Path,
-    stdin: int = subprocess.PIPE,
-    stdout: int = subprocess.PIPE,
-    stderr: int = subprocess.PIPE,
+    stdin: int = PIPE,
+    stdout: int = PIPE,
+    stderr: int = PIPE,
     env: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
+) -> Forked:
     """Start ``mha predict ARGS`` and leave it running."""
-    return subprocess.Popen(
-        [*COMMAND, "predict", *args],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        cwd=cwd,
-        env=environment(env),
-        bufsize=0,
-        preexec_fn=obey_signals,
-    )
+    return fork(["predict", *args], cwd, (stdin, stdout, stderr), env)
 
 
-def start_training(cwd: Path, *args: str | Path) -> subprocess.Popen[str]:
+def start_training(cwd: Path, *args: str | Path) -> Forked:
     """Start ``mha train ARGS`` and leave it running; it obeys signals."""
-    return subprocess.Popen(
-        [*COMMAND, "train", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env=environment(),
-        preexec_fn=obey_signals,
-    )
+    return fork(["train", *args], cwd, text=True)
 
 
-def held_training(cwd: Path) -> subprocess.Popen[str]:
+def held_training(cwd: Path) -> Forked:
     """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
-    settings = ("data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=40")
+    settings = (*TRACED_SOON, "data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=20")
     process = start_training(cwd, "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run")
     assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith("epoch 1:"):
@@ -191,14 +195,13 @@ def run_on_terminal(
     shown: list[bytes] = []
     reader = threading.Thread(target=lambda: shown.append(read_terminal(ours)))
     reader.start()
-    captured: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | {stream: theirs}
-    process = subprocess.Popen([*COMMAND, *args], stdin=subprocess.PIPE, cwd=cwd, env=environment(env), **captured)
+    process = fork(args, cwd, (PIPE, *(theirs if name == stream else PIPE for name in ("stdout", "stderr"))), env)
     os.close(theirs)
-    stdout, stderr = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=TIMEOUT)
+    stdout, stderr = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, TIMEOUT)
     reader.join()
     os.close(ours)
     seen = shown[0].replace(b"\r\n", b"\n").decode()
-    return Result(process.returncode, seen if stdout is None else stdout.decode(), seen if stderr is None else stderr.decode())
+    return Result(process.wait(), seen if stdout is None else stdout.decode(), seen if stderr is None else stderr.decode())
 
 
 def read_terminal(descriptor: int) -> bytes:

@@ -23,6 +23,7 @@ KERAS = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "chan
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limits of Linux")
+@pytest.mark.process
 @pytest.mark.parametrize("home", ["unset HOME", "HOME=/proc; export HOME"])  # none, and one that cannot be written to
 def test_everything_at_once(home: str, tmp_path: Path) -> None:
     for module in MODULES:

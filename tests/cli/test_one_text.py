@@ -6,12 +6,12 @@ import gzip
 import json
 import os
 import pty
-import subprocess
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command import COMMAND, TIMEOUT, environment, run_here
+from tests.cli.command import TIMEOUT, fork, run_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,10 +77,10 @@ def test_the_only_record_of_a_table_needs_no_number(small: Path, tmp_path: Path,
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_terminal_as_stdin_gets_help(command: str, small: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    arguments = [*COMMAND, command, "-c", small]
-    done = subprocess.run(arguments, stdin=theirs, capture_output=True, cwd=tmp_path, env=environment(), timeout=TIMEOUT, check=False)
+    process = fork([command, "-c", small], tmp_path, (theirs, PIPE, PIPE))
+    stdout, stderr = process.communicate(timeout=TIMEOUT)
     os.close(ours)
     os.close(theirs)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert f"Usage: mha {command}".encode() in done.stderr
-    assert b"Examples" in done.stderr
+    assert (process.wait(), stdout) == (2, b"")
+    assert f"Usage: mha {command}".encode() in stderr
+    assert b"Examples" in stderr

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.checkpoints import members_of, rewrite
-from tests.cli.command import Result, refusal, run_here, tree
+from tests.cli.command import TRACED_SOON, Result, refusal, run_here, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Mha = Callable[..., Result]
 
 ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
-SMALL = ("model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "training.epochs=1")
+SMALL = (*TRACED_SOON, "model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "training.epochs=1")
 OWN = ("data.source=files", "data.train=my/complaints.csv", "data.text_column=body", "data.label_column=kind")
 CHECKPOINT = "runs/complaints/checkpoint.keras"
 

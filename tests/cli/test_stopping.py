@@ -13,7 +13,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli.stopping import StopRequest, stop_request
-from tests.cli.command import RESUME, TIMEOUT, TINY, held_training, refusal, run_here, run_mha, start_training, tree
+from tests.cli.command import RESUME, TIMEOUT, TINY, TRACED_SOON, held_training, refusal, run_here, run_mha, start_training, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +27,10 @@ def obeyed() -> Iterator[None]:
     signal.signal(signal.SIGINT, earlier)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.process)])
 def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    process = start_training(tmp_path, "--config", TINY, "--set", "data.num_reviews=600", "--set", "training.epochs=500")
+    settings = (*TRACED_SOON, "data.num_reviews=600", "training.epochs=500")
+    process = start_training(tmp_path, "--config", TINY, *(part for setting in settings for part in ("--set", setting)))
     assert process.stderr is not None
     while "epoch 1:" not in process.stderr.readline():
         assert process.poll() is None

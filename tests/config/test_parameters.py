@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from conftest import ModelCase
 
 
-def test_table_equals_the_keras_model(model_case: ModelCase) -> None:
+def test_table_equals_the_keras_model_and_a_file_that_keras_saved(
+    model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Path
+) -> None:
     table = parameter_table(*model_case)
     model = build_classifier(*model_case)
     assert [(parameter.path, parameter.shape) for parameter in table] == [
@@ -28,14 +30,6 @@ def test_table_equals_the_keras_model(model_case: ModelCase) -> None:
     ]
     total = sum(math.prod(parameter.shape) for parameter in table)
     assert total == num_parameters(model_case.config, model_case.vocabulary_size, model_case.num_classes)
-    assert total == sum(math.prod(variable.shape) for variable in model.weights)
-
-
-def test_table_equals_a_file_that_keras_saved(
-    model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], tmp_path: Path
-) -> None:
-    table = parameter_table(*model_case)
-    model = build_classifier(*model_case)
     weights = random_weights(*model_case)
     for variable in model.weights:
         variable.assign(weights[variable.path])

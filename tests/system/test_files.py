@@ -329,7 +329,9 @@ def test_a_loop_of_links(path: Path) -> None:
 
 
 def test_an_earlier_checkpoint_survives_every_fault(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "tests.faults", tmp_path], capture_output=True, check=True, cwd=ROOT, env=environment())
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.system.faults", tmp_path], capture_output=True, check=True, cwd=ROOT, env=environment()
+    )
     answer = json.loads(done.stdout)
     operations = answer["operations"]
     assert {"open", "flock", "write", "fsync", "chmod", "replace", "close"} == set(operations)

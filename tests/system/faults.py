@@ -1,6 +1,6 @@
 """Saves a checkpoint over an earlier one again and again, each time with another fault at another file operation.
 
-    python -m tests.faults FOLDER
+    python -m tests.system.faults FOLDER
 
 Every save is a process of its own, so that being killed is real. Prints a JSON object: what each fault came to.
 """
