@@ -98,7 +98,7 @@ def test_it_fits_the_command(line: str) -> None:
             load_config(ROOT / find_config(given["config"]), given["overrides"] or [])
 
 
-@pytest.mark.parametrize("line", cases())
+@pytest.mark.parametrize("line", list(cases()))
 def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word.replace("tfds:imdb_reviews", "reviews.csv") for word in words_of(line)]
     for before, word in pairwise(words):

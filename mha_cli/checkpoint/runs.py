@@ -136,13 +136,13 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
     Raises:
         MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.
     """
-    new = not os.path.isdir(output)
-    if new:  # nothing to lock yet, and no run
+    missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
+    if missing:  # nothing to lock yet, and no run
         _refuse(output, config, resume)
         _make(output)
     try:
         with locked(output):
-            if not new:
+            if not missing:
                 _refuse(output, config, resume)
             if resume:
                 yield RunDirectory(output)
@@ -157,9 +157,9 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
                     shutil.rmtree(output / STATE.parent, ignore_errors=True)
                 raise
     finally:
-        if new:
+        for folder in missing:
             with suppress(OSError):
-                output.rmdir()  # only what is empty can be removed
+                folder.rmdir()  # only what is empty can be removed
 
 
 def _refuse(output: Path, config: Config, resume: bool) -> None:

@@ -214,6 +214,13 @@ def test_a_directory_that_cannot_be_made() -> None:
         assert str(raised.value).endswith(f": cannot be {reason}; choose another folder")
 
 
+def test_a_run_that_learns_nothing_leaves_no_folder() -> None:
+    Path("kept").mkdir()
+    with pytest.raises(KeyboardInterrupt), run_directory(Path("kept/made/run"), Config()):
+        raise KeyboardInterrupt
+    assert [*Path().rglob("*")] == [Path("kept")]
+
+
 # A directory to resume
 
 
