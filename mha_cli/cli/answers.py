@@ -6,13 +6,12 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
@@ -30,107 +29,60 @@ NO_MARK = "-"
 """Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
 
 
-class AnswerFormat(Protocol):
-    """Turns answers into what is written."""
-
-    def line(self, number: int, record: Record, prediction: Prediction) -> bytes:
-        """What is written for a text.
-
-        Args:
-            number: number of the text, from 1.
-            record: record that it came in.
-            prediction: what the classifier said.
-        """
-
-
-@dataclass(frozen=True)
-class JsonLines:
-    """A JSON object a text, in ASCII.
-
-    Args:
-        choice: which classes are answers.
-        fields: names of the columns that are passed through.
-    """
-
-    choice: Choice
-    fields: tuple[str, ...] = ()
-
-    def line(self, number: int, record: Record, prediction: Prediction) -> bytes:
-        """An object with everything that is known."""
-        answer = self.choice.answer(prediction)
-        probabilities = prediction.probabilities if self.choice.top_k is None else dict(self.choice.top(prediction))
-        found: dict[str, object] = {
-            "id": number,
-            "label": answer,
-            "probability": round(prediction.probability if answer is None else prediction.probabilities[answer], 6),
-            "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
-            "tokens": prediction.num_tokens,
-            "unknown": prediction.num_unknown,
-            "truncated": prediction.truncated,
-            "empty": prediction.empty,
-            "all_unknown": prediction.all_unknown,
-        }
-        if self.fields:
-            found["fields"] = dict(zip(self.fields, record.fields, strict=True))
-        return json.dumps(found).encode() + b"\n"
+def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record, prediction: Prediction) -> bytes:
+    """A JSON object in ASCII with everything that is known of a text; ``fields`` are the names of the record's."""
+    answer = choice.answer(prediction)
+    probabilities = prediction.probabilities if choice.top_k is None else dict(choice.top(prediction))
+    found: dict[str, object] = {
+        "id": number,
+        "label": answer,
+        "probability": round(prediction.probability if answer is None else prediction.probabilities[answer], 6),
+        "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
+        "tokens": prediction.num_tokens,
+        "unknown": prediction.num_unknown,
+        "truncated": prediction.truncated,
+        "empty": prediction.empty,
+        "all_unknown": prediction.all_unknown,
+    }
+    if fields:
+        found["fields"] = dict(zip(fields, record.fields, strict=True))
+    return json.dumps(found).encode() + b"\n"
 
 
-@dataclass(frozen=True)
-class TabLines:
+def tab_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
     """Columns with tabs between them: a class and its probability, again for every further class, a mark, then the fields.
 
-    Args:
-        choice: which classes are answers; the columns of one that is none are empty.
+    The columns of a class that is no answer are empty.
     """
-
-    choice: Choice
-
-    def line(self, _number: int, record: Record, prediction: Prediction) -> bytes:
-        """The columns of a text."""
-        columns = [
-            *_class_columns(self.choice, prediction),
-            ",".join(mark for mark, _ in _oddities(prediction)) or NO_MARK,
-            *map(tab_cell, record.fields),
-        ]
-        return "\t".join(columns).encode() + b"\n"
+    marks = ",".join(mark for mark, _ in _oddities(prediction)) or NO_MARK
+    return "\t".join([*_class_columns(choice, prediction), marks, *map(tab_cell, record.fields)]).encode() + b"\n"
 
 
-@dataclass(frozen=True)
-class TerminalLines:
-    """The same columns, and then the beginning of the text and what is odd about it.
+def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, record: Record, prediction: Prediction) -> bytes:
+    """The same columns, and then the beginning of the text and what is odd about it, in bold and dim if ``styles`` are wanted.
 
-    Args:
-        choice: which classes are answers.
-        styles: whether to use bold and dim.
-        encoding: encoding of the terminal.
+    The line fits the terminal; where that is too narrow, the text gets ``MIN_TEXT_WIDTH`` columns all the same.
     """
-
-    choice: Choice
-    styles: bool
-    encoding: str = "utf-8"
-
-    def line(self, _number: int, record: Record, prediction: Prediction) -> bytes:
-        """A line that fits the terminal; where it is too narrow, the text gets ``MIN_TEXT_WIDTH`` columns all the same."""
-        columns = _class_columns(self.choice, prediction)
-        if not columns[0]:
-            columns[:2] = UNSURE, f"{prediction.probability:.4f}"
-        columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
-        notes = ", ".join(note for _, note in _oddities(prediction))
-        note = f"({notes})" if notes else ""
-        taken = len("\t".join([*columns, note]).expandtabs()) + 2
-        text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
-        if self.styles:
-            columns[0] = f"{_BOLD}{columns[0]}{_RESET}"
-            note = note and f"{_DIM}{note}{_RESET}"
-        line = "\t".join([*columns, " ".join(filter(None, [text, note]))])
-        return line.encode(self.encoding, "backslashreplace") + b"\n"
+    columns = _class_columns(choice, prediction)
+    if not columns[0]:
+        columns[:2] = UNSURE, f"{prediction.probability:.4f}"
+    columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
+    notes = ", ".join(note for _, note in _oddities(prediction))
+    note = f"({notes})" if notes else ""
+    taken = len("\t".join([*columns, note]).expandtabs()) + 2
+    text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
+    if styles:
+        columns[0] = f"{_BOLD}{columns[0]}{_RESET}"
+        note = note and f"{_DIM}{note}{_RESET}"
+    line = "\t".join([*columns, " ".join(filter(None, [text, note]))])
+    return line.encode(encoding, "backslashreplace") + b"\n"
 
 
-@dataclass
 class MatchingRecords:
     """The records themselves, byte by byte; tables keep their header line."""
 
-    _header: bytes = field(default=b"", init=False)
+    def __init__(self) -> None:
+        self._header = b""
 
     def line(self, _number: int, record: Record, _prediction: Prediction) -> bytes:
         """The record; before it the header of its table, unless it is that of the record before."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from rich.live import Live
@@ -15,51 +17,39 @@ FIRST_SECONDS = 0.5
 EVERY_SECONDS = 0.2
 
 
-class Counter:
-    """Counts what is answered. The line stays when all is done.
+@contextmanager
+def counter(stderr: TextIO) -> Iterator[Callable[[int], None]]:
+    """A function that counts further texts; the line stays when all is done.
 
     Args:
         stderr: stream of a terminal.
-        shown: whether to show it; else nothing is written.
     """
+    live: Live | None = None
+    count, start = 0, time.monotonic()
+    due = start + FIRST_SECONDS
 
-    def __init__(self, stderr: TextIO, shown: bool) -> None:
-        self._stderr = stderr
-        self._shown = shown
-        self._live: Live | None = None
-        self._count = 0
-        self._start = self._last = time.monotonic()
+    def update(line: Live) -> None:
+        seconds = time.monotonic() - start
+        line.update(f"{count:,} texts in {seconds:,.1f} s, {count / seconds:,.0f} texts/s", refresh=True)
 
-    def __enter__(self) -> Self:
-        """Begin to count."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Show how many there were."""
-        if self._live is not None:
-            self._update(self._live)
-            self._live.stop()
-
-    def add(self, number: int) -> None:
-        """Count further texts."""
-        self._count += number
-        now = time.monotonic()
-        if not self._shown or now - self._start < FIRST_SECONDS or now - self._last < EVERY_SECONDS:
+    def add(number: int) -> None:
+        nonlocal live, count, due
+        count += number
+        if time.monotonic() < due:
             return
-        self._last = now
-        if self._live is None:
-            self._live = _live_line(self._stderr)
-            self._live.start()
-        self._update(self._live)
+        due = time.monotonic() + EVERY_SECONDS
+        if live is None:
+            from rich.console import Console
+            from rich.live import Live
 
-    def _update(self, live: Live) -> None:
-        seconds = time.monotonic() - self._start
-        live.update(f"{self._count:,} texts in {seconds:,.1f} s, {self._count / seconds:,.0f} texts/s", refresh=True)
+            console = Console(file=stderr, highlight=False)
+            live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+            live.start()
+        update(live)
 
-
-def _live_line(stderr: TextIO) -> Live:
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(file=stderr, highlight=False)
-    return Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    try:
+        yield add
+    finally:
+        if live is not None:
+            update(live)
+            live.stop()

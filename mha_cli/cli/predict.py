@@ -108,10 +108,23 @@ def predict(
         raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
 
     prepare_to_compute()
-    from mha_cli.cli.answering import Request, answer_texts  # NumPy: keep `mha --help` fast
+    from mha_cli.cli.answering import answer_texts  # NumPy: keep `mha --help` fast
 
-    choice = Choice(threshold, tuple(only or ()), top_k)
-    paths = [str(path) for path in inputs or []] or [STANDARD_INPUT]
-    request = Request(given, paths, checkpoint, form, text_column, tuple(fields or ()), as_json, choice, output, quiet, workers)
-    if not answer_texts(request, standard_input(), sys.stdout, sys.stderr) and only:
+    written = answer_texts(
+        standard_input(),
+        sys.stdout,
+        sys.stderr,
+        Choice(threshold, tuple(only or ()), top_k),
+        texts=given,
+        inputs=[str(path) for path in inputs or []] or [STANDARD_INPUT],
+        checkpoint=checkpoint,
+        form=form,
+        text_column=text_column,
+        fields=fields or (),
+        as_json=as_json,
+        output=output,
+        quiet=quiet,
+        workers=workers,
+    )
+    if only and not written:
         raise typer.Exit(EXIT_FAILURE)

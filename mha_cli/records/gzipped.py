@@ -28,8 +28,7 @@ class Unpacker:
         self._must_be_gzip = gzipped
         self._beginning = b""
         self._is_gzip: bool | None = None
-        self._in_member = False
-        self._member = _new_member()
+        self._member: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """What these bytes come to, in pieces, to be taken before the next are fed.
@@ -54,7 +53,7 @@ class Unpacker:
         Raises:
             MhaError: the gzip data are cut short, or those fed are none.
         """
-        if self._in_member:
+        if self._member is not None:
             raise self._damaged()
         if self._is_gzip is None and self._beginning:
             self._decide(self._beginning)
@@ -69,9 +68,10 @@ class Unpacker:
     def _unpacked(self, packed: bytes) -> Iterator[bytes]:
         piece = b""
         while packed or len(piece) == CHUNK_BYTES:  # a full piece may not be all
-            if not self._in_member:
-                packed = packed.lstrip(b"\0")  # some programs pad the end
-                self._in_member = bool(packed)
+            if self._member is None:
+                if not (packed := packed.lstrip(b"\0")):  # some programs pad the end
+                    return
+                self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
             try:
                 piece = self._member.decompress(packed, CHUNK_BYTES)
             except zlib.error:
@@ -79,12 +79,7 @@ class Unpacker:
             yield piece
             packed = self._member.unconsumed_tail
             if self._member.eof:
-                packed, piece = self._member.unused_data, b""
-                self._member, self._in_member = _new_member(), False
+                packed, piece, self._member = self._member.unused_data, b"", None
 
     def _damaged(self) -> MhaError:
         return MhaError(f"{self._name}: the gzip data is cut short or damaged", "copy or compress the file again")
-
-
-def _new_member() -> zlib._Decompress:
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)

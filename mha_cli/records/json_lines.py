@@ -31,16 +31,15 @@ class JsonReader(RecordReader):
             location = f"{self._name}:{self._num_lines}"
             found = json_object(line, location)
             columns.refuse_missing(found, location)
-            text = json_text(found[columns.text], columns.text, location)
-            yield Record(text, raw, tuple([found.get(field) for field in columns.fields]), b"", self._num_lines)
+            text = found[columns.text]
+            if not isinstance(text, str):
+                problem = f'{location}: the text "{printable(columns.text)}" is {json_kind(text)}'
+                raise MhaError(problem, "write a string in double quotes")
+            yield Record(without_surrogates(text), raw, tuple([found.get(field) for field in columns.fields]), b"", self._num_lines)
 
 
 def json_object(line: str, location: str) -> dict[str, object]:
-    """The object in a line.
-
-    Raises:
-        MhaError: the line is not JSON, or another kind of it.
-    """
+    """The object in a line; an MhaError is raised for a line that is not JSON, or another kind of it."""
     hint = "write one JSON object a line, a text each"
     if line.strip() in JSON_BEGINNINGS:
         raise MhaError(f"{location}: JSON that goes on over further lines", f"{hint}; jq -c '.[]' writes a list so")
@@ -53,17 +52,6 @@ def json_object(line: str, location: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", hint)
     return value
-
-
-def json_text(value: object, column: str, location: str) -> str:
-    """The text that a key holds.
-
-    Raises:
-        MhaError: it holds something else.
-    """
-    if not isinstance(value, str):
-        raise MhaError(f'{location}: the text "{printable(column)}" is {json_kind(value)}', "write a string in double quotes")
-    return without_surrogates(value)
 
 
 def json_kind(value: object) -> str:

@@ -97,11 +97,7 @@ class PlainReader(RecordReader):
 
 
 def refuse_fields_of_plain_lines(fields: Sequence[str], name: str) -> None:
-    """Refuse to look for a column where there are none.
-
-    Raises:
-        MhaError: one of them is another than ``text``.
-    """
+    """Raise an MhaError for a column other than ``text``."""
     for field in fields:
         if field != TEXT_COLUMN:
             raise MhaError(

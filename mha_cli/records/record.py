@@ -57,12 +57,7 @@ class Columns(NamedTuple):
         return ",".join(map(printable, (self.text, *self.fields)))
 
     def find(self, names: Sequence[str], location: str, delimiter: str) -> tuple[int, list[int]]:
-        """Where in a row the text and the further columns stand.
-
-        Args:
-            names: header of the table.
-            location: file and line of the header.
-            delimiter: the character between two columns.
+        """The positions of the text and of the further columns in a row under a header of these names.
 
         Raises:
             MhaError: a column is not there, or is there more than once.
@@ -83,11 +78,7 @@ class Columns(NamedTuple):
         return names.index(self.text), [names.index(field) for field in self.fields]
 
     def refuse_missing(self, keys: Collection[str], location: str) -> None:
-        """Refuse a JSON object that lacks a key.
-
-        Raises:
-            MhaError: it does.
-        """
+        """Raise an MhaError for a JSON object that lacks a key."""
         if self.text not in keys:
             raise missing_column(self.text, self.text_setting, keys, location)
         for field in self.fields if self.required else ():
@@ -96,14 +87,9 @@ class Columns(NamedTuple):
 
 
 def missing_column(column: str, setting: str, columns: Iterable[str], location: str, delimiter: str = "") -> MhaError:
-    """No such column or JSON key, perhaps because another separator stands between the columns.
+    """The column that a setting names is not among those that are there, perhaps because these are separated otherwise.
 
-    Args:
-        column: the column that was asked for.
-        setting: the setting or option that names it.
-        columns: the columns that are there.
-        location: file and line.
-        delimiter: the character that should stand between two columns; empty for JSON.
+    Where JSON keys are meant, ``delimiter`` is empty.
     """
     columns = list(columns)
     others = [separator for separator in SEPARATORS if separator != delimiter]

@@ -12,7 +12,7 @@ from mha_cli.records.reader import RecordReader
 from mha_cli.records.record import SEPARATORS, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 UNCLOSED_QUOTE = "unexpected end of data"
 """What the csv module says of it."""
@@ -23,8 +23,7 @@ class TableReader(RecordReader):
 
     Args:
         delimiter: the character between two columns.
-        args: arguments of every reader.
-        options: likewise.
+        args: arguments of every reader, as are ``options``.
     """
 
     def __init__(self, delimiter: str, *args: Any, **options: Any) -> None:
@@ -66,12 +65,22 @@ class TableReader(RecordReader):
     def _begin_table(self, names: list[str], raw: bytes) -> None:
         location = f"{self._name}:{self._row_start}"
         if self._names:
-            raise bad_width(names, self._names, self._delimiter, location)
+            found = f"{len(names)} field{'' if len(names) == 1 else 's'} where the header has {len(self._names)}"
+            raise MhaError(f"{location}: {found}", f"put a text that holds a {SEPARATORS[self._delimiter]} in double quotes")
         self.header, self._names = raw, [name.strip() for name in names]
         self._text_at, self._fields_at = self._columns.find(self._names, location, self._delimiter)
 
     def _bad_row(self, problem: str) -> MhaError:
-        return bad_row(problem, f"{self._name}:{self._row_start}", self._delimiter)
+        """What the csv module says of a row, in words that tell what to do."""
+        location, double = f"{self._name}:{self._row_start}", 'a quote inside a quoted text is written twice: ""'
+        if UNCLOSED_QUOTE in problem:
+            return MhaError(f"{location}: a quote in this row is never closed", f"close it; {double}")
+        if "field limit" in problem:
+            return MhaError(f"{location}: a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed")
+        if "new-line character" in problem:
+            return MhaError(f"{location}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
+        hint = f"separate the columns with {SEPARATORS[self._delimiter]}s, and quote the whole field; {double}"
+        return MhaError(f"{location}: {printable(problem)}", hint)
 
 
 class Rows:
@@ -98,12 +107,9 @@ class Rows:
             csv.Error: this is no row.
         """
         if not self._begun:
-            self._waiting.append(line)
-            try:
-                return next(self._reader)
-            except IndexError:  # it asks for a further line
+            if (row := self._read(line)) is None:
                 self._begun, self._num_characters, self._num_checked = [line], len(line), MAX_LINE_BYTES
-                return None
+            return row
         self._begun.append(line)
         self._num_characters += len(line)
         if '"' in line.replace('""', "") and self._read(f'"{line}') is not None:
@@ -121,22 +127,3 @@ class Rows:
             return next(self._reader)
         except IndexError:  # it asks for a further line
             return None
-
-
-def bad_row(problem: str, location: str, delimiter: str) -> MhaError:
-    """What the csv module says of a row, in words that tell what to do."""
-    double = 'a quote inside a quoted text is written twice: ""'
-    if UNCLOSED_QUOTE in problem:
-        return MhaError(f"{location}: a quote in this row is never closed", f"close it; {double}")
-    if "field limit" in problem:
-        return MhaError(f"{location}: a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed")
-    if "new-line character" in problem:
-        return MhaError(f"{location}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
-    hint = f"separate the columns with {SEPARATORS[delimiter]}s, and quote the whole field; {double}"
-    return MhaError(f"{location}: {printable(problem)}", hint)
-
-
-def bad_width(row: Sequence[str], columns: Sequence[str], delimiter: str, location: str) -> MhaError:
-    """A row with more or fewer fields than the header."""
-    found = f"{len(row)} field{'' if len(row) == 1 else 's'} where the header has {len(columns)}"
-    return MhaError(f"{location}: {found}", f"put a text that holds a {SEPARATORS[delimiter]} in double quotes")

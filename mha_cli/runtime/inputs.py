@@ -6,7 +6,7 @@ import fcntl
 import os
 import select
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 from mha_cli.errors import MhaError, printable
@@ -87,11 +87,12 @@ def shown_name(path: str) -> str:
 
 def _one_by_one(paths: Sequence[str], forms: Sequence[Format], columns: Columns, standard_input: int) -> Iterator[Arrival]:
     for path, form in zip(paths, forms, strict=True):
-        with _opened(path, standard_input) as descriptor:
-            try:
-                yield from _arrivals(descriptor, READERS[form](shown_name(path), columns))
-            except (OSError, ValueError) as error:
-                raise _unreadable(path, error) from None
+        is_standard = path == STANDARD_INPUT
+        try:
+            with open(standard_input if is_standard else path, "rb", buffering=0, closefd=not is_standard) as file:
+                yield from _arrivals(file.fileno(), READERS[form](shown_name(path), columns))
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from None
 
 
 def _arrivals(descriptor: int, reader: RecordReader) -> Iterator[Arrival]:
@@ -106,21 +107,6 @@ def _arrivals(descriptor: int, reader: RecordReader) -> Iterator[Arrival]:
             break
         yield Arrival(reader.feed(chunk))
     yield Arrival(reader.close())
-
-
-@contextmanager
-def _opened(path: str, standard_input: int) -> Iterator[int]:
-    if path == STANDARD_INPUT:
-        yield standard_input
-        return
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> MhaError:

@@ -9,8 +9,8 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Self
@@ -28,7 +28,7 @@ class Job:
     """A batch that a worker has been given, and its scores once they are there, or why there are none."""
 
     records: list[Record]
-    scores: Scores | MhaError | None = field(default=None)
+    scores: Scores | MhaError | None = None
 
 
 class Workers:
@@ -90,7 +90,8 @@ class Workers:
     def begin(self, records: list[Record]) -> None:
         """Give a batch to a worker; only when not ``full``."""
         connection, job = self._idle.pop(0), Job(records)
-        _send(connection, [record.text for record in records])
+        with _ended_is_an_error():
+            connection.send([record.text for record in records])
         self._busy[connection] = job
         self._jobs.append(job)
 
@@ -105,7 +106,8 @@ class Workers:
         """
         ready = wait([*self._busy] if awaited is None else [*self._busy, awaited])
         for connection in [connection for connection in self._busy if connection in ready]:
-            self._busy.pop(connection).scores = _receive(connection)
+            with _ended_is_an_error():
+                self._busy.pop(connection).scores = connection.recv()
             self._idle.append(connection)
         return awaited in ready
 
@@ -122,12 +124,7 @@ class Workers:
 
 
 def serve(classifier: Classifier, connection: Connection) -> None:
-    """What a worker does: scores for texts, until nobody asks any more.
-
-    Args:
-        classifier: the classifier to use.
-        connection: the connection over which it is asked.
-    """
+    """Do a worker's work: send scores for the texts that come over a connection, until nobody asks any more."""
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     _close_all_but(connection.fileno())
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
@@ -161,20 +158,10 @@ def _close_all_but(kept: int) -> None:
                 os.close(descriptor)
 
 
-def _send(connection: Connection, message: object) -> None:
+@contextmanager
+def _ended_is_an_error() -> Iterator[None]:
+    """Say in a line that the worker at the other side of a connection has ended."""
     try:
-        connection.send(message)
-    except OSError:
-        raise _ended() from None
-
-
-def _receive(connection: Connection) -> Scores | MhaError:
-    try:
-        scores: Scores | MhaError = connection.recv()
+        yield
     except (EOFError, OSError):
-        raise _ended() from None
-    return scores
-
-
-def _ended() -> MhaError:
-    return MhaError("a worker process has ended", "lower --workers if memory is short", EXIT_FAILURE)
+        raise MhaError("a worker process has ended", "lower --workers if memory is short", EXIT_FAILURE) from None

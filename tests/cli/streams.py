@@ -7,9 +7,10 @@ import os
 import select
 import threading
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from mha_cli.cli.answering import Request, answer_texts
+from mha_cli.cli.answering import answer_texts
+from mha_cli.runtime.choice import Choice
 from tests.cli.command import TIMEOUT
 
 if TYPE_CHECKING:
@@ -38,20 +39,23 @@ class Streams(NamedTuple):
 
 
 @contextmanager
-def answering(request: Request, stdin: tuple[int, int] | None = None, stderr: int | None = None) -> Iterator[Streams]:
+def answering(
+    stdin: tuple[int, int] | None = None, stderr: int | None = None, choice: Choice | None = None, **request: Any
+) -> Iterator[Streams]:
     """Answer texts in a thread until standard input ends, or the request is met.
 
     Args:
-        request: what is asked.
         stdin: descriptors to read from and to write to; a pipe by default.
         stderr: descriptor of a terminal; closed at the end.
+        choice: classes that are answers; all by default.
+        request: further arguments of ``answer_texts``.
     """
     given, sent = stdin or os.pipe()
     answered, written = os.pipe()
 
     def run() -> None:
         with open(written, "w") as stdout, io.StringIO() if stderr is None else open(stderr, "w") as log:
-            answer_texts(request, given, stdout, log)
+            answer_texts(given, stdout, log, choice or Choice(), **request)
 
     with open(answered, "rb", buffering=0) as answers:
         command = threading.Thread(target=run, daemon=True)

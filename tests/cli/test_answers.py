@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mha_cli.cli.answers import JsonLines, MatchingRecords, TabLines, TerminalLines, styles_wanted, tab_cell
+from mha_cli.cli.answers import MatchingRecords, json_line, styles_wanted, tab_cell, tab_line, terminal_line
 from mha_cli.records.record import Record
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Prediction
@@ -45,7 +45,7 @@ SAID = said(0.2, 0.5, 0.3)
     ],
 )
 def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> None:
-    assert TabLines(choice).line(1, record("a film", *fields), SAID) == line
+    assert tab_line(choice, 1, record("a film", *fields), SAID) == line
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> Non
     ],
 )
 def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], mark: str) -> None:
-    assert TabLines(Choice()).line(1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{mark}\tid\n".encode()
+    assert tab_line(Choice(), 1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{mark}\tid\n".encode()
 
 
 @given(st.text(st.characters(), max_size=30))
@@ -76,9 +76,9 @@ def test_a_cell_is_harmless_and_can_be_read_back(text: str) -> None:
 # JSON lines
 
 
-def json_line(prediction: Prediction, choice: Choice | None = None, fields: dict[str, object] | None = None) -> dict[str, Any]:
+def json_answer(prediction: Prediction, choice: Choice | None = None, fields: dict[str, object] | None = None) -> dict[str, Any]:
     fields = fields or {}
-    line = JsonLines(choice or Choice(), tuple(fields)).line(7, record("a film", *fields.values()), prediction)
+    line = json_line(choice or Choice(), list(fields), 7, record("a film", *fields.values()), prediction)
     assert line.isascii()
     assert line.count(b"\n") == 1
     found: dict[str, Any] = json.loads(line)
@@ -86,7 +86,7 @@ def json_line(prediction: Prediction, choice: Choice | None = None, fields: dict
 
 
 def test_everything_that_is_known() -> None:
-    assert json_line(said(0.2, 0.5, 0.3, tokens=9, unknown=2), fields={"n": {"é": [1]}, "none": None}) == {
+    assert json_answer(said(0.2, 0.5, 0.3, tokens=9, unknown=2), fields={"n": {"é": [1]}, "none": None}) == {
         "id": 7,
         "label": "mixed",
         "probability": 0.5,
@@ -101,7 +101,7 @@ def test_everything_that_is_known() -> None:
 
 
 def test_odd_texts_are_marked() -> None:
-    empty, unknown = json_line(said(0.2, 0.5, 0.3, tokens=0, read=0)), json_line(said(0.2, 0.5, 0.3, unknown=5))
+    empty, unknown = json_answer(said(0.2, 0.5, 0.3, tokens=0, read=0)), json_answer(said(0.2, 0.5, 0.3, unknown=5))
     assert (empty["empty"], empty["all_unknown"], empty["truncated"]) == (True, False, False)
     assert (unknown["empty"], unknown["all_unknown"], unknown["truncated"]) == (False, True, False)
 
@@ -116,7 +116,7 @@ def test_odd_texts_are_marked() -> None:
     ],
 )
 def test_a_choice(choice: Choice, label: str | None, probability: float, names: list[str]) -> None:
-    found = json_line(SAID, choice)
+    found = json_answer(SAID, choice)
     assert (found["label"], found["probability"], list(found["probabilities"])) == (label, probability, names)
 
 
@@ -129,7 +129,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(text: str, prediction: Prediction = SAID, *fields: object, choice: Choice | None = None, styles: bool = False) -> str:
-    line = TerminalLines(choice or Choice(), styles).line(1, record(text, *fields), prediction).decode()
+    line = terminal_line(choice or Choice(), styles, "utf-8", 1, record(text, *fields), prediction).decode()
     assert line.endswith("\n")
     return line[:-1]
 
@@ -201,7 +201,7 @@ def test_who_wants_styles(environment: dict[str, str], wanted: bool, monkeypatch
 
 
 def test_a_terminal_that_cannot_show_a_character() -> None:
-    assert TerminalLines(Choice(), False, "ascii").line(1, record("é 🎬"), SAID) == b"mixed\t0.5000\t\\xe9 \\U0001f3ac\n"
+    assert terminal_line(Choice(), False, "ascii", 1, record("é 🎬"), SAID) == b"mixed\t0.5000\t\\xe9 \\U0001f3ac\n"
 
 
 # The records themselves

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mha_cli.cli.answering import Request
 from tests.cli.command import COMMAND, TIMEOUT, environment, refusal, run_here, tree
 from tests.cli.streams import answering
 
@@ -161,7 +160,7 @@ def test_a_slow_producer_is_answered_at_once(form: str, small: Path, tmp_path: P
         "gzip": [packed(b"the film\n"), packed(b"\nsuperb\nbeg")],
     }
     ending = {"jsonl": b'xt": "end"}', "csv": b'"', "gzip": packer.flush()}
-    with answering(Request(checkpoint=small, form=None if form == "gzip" else form)) as streams:
+    with answering(checkpoint=small, form=None if form == "gzip" else form) as streams:
         for data, number in zip(records[form], (1, 2), strict=True):
             streams.send(data)
             assert [streams.answer().count(b"\t") for _ in range(number)] == [2] * number

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
-from mha_cli.cli.answering import Request, answer_texts
+from mha_cli.cli.answering import answer_texts
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
@@ -81,7 +81,7 @@ def test_only_in_json(predict: Predict, labels: list[str]) -> None:
 
 def test_quiet_ends_at_the_first_match(small: Path, labels: list[str]) -> None:
     wanted = TEXTS[labels.index("positive")]
-    with answering(Request(checkpoint=small, choice=Choice(only=("positive",)), quiet=True)) as streams:
+    with answering(checkpoint=small, choice=Choice(only=("positive",)), quiet=True) as streams:
         streams.send(f"{wanted}\n{{".encode())
         assert streams.answers.read() == b""  # it ends, though its input does not
 
@@ -278,7 +278,7 @@ def test_styles_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) -> N
                 patch.delenv(name, raising=False)
             for name, value in ({"TERM": "xterm"} | environment).items():
                 patch.setenv(name, value)
-            assert answer_texts(Request(["xyzzy"], checkpoint=small), 0, terminal, io.StringIO()) == 1
+            assert answer_texts(0, terminal, io.StringIO(), Choice(), texts=["xyzzy"], checkpoint=small) == 1
         with open(ours, "rb", buffering=0) as screen:
             return read_terminal(screen.fileno()).decode().replace("\r\n", "\n")
 
@@ -296,7 +296,7 @@ def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
 ) -> None:
     monkeypatch.setenv("TERM", kind)
     ours, theirs = pty.openpty()
-    with answering(Request(checkpoint=small), stderr=theirs) as streams:
+    with answering(checkpoint=small, stderr=theirs) as streams:
         for _ in range(3):  # for longer than somebody waits without a sign
             streams.send(b"the film\n")
             assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\t-\n", streams.answer())
@@ -311,7 +311,7 @@ def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
 def test_somebody_who_types_sees_no_count(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
-    with answering(Request(checkpoint=small), (theirs, ours), os.dup(theirs)) as streams:
+    with answering((theirs, ours), os.dup(theirs), checkpoint=small) as streams:
         for _ in range(3):
             streams.send(b"the film\n")
             assert b"\t" in streams.answer()
