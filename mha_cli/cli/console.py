@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -34,5 +35,5 @@ def print_line(text: str, console: Console | None = None) -> None:
 
 
 def print_json(result: Any) -> None:
-    """A result for programs, on stdout."""
-    print(json.dumps(result, indent=1, default=str))
+    """A result for programs, on stdout; what is a dataclass becomes an object."""
+    print(json.dumps(result, indent=1, default=lambda value: asdict(value) if hasattr(value, "__dataclass_fields__") else str(value)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,10 +35,7 @@ def doctor(
     from mha_cli.diagnosis import diagnose
 
     diagnosis = diagnose(checkpoint)
-    if as_json:
-        print_json(dataclasses.asdict(diagnosis))
-    else:
-        _print(diagnosis)
+    print_json(diagnosis) if as_json else _print(diagnosis)
 
 
 def _print(diagnosis: Diagnosis) -> None:
@@ -50,7 +46,8 @@ def _print(diagnosis: Diagnosis) -> None:
     from mha_cli.errors import printable
 
     console = stdout_console()
-    sections = {"Installation": _installation(diagnosis), "Machine": _machine(diagnosis), "Places": map(_place, diagnosis.places)}
+    versions = [(name, found or "not installed") for name, found in diagnosis.versions.items()]
+    sections = {"Installation": versions, "Machine": _machine(diagnosis), "Places": map(_place, diagnosis.places)}
     if diagnosis.checkpoint is not None:
         sections["Checkpoint, in order"] = _checkpoint(diagnosis.checkpoint)
     for title, rows in sections.items():
@@ -58,11 +55,6 @@ def _print(diagnosis: Diagnosis) -> None:
         for name, value in rows:
             table.add_row(Text(printable(name)), Text(printable(value, 1000), overflow="fold"))
         console.print(table)
-
-
-def _installation(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
-    for name, found in diagnosis.versions.items():
-        yield name, found or "not installed"
 
 
 def _machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ def evaluate(
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
     from mha_cli.cli import render
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews
@@ -41,4 +42,4 @@ def evaluate(
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, watcher)
-    render.evaluation(evaluation, as_json=as_json)
+    print_json(evaluation) if as_json else render.evaluation(evaluation)

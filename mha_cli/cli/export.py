@@ -62,6 +62,7 @@ def export(
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
     from mha_cli.cli import render
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.output import ended_in_order, refuse_output
     from mha_cli.cli.progress import status
@@ -78,4 +79,4 @@ def export(
             section = data_section(data, path, model.config, text_column, label_column)
             labelled = labelled_reviews(model, section, None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)
-    render.export(result, as_json=as_json)
+    print_json(result) if as_json else render.export(result)

@@ -71,11 +71,8 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
         return
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color
-    legend = (
-        "green words speak for it, red ones against it"
-        if coloured
-        else "+ before a word: it speaks for it, - against it; the more, the stronger"
-    )
+    by_signs = "+ before a word: it speaks for it, - against it; the more, the stronger"
+    legend = "green words speak for it, red ones against it" if coloured else by_signs
     print_line(f"{_said(result.prediction)}; {legend}")
     largest = max(map(abs, result.occlusion)) or 1.0
     words = marked(result.words, result.unknown, 80)
@@ -100,7 +97,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
 def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -> None:
     """A row a head, and the outcome of pruning."""
     if as_json:
-        print_json({**dataclasses.asdict(report), "pruning": None if pruning is None else dataclasses.asdict(pruning)})
+        print_json({**dataclasses.asdict(report), "pruning": pruning})
         return
     title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} texts: accuracy {report.accuracy:.2%}"
     worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))

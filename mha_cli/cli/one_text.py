@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mha_cli.cli.given import STANDARD_INPUT, decodable, help_if_nothing_is_piped, standard_input
+from mha_cli.cli.given import decodable, help_if_nothing_is_piped, standard_input
 from mha_cli.errors import MhaError
+from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,8 @@ def one_text(
         path: file to read; ``-`` is standard input.
         form: format of the input; None takes it from the extension.
         text_column: column of the text; None takes ``default_column``.
-        number: number of the record in the input, from 1; then a plain line is a record too.
-        default_column: column of the text where none is asked for.
+        number: number of a record in the input, from 1, where a plain line is a record too; None takes the only one.
+        default_column: column of the text in the training data.
 
     Raises:
         MhaError: the options do not go together, the input cannot be read, or it does not hold that text, or not one alone.
@@ -50,16 +51,13 @@ def one_text(
         if form is not None or text_column is not None or number is not None:
             raise MhaError("--format, --text-column and --record go with --input and standard input", "leave them out")
         return decodable(text)
-    from mha_cli.runtime.inputs import format_of, read_inputs, shown_name
-
     source = str(path or STANDARD_INPUT)
     arrivals = read_inputs([source], form, text_column, default_column=default_column, standard_input=standard_input())
     texts = (record.text for records, _ in arrivals for record in records)
+    name = shown_name(source)
     if number is not None:
-        return _numbered(texts, number, shown_name(source))
-    if (form or format_of(source)) == "lines":
-        return _joined(texts, shown_name(source))
-    return _only(texts, shown_name(source))
+        return _numbered(texts, number, name)
+    return _joined(texts, name) if (form or format_of(source)) == "lines" else _only(texts, name)
 
 
 def _numbered(texts: Iterator[str], number: int, name: str) -> str:

@@ -43,9 +43,9 @@ def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
     """Refuse a path that no file can be written to, before any work is done.
 
     Args:
-        option: the option that named it, for the message.
-        path: the file to write.
-        new: whether nothing may be there yet.
+        option: option that names it, for the message.
+        path: file to write.
+        new: True for a file that may not be there yet.
 
     Raises:
         MhaError: it is a folder, or is there although it should be new; its folder does not exist; or no file can have that name.

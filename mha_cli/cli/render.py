@@ -1,15 +1,14 @@
-"""Results as a person reads them, or as JSON: always on stdout."""
+"""Results as a person reads them: always on stdout."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from mha_cli.cli.console import print_json, print_line, stdout_console, table
+from mha_cli.cli.console import print_line, stdout_console, table
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -19,11 +18,8 @@ if TYPE_CHECKING:
     from mha_cli.training.run import TrainingSummary
 
 
-def training(summary: TrainingSummary, following: str, *, as_json: bool) -> None:
+def training(summary: TrainingSummary, following: str) -> None:
     """The closing table of a training, and the command that may follow."""
-    if as_json:
-        print_json(dataclasses.asdict(summary))
-        return
     best = summary.best
     rate = summary.num_train * summary.epochs_run / summary.seconds
     _print_figures(
@@ -42,11 +38,8 @@ def training(summary: TrainingSummary, following: str, *, as_json: bool) -> None
     print_line(f"next: {following}")
 
 
-def evaluation(result: Evaluation, *, as_json: bool) -> None:
+def evaluation(result: Evaluation) -> None:
     """Figures of a scored split, a table of the classes and the confusion matrix."""
-    if as_json:
-        print_json(dataclasses.asdict(result))
-        return
     low, high = result.accuracy_interval
     _print_figures(
         f"{result.data}, split {result.split}",
@@ -74,11 +67,8 @@ def evaluation(result: Evaluation, *, as_json: bool) -> None:
     _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
 
 
-def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
+def shuffle(results: list[ShuffleResult]) -> None:
     """A row a model, and the verdict on each in words."""
-    if as_json:
-        print_json([dataclasses.asdict(result) for result in results])
-        return
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
     title = f"{printable(first.data)}, split {printable(first.split)}, {first.num_reviews:,} texts, {num_shuffles} shuffles"
@@ -99,11 +89,8 @@ def shuffle(results: list[ShuffleResult], *, as_json: bool) -> None:
         print_line(f"{result.name}: {result.verdict}")
 
 
-def export(result: Export, *, as_json: bool) -> None:
+def export(result: Export) -> None:
     """The path of the export, and how near it comes to the checkpoint."""
-    if as_json:
-        print_json(dataclasses.asdict(result))
-        return
     accuracy = result.accuracy
     scored = {"accuracy": "not scored; --data SOURCE scores checkpoint and export"}
     if accuracy is not None:

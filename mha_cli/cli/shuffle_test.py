@@ -56,6 +56,7 @@ def shuffle_test(
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
     from mha_cli.cli import plots, render
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.progress import status, training_progress
     from mha_cli.config.loading import load_config
@@ -98,4 +99,4 @@ def shuffle_test(
             results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
     if plot is not None:
         plots.plot_shuffle(results, plot)
-    render.shuffle(results, as_json=as_json)
+    print_json(results) if as_json else render.shuffle(results)

@@ -49,6 +49,7 @@ def train(
     folder = output or new_run_directory(new_run_name(config_file, settings))
 
     from mha_cli.cli import render
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
     from mha_cli.data.preparation import prepare
@@ -79,4 +80,4 @@ def train(
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     untested = settings.data.source == "files" and settings.data.test is None
     scoring = shlex.join(["mha", "evaluate", f"{folder}", *(["--split", "validation"] if untested else [])])
-    render.training(summary, scoring, as_json=as_json)
+    print_json(summary) if as_json else render.training(summary, scoring)

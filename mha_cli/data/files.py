@@ -30,13 +30,7 @@ _KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, o
 
 
 def labelled_columns(text: str = "text", label: str = "label", by_options: bool = False) -> Columns:
-    """The columns or JSON keys of labelled texts.
-
-    Args:
-        text: column of the text.
-        label: column of the class.
-        by_options: whether they can be named by options of the command, rather than in a config.
-    """
+    """The columns or JSON keys of labelled texts, named by options of the command or in a config."""
     settings = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
     return Columns(text, (label,), *settings, required=True)
 
@@ -46,7 +40,7 @@ class FileReviews:
 
     Args:
         settings: the ``data`` section of a config whose source is ``files``.
-        by_options: whether the columns can be named by options of the command, rather than in a config.
+        by_options: True if options of the command can name the columns, rather than the config.
 
     Attributes:
         num_blank: number of blank lines left out so far.
@@ -178,11 +172,7 @@ def _chunks(path: str) -> Iterator[bytes]:
 
 
 def _reader(path: str, form: Format, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> RecordReader:
-    return READERS[form](_shown(path), columns, "strict", on_blank, _is_gzip_name(path))
-
-
-def _is_gzip_name(path: str) -> bool:
-    return path.lower().endswith(".gz")
+    return READERS[form](_shown(path), columns, "strict", on_blank, path.lower().endswith(".gz"))
 
 
 def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
@@ -217,11 +207,11 @@ def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
     if not class_folders:
         raise MhaError(f"{shown}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
     for entry in class_folders:
-        if not any(_is_text_name(inner.name) for inner in _entries(entry.path)):
+        if not _text_files(entry):
             raise _no_texts(entry)
     for entry in class_folders:
         label = _label(entry.name, _shown(entry.path))
-        for text_file in filter(lambda inner: _is_text_name(inner.name), _entries(entry.path)):
+        for text_file in _text_files(entry):
             yield Review(_text_of(text_file), label)
 
 
@@ -241,8 +231,8 @@ def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     return key, name
 
 
-def _is_text_name(name: str) -> bool:
-    return name.lower().endswith(".txt")
+def _text_files(folder: os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    return [entry for entry in _entries(folder.path) if entry.name.lower().endswith(".txt")]
 
 
 def _no_texts(entry: os.DirEntry[str]) -> MhaError:
@@ -257,7 +247,7 @@ def _text_of(entry: os.DirEntry[str]) -> str:
     shown = _shown(entry.path)
     if _is_folder(entry.path):
         raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
-    unpacker, raw = Unpacker(shown, _is_gzip_name(entry.path)), bytearray()
+    unpacker, raw = Unpacker(shown, entry.path.lower().endswith(".gz")), bytearray()
     for chunk in _chunks(entry.path):
         for piece in unpacker.feed(chunk):
             raw += piece

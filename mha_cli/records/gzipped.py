@@ -20,7 +20,7 @@ class Unpacker:
 
     Args:
         name: name of the stream in messages.
-        gzipped: whether nothing but gzip data will do.
+        gzipped: True to take nothing but gzip data.
     """
 
     def __init__(self, name: str, gzipped: bool = False) -> None:

@@ -22,7 +22,7 @@ class RecordReader(ABC):
         columns: columns or keys that are wanted.
         errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
         on_blank: callback for every blank line that is skipped.
-        gzipped: whether nothing but gzip data will do; else the first bytes tell.
+        gzipped: True to take nothing but gzip data; else the first bytes tell.
 
     Raises:
         MhaError: a column is wanted that plain lines do not have.

@@ -20,7 +20,7 @@ class Record(NamedTuple):
     """One text of a stream.
 
     Args:
-        text: what is to be classified.
+        text: text to be classified.
         raw: the bytes of the record as they came, with a line feed at the end.
         fields: the values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value.
         header: the header line of its table as it came; empty where there is none.
@@ -42,7 +42,7 @@ class Columns(NamedTuple):
         fields: further columns or keys.
         text_setting: the setting or option that names the first one, for messages.
         field_setting: the setting or option that names a further one.
-        required: whether a JSON object must have the further keys, too; else null stands in for one that it lacks.
+        required: True if a JSON object must have the further keys, too; else null stands in for one that it lacks.
     """
 
     text: str = TEXT_COLUMN
