@@ -52,28 +52,22 @@ def attention(
 
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
-    from mha_cli.cli import look
+    from mha_cli.cli import look, plots
     from mha_cli.cli.given import load_checkpoint
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
+    from mha_cli.runtime.inspection import view_attention
 
     if html is not None:
         refuse_output("--html", html)
     if png is not None:
-        from mha_cli.cli.plots import refuse_picture
-
-        refuse_picture(png, "--png")
-    from mha_cli.runtime.inspection import view_attention
-
+        plots.refuse_picture(png, "--png")
     model = load_checkpoint(checkpoint)
     review = one_text(context, text, given, form, text_column, record, model.text_column)
     view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:
         look.write_attention_page(view, model, html)
-    if png is not None:
-        from mha_cli.cli.plots import plot_attention
-
-        if boxed := plot_attention(view, block, head, png):
-            print(f"{printable(str(png), 200)}: {boxed}; --html shows all letters", file=sys.stderr)
+    if png is not None and (boxed := plots.plot_attention(view, block, head, png)):
+        print(f"{printable(str(png), 200)}: {boxed}; --html shows all letters", file=sys.stderr)
     look.attention(view, block, head, as_json=as_json)

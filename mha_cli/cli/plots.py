@@ -29,15 +29,7 @@ _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 
 
 def refuse_picture(path: Path, option: str = "--plot") -> None:
-    """Refuse a file name that no plot can be written to, before any work is done.
-
-    Args:
-        path: file to draw into.
-        option: option that named it, for the message.
-
-    Raises:
-        MhaError: the extension is none of ``FORMATS``, or no file can be written there.
-    """
+    """Refuse a file name whose extension is none of ``FORMATS``; otherwise as ``refuse_output``."""
     if path.suffix.lower() not in FORMATS:
         raise MhaError(f"{option} {printable(str(path), 200)}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
     refuse_output(option, path)

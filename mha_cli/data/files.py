@@ -71,11 +71,7 @@ class FileReviews:
         return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled)
 
     def read(self, split: str) -> Iterator[Review]:
-        """The reviews of a split, in the order of the file, or of the sorted file names of a folder.
-
-        Raises:
-            MhaError: no such split, or a review that cannot be read; see ``read_labelled_file``.
-        """
+        """The reviews of a split, in the order of the file, or of the sorted file names of a folder; see ``read_labelled_file``."""
         settings = self._settings
         paths = {"train": settings.train, "test": settings.test}
         if split not in paths:

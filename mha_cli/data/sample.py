@@ -185,19 +185,11 @@ class SampleReviews:
         """None: the grammar labels all that it makes."""
 
     def read(self, split: str) -> Iterator[Review]:
-        """The reviews of a split, shuffled, in an order that the seed fixes.
-
-        Raises:
-            MhaError: no such split.
-        """
+        """The reviews of a split, shuffled, in an order that the seed fixes."""
         return (review for _, review in self.read_with_plans(split))
 
     def read_with_plans(self, split: str) -> Iterator[tuple[Plan, Review]]:
-        """The same reviews in the same order, each with its sentence plan.
-
-        Raises:
-            MhaError: no such split.
-        """
+        """The same reviews in the same order, each with its sentence plan."""
         if split not in self.splits:
             raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
         return self._generate(is_test=split != "train", only_twins=split == "twins")

@@ -76,11 +76,7 @@ class TfdsReviews:
                 self._check_split(split, f" (data.{setting})")
 
     def read(self, split: str) -> Iterator[Review]:
-        """The reviews of a split, one at a time, in the order of the set's files; bytes that are not UTF-8 become U+FFFD.
-
-        Raises:
-            MhaError: at once for an unknown split; while iterating for a review without a label, or files that cannot be read.
-        """
+        """The reviews of a split, in the order of the set's files; bytes that are not UTF-8 become U+FFFD."""
         self._check_split(split)
         return self._labelled(split)
 

@@ -34,7 +34,7 @@ class Unpacker:
         """What these bytes come to, in pieces, to be taken before the next are fed.
 
         Raises:
-            MhaError: they are no gzip data, or damaged ones; what comes before that has come.
+            MhaError: they are no gzip data, or damaged; what comes before that has come.
         """
         if self._is_gzip is None:
             data = self._beginning + data
@@ -48,11 +48,7 @@ class Unpacker:
             yield data
 
     def close(self) -> bytes:
-        """The rest.
-
-        Raises:
-            MhaError: the gzip data are cut short, or those fed are none.
-        """
+        """The rest; the gzip data may not be cut short."""
         if self._member is not None:
             raise self._damaged()
         if self._is_gzip is None and self._beginning:

@@ -34,7 +34,7 @@ class LineSplitter:
         """The lines that end in these bytes, each with its line feed, to be taken before the next are fed.
 
         Raises:
-            MhaError: a line is too long, or the bytes are UTF-16; every line before that has come.
+            MhaError: a line is too long, or the first bytes are UTF-16's; every line before that has come.
         """
         end = data.rfind(b"\n") + 1
         if end:
@@ -54,16 +54,9 @@ class LineSplitter:
             raise self._too_long(1)
 
     def close(self) -> Iterator[bytes]:
-        """What follows the last line feed, unless it is nothing, as a line like the others.
-
-        Raises:
-            MhaError: the bytes are UTF-16.
-        """
-        rest = bytes(self._begun)
-        if rest and not self._num_lines:
-            rest = without_mark(rest, self._name)
-        if rest:
-            yield rest + b"\n"
+        """What follows the last line feed, unless it is nothing, as a line like the others."""
+        if self._begun and (self._num_lines or self._begun != BOM):
+            yield from self.feed(b"\n")
 
     def _too_long(self, number: int) -> MhaError:
         location = f"{self._name}:{self._num_lines + number}"

@@ -24,9 +24,6 @@ class RecordReader(ABC):
         on_blank: callback for every blank line that is skipped.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
 
-    Raises:
-        MhaError: a column is wanted that plain lines do not have.
-
     Attributes:
         header: the header line of a table as it came; empty before it, and where there is none.
     """
@@ -57,11 +54,7 @@ class RecordReader(ABC):
             yield from self._records(self._splitter.feed(piece))
 
     def close(self) -> Iterator[Record]:
-        """The records that end with the stream.
-
-        Raises:
-            MhaError: as ``feed``, or the stream is cut short.
-        """
+        """The records that end with the stream, which may not be cut short."""
         yield from self._records(self._splitter.feed(self._unpacker.close()))
         yield from self._records(self._splitter.close())
 
@@ -83,7 +76,7 @@ class RecordReader(ABC):
 
 
 class PlainReader(RecordReader):
-    """Reads plain lines: each is a record, blank ones too, whose only column is ``text``."""
+    """Reads plain lines: each is a record, blank ones too, whose only column is ``text``; to want another one is an MhaError."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -24,8 +24,8 @@ class Arrival(NamedTuple):
     """What has come of a stream since the last one.
 
     Args:
-        records: the records, to be taken before the next arrival.
-        awaited: the descriptor that has to become readable before the next arrival; None where nothing has to be waited for.
+        records: records, to be taken before the next arrival.
+        awaited: descriptor that has to become readable before the next arrival; None where nothing has to be waited for.
     """
 
     records: Iterable[Record]
@@ -66,11 +66,7 @@ def read_inputs(
 
 
 def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Arrival]:
-    """Texts that are there already, each like a plain line.
-
-    Raises:
-        MhaError: a field is asked for that plain lines do not have.
-    """
+    """Texts that are there already, each like a plain line, which has no other field than ``text``."""
     refuse_fields_of_plain_lines(fields, "arguments")
     return iter([Arrival(Record(text, text.encode() + b"\n", (text,) * len(fields)) for text in texts)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mha_cli.errors import MhaError
 from mha_cli.records.record import Record
@@ -23,18 +23,8 @@ MOST_USUAL_WORKERS = 4
 """However many cores there are: more gain little, and somebody else may want them."""
 
 Answer: TypeAlias = tuple[Record, Prediction]
-
-
-class Batch(NamedTuple):
-    """Records to be answered together.
-
-    Args:
-        records: the records; none where nothing has come before a pause.
-        awaited: the descriptor that has to become readable before the next batch, if the stream pauses.
-    """
-
-    records: list[Record]
-    awaited: int | None = None
+Batch: TypeAlias = tuple[list[Record], int | None]
+"""Records to be answered together, none where nothing has come before a pause; and what is awaited then, as in ``Arrival``."""
 
 
 def batches_of(arrivals: Iterable[Arrival], most_records: int = MAX_BATCH_RECORDS) -> Iterator[Batch]:
@@ -54,17 +44,17 @@ def batches_of(arrivals: Iterable[Arrival], most_records: int = MAX_BATCH_RECORD
                 batch.append(record)
                 characters += len(record.text)
                 if len(batch) == max_records or characters >= MAX_BATCH_CHARACTERS:
-                    yield Batch(batch)
+                    yield batch, None
                     batch, characters, max_records = [], 0, min(2 * max_records, most_records)
             if awaited is not None:
-                yield Batch(batch, awaited)
+                yield batch, awaited
                 batch, characters = [], 0
     except MhaError:
         if batch:
-            yield Batch(batch)
+            yield batch, None
         raise
     if batch:
-        yield Batch(batch)
+        yield batch, None
 
 
 def usual_workers() -> int:
@@ -85,12 +75,12 @@ def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1
     """
     most_records = max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // len(classifier.checkpoint.class_names)))
     batches = batches_of(arrivals, most_records)
-    for batch in batches:
-        if workers > 1 and _is_full(batch.records, most_records):
-            yield from _answer_with_workers(classifier, chain([batch], batches), workers)
+    for records, awaited in batches:
+        if workers > 1 and _is_full(records, most_records):
+            yield from _answer_with_workers(classifier, chain([(records, awaited)], batches), workers)
             return
-        if batch.records:
-            yield list(zip(batch.records, classifier.predict([record.text for record in batch.records]), strict=True))
+        if records:
+            yield list(zip(records, classifier.predict([record.text for record in records]), strict=True))
 
 
 def _is_full(records: list[Record], most_records: int) -> bool:

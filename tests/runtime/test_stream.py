@@ -14,7 +14,7 @@ from mha_cli.records.record import Record
 from mha_cli.runtime import stream, workers
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import Arrival, read_inputs
-from mha_cli.runtime.stream import Batch, answer, batches_of
+from mha_cli.runtime.stream import answer, batches_of
 from tests.checkpoints import WORDS, small_checkpoint
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def failing(records: list[Record]) -> Iterator[Arrival]:
 
 def test_batches_grow_while_the_stream_is_fast() -> None:
     records = numbered(4000)
-    batches = [batch.records for batch in batches_of([Arrival(records[:3000]), Arrival(records[3000:])])]
+    batches = [records for records, _ in batches_of([Arrival(records[:3000]), Arrival(records[3000:])])]
     assert [len(batch) for batch in batches] == [64, 128, 256, 512, 1024, 1024, 4000 - 3008]
     assert [record for batch in batches for record in batch] == records
 
@@ -44,18 +44,18 @@ def test_batches_grow_while_the_stream_is_fast() -> None:
 def test_nothing_is_held_back_during_a_pause() -> None:
     one, two, three = numbered(3)
     arrivals = [Arrival((), 7), Arrival([one]), Arrival([two]), Arrival((), 7), Arrival((), 7), Arrival([three])]
-    assert list(batches_of(arrivals)) == [Batch([], 7), Batch([one, two], 7), Batch([], 7), Batch([three])]
+    assert list(batches_of(arrivals)) == [([], 7), ([one, two], 7), ([], 7), ([three], None)]
 
 
 def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
     records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]
-    assert [len(batch.records) for batch in batches_of([Arrival(records)])] == [2, 1, 4]
+    assert [len(batch) for batch, _ in batches_of([Arrival(records)])] == [2, 1, 4]
 
 
 def test_what_came_before_a_fault_comes_first() -> None:
     batches = batches_of(failing(numbered(70)))
-    assert [len(next(batches).records), len(next(batches).records)] == [64, 6]
+    assert [len(next(batches)[0]), len(next(batches)[0])] == [64, 6]
     with pytest.raises(MhaError, match="broken"):
         next(batches)
 
