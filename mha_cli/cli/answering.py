@@ -77,6 +77,7 @@ def answer_texts(
         line = MatchingRecords().line
     else:
         line = partial(tab_line, choice)
+    # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
     typed = STANDARD_INPUT in inputs and os.isatty(standard_input)
     counted = stderr.isatty() and not (on_terminal or quiet or typed) and os.environ.get("TERM") not in {"dumb", "unknown"}
     number = written = num_unknown = num_read = 0

@@ -39,7 +39,7 @@ class FileReviews:
     """The reviews that a config's ``data.train`` and ``data.test`` name.
 
     Args:
-        settings: the ``data`` section of a config whose source is ``files``.
+        settings: ``data`` section of a config whose source is ``files``.
         by_options: True if options of the command can name the columns, rather than the config.
 
     Attributes:

@@ -25,7 +25,7 @@ class RecordReader(ABC):
         gzipped: True to take nothing but gzip data; else the first bytes tell.
 
     Attributes:
-        header: the header line of a table as it came; empty before it, and where there is none.
+        header: header line of a table as it came; empty before it, and where there is none.
     """
 
     header = b""

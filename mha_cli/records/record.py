@@ -21,10 +21,10 @@ class Record(NamedTuple):
 
     Args:
         text: text to be classified.
-        raw: the bytes of the record as they came, with a line feed at the end.
-        fields: the values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value.
-        header: the header line of its table as it came; empty where there is none.
-        line: the line that it begins on, from 1.
+        raw: bytes of the record as they came, with a line feed at the end.
+        fields: values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value.
+        header: header line of its table as it came; empty where there is none.
+        line: line that it begins on, from 1.
     """
 
     text: str
@@ -40,8 +40,8 @@ class Columns(NamedTuple):
     Args:
         text: column or key of the text; of no meaning in plain lines.
         fields: further columns or keys.
-        text_setting: the setting or option that names the first one, for messages.
-        field_setting: the setting or option that names a further one.
+        text_setting: setting or option that names the first one, for messages.
+        field_setting: setting or option that names a further one.
         required: True if a JSON object must have the further keys, too; else null stands in for one that it lacks.
     """
 

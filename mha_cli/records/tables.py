@@ -22,7 +22,7 @@ class TableReader(RecordReader):
     """Reads the rows below a header line; a quoted field may hold line feeds, and blank lines are skipped.
 
     Args:
-        delimiter: the character between two columns.
+        delimiter: character between two columns.
         args: arguments of every reader, as are ``options``.
     """
 
@@ -90,7 +90,7 @@ class Rows:
     one was open before it; so each line of a long row is looked at once by itself, and the row is read once it is whole.
 
     Args:
-        delimiter: the character between two columns.
+        delimiter: character between two columns.
     """
 
     def __init__(self, delimiter: str) -> None:

@@ -66,7 +66,7 @@ def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1
     """Answers in the order of the records, batch by batch, each as soon as it is there.
 
     Args:
-        classifier: the classifier that answers.
+        classifier: classifier that answers.
         arrivals: records, as they come; how far they are read ahead is bounded.
         workers: processes that compute, from the first batch on that is full; 1 is this one alone.
 

@@ -37,7 +37,7 @@ class Workers:
     They are forked: so they are there within milliseconds, and share the memory of the model.
 
     Args:
-        classifier: the classifier that each of them uses.
+        classifier: classifier that each of them uses.
         number: processes to start.
     """
 
