@@ -233,7 +233,7 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         seconds=4.5,
         precision="bfloat16",
     )
-    render.training(summary, "mha evaluate runs/x", as_json=False)
+    render.training(summary, "mha evaluate runs/x")
     shown = capsys.readouterr().out
     for figure in ("2 of 3", "75.00% of 120 texts", "0.5000", "1,080 texts", "16,385", "245 ids", "4.5 s (720 texts/s, bfloat16)"):
         assert figure in shown
