@@ -17,7 +17,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
-from mha_cli.data.token_store import TokenIds, TokenStore
+from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, printable
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
@@ -40,7 +40,7 @@ class EncodedReviews:
         num_truncated: reviews that were cut to length.
     """
 
-    token_ids: TokenIds
+    token_ids: TokenStore | npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int32]
     num_truncated: int
@@ -60,9 +60,16 @@ class EncodedReviews:
         starts = range(0, len(self.token_ids), CHUNK_TOKENS)
         return sum(int((self.token_ids[start : start + CHUNK_TOKENS] == UNKNOWN_ID).sum()) for start in starts)
 
-    def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
-        """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
-        return pad_rows(self.token_ids, self.offsets, rows, np.int32)
+    def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None) -> npt.NDArray[Any]:
+        """Token ids of the given reviews, (len(rows), longest of them), filled up with zeros; at least one column wide.
+
+        Args:
+            rows: reviews to take.
+            values: numbers for the tokens of all reviews, (P, …), to give in place of the ids.
+        """
+        numbers = self.token_ids if values is None else values
+        of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
+        return padded(of_rows, dtype=np.int32 if values is None else np.float32)
 
     def subset(self, rows: Rows) -> EncodedReviews:
         """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""
@@ -71,18 +78,6 @@ class EncodedReviews:
             token_ids.append(self.token_ids[self.offsets[row] : self.offsets[row + 1]])
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
         return EncodedReviews(token_ids, offsets, self.labels[rows], self.num_truncated)
-
-
-def pad_rows(values: Any, offsets: Rows, rows: Rows, dtype: Any = np.float32) -> npt.NDArray[Any]:
-    """What belongs to the tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros; at least one column wide.
-
-    Args:
-        values: numbers for the tokens of all reviews, one review after another.
-        offsets: int64 (N + 1,); review i has ``values[offsets[i]:offsets[i + 1]]``.
-        rows: reviews to take.
-        dtype: type of the numbers.
-    """
-    return padded([values[offsets[row] : offsets[row + 1]] for row in rows], dtype=dtype)
 
 
 class Corpus:

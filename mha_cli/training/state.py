@@ -22,7 +22,7 @@ import numpy as np
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.training.position import EpochPosition
+from mha_cli.training.epoch import EpochPosition
 
 if TYPE_CHECKING:
     from mha_cli.training.trainer import Trainer
