@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -122,9 +121,7 @@ class Corpus:
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
-        self.labels = (
-            _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
-        )
+        self.labels = _class_ids(labels, self.class_names, where)[np.array(label_numbers, dtype=np.int32)]
         self._refuse_unlearnable()
         has_words = np.diff(self._offsets) > 0
         self.num_wordless = int((~has_words).sum())
@@ -237,8 +234,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
 def encode_texts(texts: Iterable[str], encoder: TextEncoder) -> EncodedReviews:
     """Texts without a class as a model reads them; their labels are zeros."""
     ids = (np.array(encoder.vocabulary.ids(encoder.tokenize(text)), dtype=np.int32) for text in texts)
-    encoded = _join(ids, [], encoder.settings)
-    return dataclasses.replace(encoded, labels=np.zeros(len(encoded.offsets) - 1, dtype=np.int32))
+    return _join(ids, None, encoder.settings)
 
 
 def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReviews:
@@ -265,7 +261,7 @@ def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 50
     log(number)
 
 
-def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int], settings: TextConfig) -> EncodedReviews:
+def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedReviews:
     """Cut every review to length and lay them one after another."""
     token_ids, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for ids in reviews:
@@ -274,16 +270,16 @@ def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | arra
         token_ids.append(ids[second])
         offsets.append(len(token_ids))
         num_truncated += len(ids) > settings.sequence_length
-    return EncodedReviews(token_ids, np.frombuffer(offsets, dtype=np.int64), np.array(labels, dtype=np.int32), num_truncated)
+    class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else np.array(labels, np.int32)
+    return EncodedReviews(token_ids, np.frombuffer(offsets, dtype=np.int64), class_ids, num_truncated)
 
 
-def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def _in_order(labels: Collection[str]) -> tuple[str, ...]:
     """Class names in the order of their ids: numbers by value, else alphabetical."""
-    names = list(labels)
     try:
-        return tuple(sorted(names, key=int))
+        return tuple(sorted(labels, key=int))
     except ValueError:
-        return tuple(sorted(names))
+        return tuple(sorted(labels))
 
 
 def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str) -> npt.NDArray[np.int32]:

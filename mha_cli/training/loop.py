@@ -6,17 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.watcher import EpochRecord, StepProgress, Watcher
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.state import StateSaver, restore_state
-
-if TYPE_CHECKING:
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.training.trainer import Trainer
-    from mha_cli.training.validation import Validation
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
 

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +24,8 @@ from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.training.loop import fit_resumably
 from mha_cli.training.state import UNREADABLE, WAY_OUT, cannot_resume
-
-if TYPE_CHECKING:
-    from mha_cli.training.trainer import Trainer
-    from mha_cli.training.validation import Validation
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 Floats = npt.NDArray[np.float32]
 

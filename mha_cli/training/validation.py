@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +18,9 @@ from mha_cli.model.classifier import build_classifier, build_scores, keras_confi
 from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_outputs
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.working_memory import ForwardPass
-
-if TYPE_CHECKING:
-    from mha_cli.system.watcher import EpochRecord
-    from mha_cli.training.trainer import Trainer
+from mha_cli.training.trainer import Trainer
 
 Floats = npt.NDArray[np.float32]
 
