@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,12 @@ class Trainer:
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
-        self._averaged = self.model.trainable_variables if config.training.average_decay else []
+        self._averaged = self.model.trainable_variables if config.training.average_decay else []  # the weights that have an average
         self._averages = [tf.Variable(weight) for weight in self._averaged]
         self._train_step = self._compile_train_step()
-        self._forward = compile_forward(self.model)
+        forward_pass = ForwardPass(config.model, len(data.class_names))
+        self._score = partial(predict_probabilities, compile_forward(self.model), forward_pass)
+        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
 
     def step(self, rows: Rows, token_ids: npt.NDArray[np.int32]) -> tuple[float, int]:
         """Learn from some reviews; the sum of their losses, in nats, and the number that was classified rightly.
@@ -73,10 +76,6 @@ class Trainer:
         """Go on from what ``arrays`` gave."""
         _assign(self._variables, arrays)
 
-    @property
-    def _variables(self) -> list[Any]:
-        return [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
-
     def weights(self) -> dict[str, Floats]:
         """The encoder's weights by variable path, averaged if the config says so."""
         weights = {weight.path: np.array(weight) for weight in self.model.weights}
@@ -92,7 +91,7 @@ class Trainer:
         current = [np.array(weight) for weight in self._averaged]
         _assign(self._averaged, self._averages)
         try:
-            return predict_probabilities(self._forward, reviews, ForwardPass(self.config.model, len(self.data.class_names)))
+            return self._score(reviews)
         finally:
             _assign(self._averaged, current)
 

@@ -90,4 +90,4 @@ def _score(config: Config, data: PreparedData, fitted: FittedScores) -> Floats:
     layer = build_scores(config, len(data.vocabulary), num_classes)
     layer.build(None)
     layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
-    return predict_outputs(compile_forward(layer), data.validation, ForwardPass(config.model, num_classes))
+    return predict_outputs(compile_forward(layer), ForwardPass(config.model, num_classes), data.validation)

@@ -350,7 +350,7 @@ def test_a_compiled_model_attends_by_blocks_and_at_once(most_weights: int, tiny_
 def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     forward = compile_forward(build_classifier(tiny_config, len(tiny_data.vocabulary), 2))
     done: list[int] = []
-    probabilities = predict_probabilities(forward, tiny_data.validation, ForwardPass(tiny_config.model, 2), done.append)
+    probabilities = predict_probabilities(forward, ForwardPass(tiny_config.model, 2), tiny_data.validation, done.append)
     one_by_one = np.concatenate([forward(tiny_data.validation.padded(np.array([row]))).numpy() for row in range(len(tiny_data.validation))])
     np.testing.assert_allclose(probabilities[:, 1:], one_by_one, atol=1e-6)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -379,7 +379,7 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
     for weight in model.trainable_variables:
         weight.assign(found[weight.path])
-    probabilities = predict_probabilities(compile_forward(model), tiny_data.validation, ForwardPass(tiny_config.model, 2))
+    probabilities = predict_probabilities(compile_forward(model), ForwardPass(tiny_config.model, 2), tiny_data.validation)
     assert loss == pytest.approx(scikit_learn_loss(probabilities, tiny_data.validation.labels), abs=1e-5)
     assert accuracy == (probabilities.argmax(axis=1) == tiny_data.validation.labels).mean()
 
