@@ -20,7 +20,7 @@ class Choice:
     Args:
         threshold: probability in [0, 1] that a class needs to be an answer; None asks for none.
         only: classes that are looked for; empty means all.
-        top_k: how many classes are given; None is the answer alone.
+        top_k: number of classes are given; None is the answer alone.
     """
 
     threshold: float | None = None

@@ -322,7 +322,7 @@ def test_what_is_masked_is_not_seen_however_large(form: str) -> None:
 EMPTY = {"no-keys": (BATCH, QUERIES, 0), "no-queries": (BATCH, 0, KEYS), "no-entries": (0, QUERIES, KEYS), "nothing": (0, 0, 0)}
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("masked", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 @pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise", "folded"])
 def test_of_nothing_comes_the_output_bias(form: str, masked: bool) -> None:
     wide = max(KEY_WIDTH, VALUE_WIDTH)  # which auto folds
