@@ -124,7 +124,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
     Raises:
         MhaError: the file cannot be written.
     """
-    members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)} if small else _members_for_keras(checkpoint)
+    if small:
+        members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)}
+    else:
+        metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
+        members = {"metadata.json": json.dumps(metadata).encode(), "config.json": checkpoint.keras_config.encode()}
+        members["model.weights.h5"] = _weights_to_hdf5(checkpoint)
     members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
     description = {
         "format": FORMAT_VERSION,
@@ -209,12 +214,7 @@ def _config(value: object, name: str) -> Config:
 
 
 def _class_names(value: object, name: str) -> tuple[str, ...]:
-    if (
-        not isinstance(value, list)
-        or len(value) < 2
-        or len(set(map(repr, value))) < len(value)
-        or not all(isinstance(item, str) for item in value)
-    ):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) < max(2, len(value)):
         raise MhaError(f"{name}: its class names are not two or more distinct words", WAY_OUT)
     return tuple(value)
 
@@ -237,15 +237,6 @@ def _vocabulary(data: bytes, name: str) -> Vocabulary:
     if vocabulary.repeats:
         raise MhaError(f"{name}: a token stands twice in its vocabulary", WAY_OUT)
     return vocabulary
-
-
-def _members_for_keras(checkpoint: Checkpoint) -> dict[str, bytes]:
-    metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
-    return {
-        "metadata.json": json.dumps(metadata).encode(),
-        "config.json": checkpoint.keras_config.encode(),
-        "model.weights.h5": _weights_to_hdf5(checkpoint),
-    }
 
 
 def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:

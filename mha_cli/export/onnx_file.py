@@ -36,6 +36,9 @@ IR_VERSION = 8
 MAX_BYTES = 2**31 - 2**24
 """Size that the weights may have: a protocol buffer holds two gigabytes, the graph included."""
 
+FLOAT, BOOL = 1, 9
+"""ONNX's numbers for the types of an array, ``TensorProto.FLOAT`` and ``TensorProto.BOOL``."""
+
 LOWEST = np.float32(-3e38)
 
 
@@ -171,8 +174,7 @@ def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str
     bucket_BL = graph("Mod", hash_BL, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
     if n == 1:
         return bucket_BL, mask_BL
-    position_L = _positions(graph)
-    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", position_L, graph.constant(np.int64(n - 1))))
+    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", _positions(graph), graph.constant(np.int64(n - 1))))
 
 
 def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
@@ -319,7 +321,7 @@ def _global_max_pool(graph: _Graph, x_BLD: str, mask_BL: str) -> str:
     """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
     real_BLD = graph("Where", _unsqueeze(graph, mask_BL, 2), x_BLD, graph.constant(LOWEST))
     largest_BD = graph("ReduceMax", real_BLD, axes=[1], keepdims=0)
-    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), axes=[1], keepdims=1), to=_type("BOOL"))
+    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), axes=[1], keepdims=1), to=BOOL)
     return graph("Where", any_B1, largest_BD, graph.constant(np.float32(0.0)), name="pooling")
 
 
@@ -352,13 +354,7 @@ def _unsqueeze(graph: _Graph, x: str, *axes: int) -> str:
 
 
 def _as_float(graph: _Graph, x: str) -> str:
-    return graph("Cast", x, to=_type("FLOAT"))
-
-
-def _type(name: str) -> int:
-    import onnx
-
-    return int(onnx.TensorProto.DataType.Value(name))
+    return graph("Cast", x, to=FLOAT)
 
 
 def opened(path: Path) -> Any:

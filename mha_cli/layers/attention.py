@@ -141,7 +141,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.num_heads, self.key_dim, self.value_dim, self.output_dim = num_heads, key_dim, value_dim, output_dim
         self.use_bias, self.dropout, self.scoring, self.use_scale, self.form = use_bias, dropout, scoring, use_scale, form
         self.seed_generator = keras.random.SeedGenerator() if dropout else None
-        self.supports_masking = True
+        self.supports_masking = True  # the output keeps the query's mask
 
     def build(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> None:
         """Create W^Q, W^K, W^V and W^O with their biases; widths come from the last axis of each shape."""
@@ -254,10 +254,6 @@ class MultiHeadAttention(keras.layers.Layer):
         if self.scoring == "additive":
             return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, drop)
         return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
-
-    def compute_mask(self, query: Any, query_mask: Any = None, **_: Any) -> Any:
-        """The output keeps the query's mask."""
-        return query_mask
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""

@@ -105,7 +105,6 @@ class PositionalEmbedding(keras.layers.Layer):
         self.dropout, self.max_ngram, self.ngram_buckets, self.ngram_dropout = dropout, max_ngram, ngram_buckets, ngram_dropout
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
-        self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         """Create the token table and, for learned positions, the position table."""

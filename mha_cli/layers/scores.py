@@ -123,12 +123,8 @@ class NgramScores(keras.layers.Layer):
             raise ValueError(f"ending is {ending}; it must be 0 or more")
         if any(reach < 0 for reach in windows):
             raise ValueError(f"windows is {list(windows)}; each must be 0 or more")
-        self.max_ngram = max_ngram
-        self.buckets = buckets
-        self.num_scores = num_scores
-        self.ending = ending
-        self.windows = list(windows)
-        self.salient_words = salient_words
+        self.max_ngram, self.buckets, self.num_scores = max_ngram, buckets, num_scores
+        self.ending, self.windows, self.salient_words = ending, list(windows), salient_words
 
     def build(self, input_shape: Any) -> None:
         """Create the table, and the salience where there are windows."""

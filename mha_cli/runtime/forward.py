@@ -198,17 +198,14 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, k
         output_TD += weights["feed_forward_out/bias"]
         return output_TD.reshape(x.shape)
 
-    def attention_norm(x: Array) -> Array:
-        return layer_norm(x, weights["attention_norm/gamma"], weights["attention_norm/beta"])
-
-    def feed_forward_norm(x: Array) -> Array:
-        return layer_norm(x, weights["feed_forward_norm/gamma"], weights["feed_forward_norm/beta"])
+    def norm(x: Array, which: str) -> Array:
+        return layer_norm(x, weights[f"{which}/gamma"], weights[f"{which}/beta"])
 
     if model.normalization == "pre":
-        attended_BLD = x_BLD + attend(attention_norm(x_BLD))
-        return attended_BLD + feed_forward(feed_forward_norm(attended_BLD)), kept_BHLM
-    attended_BLD = attention_norm(x_BLD + attend(x_BLD))
-    return feed_forward_norm(attended_BLD + feed_forward(attended_BLD)), kept_BHLM
+        attended_BLD = x_BLD + attend(norm(x_BLD, "attention_norm"))
+        return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm")), kept_BHLM
+    attended_BLD = norm(x_BLD + attend(x_BLD), "attention_norm")
+    return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm"), kept_BHLM
 
 
 def multi_head_attention(

@@ -97,7 +97,7 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     Raises:
         MhaError: the text has no words, or more than its attention weights can be shown for.
     """
-    return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)
+    return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)[0]
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
@@ -109,8 +109,7 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    view = _view(checkpoint, text, WEIGHT_BYTES)
-    _, token_ids = read(Classifier(checkpoint), text)
+    view, token_ids = _view(checkpoint, text, WEIGHT_BYTES)
     label = checkpoint.class_names.index(view.prediction.label)
     left = []
     for start in range(0, len(token_ids), OCCLUSIONS):
@@ -121,29 +120,19 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     return Explanation(view.words, view.unknown, view.prediction, falls, [float(share) for share in looked_at])
 
 
-def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> AttentionView:
-    classifier, model = Classifier(checkpoint), checkpoint.config.model
-    words, token_ids = read(classifier, text)
+def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> tuple[AttentionView, list[int]]:
+    """The attention weights, and the ids of the words that the model reads."""
+    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.forward_pass.name
+    token_ids = classifier.encoder.encode(text).token_ids
+    if not token_ids:
+        raise MhaError("the text has no words", "give a text with at least one word")
     weights_of_all = sum(model.heads) * len(token_ids) ** 2
-    name = checkpoint.forward_pass.name
     refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(token_ids):,} tokens", "give a shorter text")
     prediction = classifier.predict([text])[0]
     with named(checkpoint):
         weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, model)
-    unknown = [token_id == UNKNOWN_ID for token_id in token_ids]
-    return AttentionView(words, unknown, prediction, [weights_BHLL[0] for weights_BHLL in weights])
-
-
-def read(classifier: Classifier, text: str) -> tuple[list[str], list[int]]:
-    """The words of a review that the model reads, and their ids.
-
-    Raises:
-        MhaError: there are none.
-    """
-    token_ids = classifier.encoder.encode(text).token_ids
-    if not token_ids:
-        raise MhaError("the text has no words", "give a text with at least one word")
-    return classifier.encoder.read_words(text), token_ids
+    words, unknown = classifier.encoder.read_words(text), [token_id == UNKNOWN_ID for token_id in token_ids]
+    return AttentionView(words, unknown, prediction, [weights_BHLL[0] for weights_BHLL in weights]), token_ids
 
 
 def mean_entropy(shares: npt.ArrayLike) -> float:
