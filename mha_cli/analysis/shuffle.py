@@ -167,14 +167,10 @@ def verdict(result: ShuffleResult) -> str:
             f"which is float rounding (up to {ROUNDING:.0e})"
         )
     fall = 100 * (result.accuracy - result.shuffled_mean)
-    if abs(fall) < 200 * standard_error(result):
+    standard_error = np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_reviews)  # by the binomial distribution
+    if abs(fall) < 200 * standard_error:
         return f"sees word order (probabilities move by up to {result.largest_change:.2f}), but its accuracy hardly depends on it"
     return f"reads word order: shuffling the words {'costs' if fall > 0 else 'gains'} {abs(fall):.1f} points of accuracy"
-
-
-def standard_error(result: ShuffleResult) -> float:
-    """Of the accuracy, in [0, 1], by the binomial distribution."""
-    return float(np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_reviews))
 
 
 def shuffle_words(reviews: EncodedReviews, rng: np.random.Generator) -> EncodedReviews:

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_inputs, check_shares, check_sizes, constructor_arguments
+from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_shares, check_sizes
 from mha_cli.layers.fast.dispatch import check_form, dispatch
 from mha_cli.layers.fast.gradients import masked_softmax
 from mha_cli.layers.masks import broadcast_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, query_gate, valid_lengths_mask
@@ -96,7 +96,7 @@ def project(x_BLD: Any, kernel_DHK: Any, bias_HK: Any, i: int) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula; its weights have the
@@ -266,7 +266,3 @@ class MultiHeadAttention(keras.layers.Layer):
             return output
         keys = next(tensor for tensor in (key, value, query) if tensor is not None)
         return output, keras.KerasTensor((query.shape[0], self.num_heads, query.shape[1], keys.shape[1]), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **constructor_arguments(self)}

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_shares, check_sizes, constructor_arguments
+from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
 from mha_cli.layers.attention import MultiHeadAttention
 from mha_cli.layers.normalization import LayerNormalization
 
@@ -18,7 +18,7 @@ NORMALIZATIONS = ("post", "pre")
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class TransformerEncoder(keras.layers.Layer):
+class TransformerEncoder(Layer):
     """Self-attention, then a feed-forward layer at every position, each with a residual sum and layer normalization.
 
     With ``normalization="post"`` (the paper and the book): y = Norm(x + Attention(x)), z = Norm(y + FeedForward(y)).
@@ -137,7 +137,3 @@ class TransformerEncoder(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """(B, L, D)."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **constructor_arguments(self)}

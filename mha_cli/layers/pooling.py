@@ -22,6 +22,10 @@ class GlobalMaxPooling1D(keras.layers.Layer):
     gives zeros. The mask ends here: the output has no length axis.
     """
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
     def call(self, inputs: Any, mask: Any = None) -> Any:
         """Pool (B, L, D) to (B, D); ``mask`` is bool (B, L), True at real positions."""
         if mask is None:

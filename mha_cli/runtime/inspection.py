@@ -60,13 +60,10 @@ class AttentionView:
         if not 0 <= block < len(self.weights):
             raise MhaError(f"there is no block {block}", f"the model has blocks 0 to {len(self.weights) - 1}")
         weights_HLL = self.weights[block]
-        if head is None:
-            mean: Array = weights_HLL.mean(axis=0)
-            return mean
-        if not 0 <= head < len(weights_HLL):
+        if head is not None and not 0 <= head < len(weights_HLL):
             raise MhaError(f"there is no head {head} in block {block}", f"it has heads 0 to {len(weights_HLL) - 1}")
-        one: Array = weights_HLL[head]
-        return one
+        weights_LL: Array = weights_HLL.mean(axis=0) if head is None else weights_HLL[head]
+        return weights_LL
 
 
 @dataclass(frozen=True)
