@@ -25,10 +25,8 @@ from mha_cli.training.loop import fit
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 
-PROJECTIONS = ("query", "key", "value")
-HEAD_AXES = (
-    {f"{name}_kernel": 1 for name in PROJECTIONS} | {f"{name}_bias": 0 for name in PROJECTIONS} | {"output_kernel": 0, "score_kernel": 0}
-)
+HEAD_AXES = dict.fromkeys(("query_kernel", "key_kernel", "value_kernel"), 1)
+HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel", "score_kernel"), 0)
 """The axis of an attention weight that counts the heads; the output bias has none."""
 
 

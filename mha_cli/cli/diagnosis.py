@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import mha_cli
 from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
@@ -20,9 +20,6 @@ from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, R
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
 from mha_cli.system.memory import machine_memory, memory_limit
 from mha_cli.system.processor import available_cores, bfloat16_features
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PACKAGES = ("tensorflow", "keras", "numpy")
 

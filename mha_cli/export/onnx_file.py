@@ -9,23 +9,18 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import mha_cli
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
+from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, below, sinusoid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.config.settings import ModelConfig
-    from mha_cli.runtime.forward import Weights
+from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
 
 OPSET = 17
 """The first with LayerNormalization; ONNX Runtime reads it since 1.12."""

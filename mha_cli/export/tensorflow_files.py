@@ -7,15 +7,13 @@ import json
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mha_cli
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.system import tensorflow_setup
-
-if TYPE_CHECKING:
-    from mha_cli.checkpoint.file import Checkpoint
 
 EXTRA_FOLDER = "assets.extra"
 """Folder in which a SavedModel carries what is not part of the graph."""

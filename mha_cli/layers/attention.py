@@ -186,8 +186,8 @@ class MultiHeadAttention(Layer):
             key: (B, M, key width); the value by default.
             mask: the query's padding mask where query is the only argument.
             query_mask: bool (B, L), True at real positions; Keras fills it in from an Embedding's mask.
-            value_mask: bool (B, M), likewise.
-            key_mask: bool (B, M), likewise.
+            value_mask: bool (B, M), True at real positions of the value.
+            key_mask: bool (B, M), True at real positions of the key.
             attention_mask: bool (L, M), (B, L, M) or (B, H, L, M), broadcastable, True where a query may look at a key.
             valid_lengths: int (B,) or (B, L), the number of first keys that an entry, or a query, may look at.
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives; 0 silences it.

@@ -112,14 +112,11 @@ class TransformerEncoder(Layer):
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
             training: whether dropout is active.
         """
-        x_BLD = inputs
         if self.normalization == "pre":
-            x_BLD = x_BLD + self.attend(self.attention_norm(x_BLD), mask, head_mask, training)
-            x_BLD = x_BLD + self.feed_forward(self.feed_forward_norm(x_BLD), training)
-        else:
-            x_BLD = self.attention_norm(x_BLD + self.attend(x_BLD, mask, head_mask, training))
-            x_BLD = self.feed_forward_norm(x_BLD + self.feed_forward(x_BLD, training))
-        return x_BLD
+            x_BLD = inputs + self.attend(self.attention_norm(inputs), mask, head_mask, training)
+            return x_BLD + self.feed_forward(self.feed_forward_norm(x_BLD), training)
+        x_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))
+        return self.feed_forward_norm(x_BLD + self.feed_forward(x_BLD, training))
 
     def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:
         """What attention adds to the residual sum; the value, to which the mask belongs, is the query by default."""

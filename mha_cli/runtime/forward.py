@@ -180,12 +180,6 @@ def sinusoid(length: int, width: int) -> Array:
 
 def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, keep_attention: bool = False) -> tuple[Array, Array]:
     """One encoder block, (B, L, D), and its attention weights (B, H, L, M), empty unless kept; padded positions are never looked at."""
-    attention_weights, kept_BHLM = below(weights, "attention/"), np.zeros((0, 0, 0, 0), np.float32)
-
-    def attend(x: Array) -> Array:
-        nonlocal kept_BHLM
-        output, kept_BHLM = multi_head_attention(x, mask_BL, attention_weights, model, keep_attention)
-        return output
 
     def feed_forward(x: Array) -> Array:
         tokens_TD = x.reshape(-1, x.shape[-1])
@@ -201,11 +195,14 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, k
     def norm(x: Array, which: str) -> Array:
         return layer_norm(x, weights[f"{which}/gamma"], weights[f"{which}/beta"])
 
-    if model.normalization == "pre":
-        attended_BLD = x_BLD + attend(norm(x_BLD, "attention_norm"))
-        return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm")), kept_BHLM
-    attended_BLD = norm(x_BLD + attend(x_BLD), "attention_norm")
-    return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm"), kept_BHLM
+    pre = model.normalization == "pre"
+    words_BLD = norm(x_BLD, "attention_norm") if pre else x_BLD
+    mixed_BLD, attention_BHLM = multi_head_attention(words_BLD, mask_BL, below(weights, "attention/"), model, keep_attention)
+    if pre:
+        attended_BLD = x_BLD + mixed_BLD
+        return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm")), attention_BHLM
+    attended_BLD = norm(x_BLD + mixed_BLD, "attention_norm")
+    return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm"), attention_BHLM
 
 
 def multi_head_attention(

@@ -23,7 +23,6 @@ NEAR_UNIFORM = 0.95
 close to uniform. The entropy is then less than 0.052 nats below its maximum, so by Pinsker's inequality less than a sixth of the attention
 lies elsewhere than equal shares would put it, whatever the number of words."""
 
-
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
