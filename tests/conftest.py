@@ -107,7 +107,9 @@ def tiny_config() -> Config:
         seed=3,
         data=SampleData(num_reviews=400),
         text=TextConfig(vocabulary_size=300, sequence_length=24),
-        model=ModelConfig(embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0),
+        model=ModelConfig(
+            embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0, attention_form="fused"
+        ),  # what auto takes, traced sooner
         training=TrainingConfig(epochs=2, batch_size=32, learning_rate=3e-3),
     )
 

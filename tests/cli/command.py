@@ -48,7 +48,6 @@ TINY_SETTINGS = (
 """Over TINY, for the model that is trained once for many tests."""
 SCORED_SETTINGS = (
     "data.num_reviews=400",
-    "model.attention_form=fused",
     "model.embed_dim=16",
     "model.feed_forward_dim=16",
     "model.score_ngrams=2",

@@ -60,7 +60,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.process)])
 @pytest.mark.parametrize(
     "make",
     [

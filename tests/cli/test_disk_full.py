@@ -36,6 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.process
 def test_a_file_system_that_is_full(small_disk: Path) -> None:
     process = held_training(small_disk)
     with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):

@@ -321,7 +321,7 @@ model.save(sys.argv[2])
 """
 
 
-@pytest.mark.parametrize("run", ["trained", "scored"])
+@pytest.mark.parametrize("run", ["scored", pytest.param("trained", marks=pytest.mark.process)])
 def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.text.encoding import TextEncoder

@@ -43,6 +43,7 @@ def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Pa
     assert not list((tmp_path / "runs").rglob("*.tmp"))
 
 
+@pytest.mark.process
 def test_a_second_training_and_a_second_signal(tmp_path: Path) -> None:
     process = held_training(tmp_path)
     second = run_mha(*RESUME, cwd=tmp_path)

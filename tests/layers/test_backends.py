@@ -142,6 +142,7 @@ def given_and_expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return path, expected
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_gives_the_same_numbers_as_tensorflow(backend: str, given_and_expected: tuple[Path, dict[str, np.ndarray]], tmp_path: Path) -> None:
     if importlib.util.find_spec(backend) is None:

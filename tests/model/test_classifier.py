@@ -153,9 +153,9 @@ def test_dropout_is_active_only_in_training(which: str, make_model: Callable[...
     np.testing.assert_array_equal(dropping(token_ids), plain(token_ids))
     np.testing.assert_array_equal(dropping(token_ids, training=False), plain(token_ids))
     np.testing.assert_array_equal(plain(token_ids, training=True), plain(token_ids))
+    without = np.array(plain(token_ids))
     # One draw may happen to spare all that the pooling picks.
-    changes = [np.abs(np.array(dropping(token_ids, training=True)) - np.array(plain(token_ids))).max() for _ in range(10)]
-    assert max(changes) > 1e-3
+    assert any(np.abs(np.array(dropping(token_ids, training=True)) - without).max() > 1e-3 for _ in range(10))
 
 
 @pytest.mark.usefixtures("mixed_precision")

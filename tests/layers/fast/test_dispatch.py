@@ -100,7 +100,7 @@ def test_returned_weights_are_computed_at_once(form: str) -> None:
         np.testing.assert_allclose(ours, expected, **EXACT)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "xla"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["graph", "xla"])
 def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
     layers = [built(MultiHeadAttention(2, 3, form=form), random(1, 3, 7)) for form in ("auto", "fused")]
