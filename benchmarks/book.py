@@ -66,10 +66,9 @@ class Ours:
     def train(self) -> None:
         """Train on every review once."""
         from mha_cli.training.loop import run_epoch
-        from mha_cli.training.position import Pace
 
         self.epoch += 1
-        run_epoch(self.trainer, self.epoch, lambda _: None, Pace())
+        run_epoch(self.trainer, self.epoch, lambda _: None)
 
     def predict(self) -> None:
         """Classify every review."""

@@ -32,7 +32,6 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
-    from mha_cli.config.parameters import salient_words
     from mha_cli.model.scoring import mean_loss_and_accuracy
     from mha_cli.ngram_scores.fit import fit_scores
     from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
@@ -40,13 +39,10 @@ def main() -> None:
     from mha_cli.training.trainer import Trainer
     from mha_cli.training.validation import Validation
 
-    fitted = None
-    if config.model.score_ngrams:
-        words = salient_words(config, len(data.vocabulary))
-        fitted = fit_scores(data.train, len(data.class_names), config.model, words, config.seed)
+    fitted = fit_scores(config, data, print) if config.model.score_ngrams else None
     validation, labels = Validation(config, data, fitted), data.validation.labels
-    if validation.composition:
-        scores = validation.composition.scores_NU
+    scores = validation.scores_NU
+    if scores is not None:
         alone = fit_stack(np.zeros_like(scores), scores, labels).logits(np.zeros_like(scores), scores)
         loss, accuracy = mean_loss_and_accuracy(probabilities_of(alone), labels)
         print(f"n-gram scores alone: accuracy {accuracy:.4f}, loss {loss:.4f}")

@@ -27,18 +27,17 @@ def measure(recipe: str, num_reviews: int, rounds: int) -> dict[str, list[float]
     """Seconds of an epoch of so many reviews, and of its batches, round by round."""
     from mha_cli.data.preparation import prepare
     from mha_cli.training.loop import run_epoch
-    from mha_cli.training.position import Pace
     from mha_cli.training.trainer import Trainer
 
     config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
     data = prepare(config)
     rows = np.random.default_rng(0).permutation(len(data.train))[:num_reviews]
     trainer = Trainer(config, dataclasses.replace(data, train=data.train.subset(rows), targets=data.targets[rows]))
-    run_epoch(trainer, 1, lambda _: None, Pace())  # traces the step
+    run_epoch(trainer, 1, lambda _: None)  # traces the step
     seconds: dict[str, list[float]] = {"epoch": [], "batches": []}
     for epoch in range(2, rounds + 2):
         started = time.perf_counter()
-        run_epoch(trainer, epoch, lambda _: None, Pace())
+        run_epoch(trainer, epoch, lambda _: None)
         between = time.perf_counter()
         for _ in trainer.inputs.steps(epoch, trainer.inputs.batches(epoch)):
             pass

@@ -85,7 +85,7 @@ def score_heads(
     forward = tf.function(lambda token_ids: masked_forward(model, token_ids, masks), autograph=False, input_signature=signature)
 
     def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, reviews, checkpoint.forward_pass), reviews.labels)[1]
+        return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.forward_pass, reviews), reviews.labels)[1]
 
     with_all = accuracy()
     importance = gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True))

@@ -19,11 +19,10 @@ from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
-from mha_cli.ngram_scores.composition import decompose
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.training.loop import fit
 from mha_cli.training.trainer import Trainer
-from mha_cli.training.validation import Validation
+from mha_cli.training.validation import Validation, decompose
 
 HEAD_AXES = dict.fromkeys(("query_kernel", "key_kernel", "value_kernel"), 1)
 HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel", "score_kernel"), 0)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NewType
+from typing import NewType
 
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
+from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.files import LOCK, atomic_write, locked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from mha_cli.config.settings import Config
 
 RUNS = Path("runs")
 PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"
@@ -136,14 +134,18 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
     Raises:
         MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.
     """
+    refuse = partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)
     missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
     if missing:  # nothing to lock yet, and no run
-        _refuse(output, config, resume)
-        _make(output)
+        refuse()
+        try:
+            output.mkdir(parents=True)
+        except OSError as error:
+            raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None
     try:
         with locked(output):
             if not missing:
-                _refuse(output, config, resume)
+                refuse()
             if resume:
                 yield RunDirectory(output)
                 return
@@ -160,17 +162,3 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
         for folder in missing:
             with suppress(OSError):
                 folder.rmdir()  # only what is empty can be removed
-
-
-def _refuse(output: Path, config: Config, resume: bool) -> None:
-    if resume:
-        refuse_other_run(output, config)
-    else:
-        refuse_used(output)
-
-
-def _make(output: Path) -> None:
-    try:
-        output.mkdir(parents=True)
-    except OSError as error:
-        raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
-from mha_cli.data.token_store import TokenIds, TokenStore
+from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, printable
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.tokenizer import make_tokenizer
@@ -40,7 +39,7 @@ class EncodedReviews:
         num_truncated: reviews that were cut to length.
     """
 
-    token_ids: TokenIds
+    token_ids: TokenStore | npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int32]
     num_truncated: int
@@ -60,9 +59,16 @@ class EncodedReviews:
         starts = range(0, len(self.token_ids), CHUNK_TOKENS)
         return sum(int((self.token_ids[start : start + CHUNK_TOKENS] == UNKNOWN_ID).sum()) for start in starts)
 
-    def padded(self, rows: Rows) -> npt.NDArray[np.int32]:
-        """Token ids of the given reviews, (len(rows), longest of them), filled up with padding; at least one column wide."""
-        return pad_rows(self.token_ids, self.offsets, rows, np.int32)
+    def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None) -> npt.NDArray[Any]:
+        """Token ids of the given reviews, (len(rows), longest of them), filled up with zeros; at least one column wide.
+
+        Args:
+            rows: reviews to take.
+            values: numbers for the tokens of all reviews, (P, …), to give in place of the ids.
+        """
+        numbers = self.token_ids if values is None else values
+        of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
+        return padded(of_rows, dtype=np.int32 if values is None else np.float32)
 
     def subset(self, rows: Rows) -> EncodedReviews:
         """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""
@@ -71,18 +77,6 @@ class EncodedReviews:
             token_ids.append(self.token_ids[self.offsets[row] : self.offsets[row + 1]])
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
         return EncodedReviews(token_ids, offsets, self.labels[rows], self.num_truncated)
-
-
-def pad_rows(values: Any, offsets: Rows, rows: Rows, dtype: Any = np.float32) -> npt.NDArray[Any]:
-    """What belongs to the tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros; at least one column wide.
-
-    Args:
-        values: numbers for the tokens of all reviews, one review after another.
-        offsets: int64 (N + 1,); review i has ``values[offsets[i]:offsets[i + 1]]``.
-        rows: reviews to take.
-        dtype: type of the numbers.
-    """
-    return padded([values[offsets[row] : offsets[row + 1]] for row in rows], dtype=dtype)
 
 
 class Corpus:
@@ -127,9 +121,7 @@ class Corpus:
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
-        self.labels = (
-            _class_ids(labels, self.class_names, where)[np.frombuffer(label_numbers, dtype=np.int32)] if labels else np.zeros(0, np.int32)
-        )
+        self.labels = _class_ids(labels, self.class_names, where)[np.array(label_numbers, dtype=np.int32)]
         self._refuse_unlearnable()
         has_words = np.diff(self._offsets) > 0
         self.num_wordless = int((~has_words).sum())
@@ -242,8 +234,7 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
 def encode_texts(texts: Iterable[str], encoder: TextEncoder) -> EncodedReviews:
     """Texts without a class as a model reads them; their labels are zeros."""
     ids = (np.array(encoder.vocabulary.ids(encoder.tokenize(text)), dtype=np.int32) for text in texts)
-    encoded = _join(ids, [], encoder.settings)
-    return dataclasses.replace(encoded, labels=np.zeros(len(encoded.offsets) - 1, dtype=np.int32))
+    return _join(ids, None, encoder.settings)
 
 
 def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReviews:
@@ -270,7 +261,7 @@ def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 50
     log(number)
 
 
-def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int], settings: TextConfig) -> EncodedReviews:
+def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedReviews:
     """Cut every review to length and lay them one after another."""
     token_ids, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for ids in reviews:
@@ -279,16 +270,16 @@ def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | arra
         token_ids.append(ids[second])
         offsets.append(len(token_ids))
         num_truncated += len(ids) > settings.sequence_length
-    return EncodedReviews(token_ids, np.frombuffer(offsets, dtype=np.int64), np.array(labels, dtype=np.int32), num_truncated)
+    class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else np.array(labels, np.int32)
+    return EncodedReviews(token_ids, np.frombuffer(offsets, dtype=np.int64), class_ids, num_truncated)
 
 
-def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def _in_order(labels: Collection[str]) -> tuple[str, ...]:
     """Class names in the order of their ids: numbers by value, else alphabetical."""
-    names = list(labels)
     try:
-        return tuple(sorted(names, key=int))
+        return tuple(sorted(labels, key=int))
     except ValueError:
-        return tuple(sorted(names))
+        return tuple(sorted(labels))
 
 
 def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str) -> npt.NDArray[np.int32]:

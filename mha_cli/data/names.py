@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Rows = npt.NDArray[np.int64]
+from mha_cli.data.batches import Rows
 
 SAME_SUBJECT = 0.25
 """Cosine similarity of names above which two reviews are taken to speak of the same."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,14 +57,18 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
         _note_oddities(corpus, source, watcher)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     vocabulary = corpus.vocabulary(train_rows)
-    train = corpus.encode(train_rows, vocabulary)
+    train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
+    encoded = None
+    if unlabelled is not None:
+        texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {number:,} texts without labels"))
+        encoded = encode_texts(texts, TextEncoder(config.text, vocabulary))
     return PreparedData(
         train=train,
         targets=one_hot(train.labels, len(corpus.class_names)),
-        validation=corpus.encode(validation_rows, vocabulary),
+        validation=validation,
         vocabulary=vocabulary,
         class_names=corpus.class_names,
-        unlabelled=None if unlabelled is None else _encoded(unlabelled, source.name, config, vocabulary, watcher),
+        unlabelled=encoded,
     )
 
 
@@ -88,11 +91,6 @@ def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> Non
         else:
             if known:
                 watcher.note(f"{source.name}: {known:,} texts of the {split} data are among the training data, to the letter")
-
-
-def _encoded(texts: Iterator[str], name: str, config: Config, vocabulary: Vocabulary, watcher: Watcher) -> EncodedReviews:
-    texts = counted(texts, lambda number: watcher.log(f"reading {name}: {number:,} texts without labels"))
-    return encode_texts(texts, TextEncoder(config.text, vocabulary))
 
 
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:

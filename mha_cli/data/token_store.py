@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Protocol
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,6 @@ import numpy.typing as npt
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
-
-
-class TokenIds(Protocol):
-    """Token ids of many reviews, one after another: a ``TokenStore``, or an array where there are few."""
-
-    def __len__(self) -> int:
-        """Tokens of all reviews together."""
-
-    def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
-        """The ids from one position to another."""
 
 
 class TokenStore:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import num_outputs, salient_words
+from mha_cli.config.settings import Config
 from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding, TransformerEncoder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.config.settings import Config
 
 
 def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_scores: bool = True) -> keras.Model:

@@ -6,7 +6,8 @@ Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,13 +22,6 @@ from mha_cli.model.classifier import to_model
 from mha_cli.system.working_memory import ForwardPass
 
 Floats = npt.NDArray[np.float32]
-
-
-class Scorer(Protocol):
-    """A model made ready to score reviews."""
-
-    def __call__(self, reviews: EncodedReviews, on_reviews: Callable[[int], None] = ...) -> Floats:
-        """Probabilities of all classes, (N, C), as ``predict_probabilities`` gives them."""
 
 
 def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
@@ -57,33 +51,28 @@ def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
     )
 
 
-def scorer_of(checkpoint: Checkpoint) -> Scorer:
-    """A checkpoint's model, built and traced once, as a function from reviews to probabilities."""
-    forward, forward_pass = compile_forward(to_model(checkpoint)), checkpoint.forward_pass
-
-    def score(reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
-        return predict_probabilities(forward, reviews, forward_pass, on_reviews)
-
-    return score
+def scorer_of(checkpoint: Checkpoint) -> partial[Floats]:
+    """A checkpoint's model, built and traced once, as ``predict_probabilities`` of whatever reviews it is then given."""
+    return partial(predict_probabilities, compile_forward(to_model(checkpoint)), checkpoint.forward_pass)
 
 
 def predict_probabilities(
-    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
+    forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None
 ) -> Floats:
     """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
     Args:
         forward: model from ``compile_forward``.
-        reviews: reviews to classify.
         forward_pass: estimate of the memory that a batch takes.
+        reviews: reviews to classify.
         on_reviews: function that is called with the number of reviews done so far.
     """
-    outputs = predict_outputs(forward, reviews, forward_pass, on_reviews)
+    outputs = predict_outputs(forward, forward_pass, reviews, on_reviews)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
 def predict_outputs(
-    forward: Callable[[Any], Any], reviews: EncodedReviews, forward_pass: ForwardPass, on_reviews: Callable[[int], None] = lambda _: None
+    forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None
 ) -> Floats:
     """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
     outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)

@@ -66,11 +66,8 @@ def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) 
     from scipy.sparse import csr_matrix
 
     counts = np.diff(ngrams.offsets)
-    weights = _ending_weights(np.repeat(reviews.offsets[1:], counts) - 1 - ngrams.tokens, model.score_ending)
+    tokens_after = np.repeat(reviews.offsets[1:], counts) - 1 - ngrams.tokens
+    weights = 1.0 + np.exp(-tokens_after / model.score_ending) if model.score_ending else np.ones(len(tokens_after))
     norms = np.sqrt(np.bincount(np.repeat(np.arange(len(counts)), counts), np.square(weights), len(counts)))
     unit_weights = (weights / np.repeat(norms, counts)).astype(np.float32)
     return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), model.score_buckets))
-
-
-def _ending_weights(tokens_after: npt.NDArray[np.int64], ending: int) -> npt.NDArray[np.float64]:
-    return 1.0 + np.exp(-tokens_after / ending) if ending else np.ones(len(tokens_after))

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.settings import ModelConfig
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.config.parameters import salient_words
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import PreparedData
 from mha_cli.ngram_scores.features import Ngrams, ngram_features, ngrams_of
 from mha_cli.ngram_scores.naive_bayes import ngram_scores
 from mha_cli.ngram_scores.salience import learn_salience
@@ -42,56 +43,43 @@ class FittedScores:
     salience: Floats | None
 
 
-def fit_scores(
-    reviews: EncodedReviews,
-    num_classes: int,
-    model: ModelConfig,
-    salient_words: int,
-    seed: int,
-    log: Callable[[str], None] = lambda _: None,
-) -> FittedScores:
+def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> FittedScores:
     """Fit the scores of n-grams, and where there are windows the salience of words.
 
     Args:
-        reviews: labelled reviews to learn from.
-        num_classes: classes of the labels.
-        model: settings of the scores.
-        salient_words: words with a salience of their own, W.
-        seed: seed of all that is drawn.
+        config: settings of the run.
+        data: reviews to learn from.
         log: reporter of what is done, a line at a time.
     """
     log("fitting n-gram scores")
-    set_seed(seed)
-    rng = np.random.default_rng(seed)
+    set_seed(config.seed)
+    model, reviews, rng = config.model, data.train, np.random.default_rng(config.seed)
+    classes = [1] if len(data.class_names) == 2 else list(range(len(data.class_names)))  # a unit of a score for each
     if len(reviews) > MOST_REVIEWS:
         reviews = reviews.subset(np.sort(rng.choice(len(reviews), MOST_REVIEWS, replace=False)))
     ngrams = ngrams_of(reviews, model)
     features = ngram_features(reviews, ngrams, model)
-    table = _fit_table(features, reviews.labels, num_classes)
+    table = np.stack([ngram_scores(features, reviews.labels == class_id) for class_id in classes], axis=1)
     if not model.score_windows:
         return FittedScores(table, None)
     folds = rng.permutation(len(reviews)) % FOLDS
-    scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, num_classes, folds, log)
+    scores_EU, scores_NU = _cross_fit(features, ngrams, reviews.labels, classes, folds, log)
     log("learning where n-grams count")
     start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
-    return FittedScores(table, learn_salience(reviews, ngrams, scores_EU, start, model, salient_words, seed))
-
-
-def _fit_table(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> Floats:
-    """Scores of all n-grams, (R, U)."""
-    return np.stack([ngram_scores(features, labels == class_id) for class_id in _classes(num_classes)], axis=1)
+    words = salient_words(config, len(data.vocabulary))
+    return FittedScores(table, learn_salience(reviews, ngrams, scores_EU, start, model, words, config.seed))
 
 
 def _cross_fit(
     features: Any,
     ngrams: Ngrams,
     labels: npt.NDArray[np.int32],
-    num_classes: int,
+    classes: list[int],
     folds: npt.NDArray[np.int64],
     log: Callable[[str], None],
 ) -> tuple[Floats, Floats]:
     """Scores of every review's n-grams, (E, U), and of every review, (N, U), as fitted on the reviews of other folds."""
-    classes, folds_E = _classes(num_classes), np.repeat(folds, np.diff(ngrams.offsets))
+    folds_E = np.repeat(folds, np.diff(ngrams.offsets))
     scores_EU = np.zeros((len(ngrams.buckets), len(classes)), np.float32)
     scores_NU = np.zeros((len(labels), len(classes)), np.float32)
     for fold in range(FOLDS):
@@ -103,8 +91,3 @@ def _cross_fit(
             scores_EU[own_E, unit] = scores_R[ngrams.buckets[own_E]]
             scores_NU[own, unit] = of_own @ scores_R
     return scores_EU, scores_NU
-
-
-def _classes(num_classes: int) -> list[int]:
-    """The class that each unit of a score stands for."""
-    return [1] if num_classes == 2 else list(range(num_classes))

@@ -47,13 +47,11 @@ def ngram_scores(features: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of digits that have not settled
         model.fit(scaled, is_class)
-    scores: Floats = ratios * model.coef_[0].astype(np.float32)
-    return scores
+    return ratios * model.coef_[0].astype(np.float32)
 
 
 def log_count_ratios(presence: Any, is_class: npt.NDArray[np.bool_]) -> Floats:
     """Of all buckets, (R,): log((p / Σp) / (q / Σq)), with p and q the smoothed numbers of reviews in and out of the class that have it."""
     p = presence.T @ is_class.astype(np.float32) + SMOOTHING
     q = presence.T @ (~is_class).astype(np.float32) + SMOOTHING
-    ratios: Floats = np.log((p / p.sum()) / (q / q.sum())).astype(np.float32)
-    return ratios
+    return np.log((p / p.sum()) / (q / q.sum())).astype(np.float32)

@@ -64,16 +64,14 @@ def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int
 def logits_of(probabilities: Floats) -> Floats:
     """Logits (N, U) that have these probabilities, (N, C)."""
     logarithms = np.log(np.maximum(probabilities, np.float32(1e-7)))
-    logits: Floats = logarithms[:, 1:] - logarithms[:, :1] if probabilities.shape[1] == 2 else logarithms
-    return logits
+    return logarithms[:, 1:] - logarithms[:, :1] if probabilities.shape[1] == 2 else logarithms
 
 
 def probabilities_of(logits: Floats) -> Floats:
     """Probabilities of all classes, (N, C), from logits (N, U)."""
     from scipy.special import softmax
 
-    probabilities: Floats = softmax(_of_classes(logits), axis=1)
-    return probabilities
+    return softmax(_of_classes(logits), axis=1)
 
 
 def _of_classes(logits: Any) -> Any:

@@ -6,17 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.watcher import EpochRecord, StepProgress, Watcher
-from mha_cli.training.position import EpochPosition, Pace
+from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.state import StateSaver, restore_state
-
-if TYPE_CHECKING:
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.training.trainer import Trainer
-    from mha_cli.training.validation import Validation
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
 
@@ -42,11 +39,11 @@ def fit(
     Raises:
         MhaError: the loss is no longer a number.
     """
-    settings, pace = trainer.config.training, Pace()
+    settings = trainer.config.training
     for epoch in range(first_epoch, settings.epochs + 1):
         if settings.patience and best and epoch - 1 - best.epoch >= settings.patience:
             return
-        done = run_epoch(trainer, epoch, on_step, pace)
+        done = run_epoch(trainer, epoch, on_step)
         validation_loss, validation_accuracy = validation.score(trainer)
         if not math.isfinite(validation_loss):
             raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
@@ -62,14 +59,13 @@ def fit(
         yield record
 
 
-def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], None], pace: Pace) -> EpochPosition:
+def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], None]) -> EpochPosition:
     """Train on every review of the epoch once, from the trainer's position on if that is in this epoch.
 
     Args:
         trainer: encoder in training.
         epoch: number from 1; with the config's seed it decides the order.
         on_step: function called after every step, when the trainer's position counts it already.
-        pace: measure of the steps so far.
 
     Raises:
         MhaError: the loss is no longer a number.
@@ -87,7 +83,7 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
         loss_sum, num_correct = trainer.step(rows, token_ids)
         now = time.perf_counter()
         seconds, last = now - last, now
-        reviews_per_second = pace.with_step(len(rows), seconds)
+        reviews_per_second = trainer.pace.with_step(len(rows), seconds)
         done = trainer.position = trainer.position.after_step(loss_sum, num_correct, len(rows), seconds)
         if not math.isfinite(done.loss_sum):
             raise MhaError(f"the loss is {done.loss_sum} at epoch {epoch}, step {step}", DIVERGED, EXIT_FAILURE)

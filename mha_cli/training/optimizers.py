@@ -26,6 +26,7 @@ class LazyOptimizer(ABC):
         self.tables = tables
         self.learning_rate = learning_rate if callable(learning_rate) else lambda _: learning_rate
         self.iterations = tf.Variable(0, dtype=tf.int64)
+        self.variables = [self.iterations]  # all that a step changes besides the tables
 
     def apply(self, gradients: list[tf.IndexedSlices]) -> None:
         """Change the rows that the gradients name."""
@@ -35,11 +36,6 @@ class LazyOptimizer(ABC):
             summed = tf.math.unsorted_segment_sum(gradient.values, row_of, tf.size(rows))
             table.scatter_sub(tf.IndexedSlices(self._change(number, rows, summed), rows))
         self.iterations.assign_add(1)
-
-    @property
-    @abstractmethod
-    def variables(self) -> list[Any]:
-        """All that a step changes besides the tables."""
 
     @abstractmethod
     def _change(self, number: int, rows: Any, gradient: Any) -> Any:
@@ -61,11 +57,7 @@ class LazyAdam(LazyOptimizer):
         super().__init__(tables, learning_rate)
         self.first_moments = [tf.Variable(tf.zeros(table.shape)) for table in tables]
         self.second_moments = [tf.Variable(tf.zeros(table.shape)) for table in tables]
-
-    @property
-    def variables(self) -> list[Any]:
-        """The count of steps, and the moments."""
-        return [self.iterations, *self.first_moments, *self.second_moments]
+        self.variables += [*self.first_moments, *self.second_moments]
 
     def _change(self, number: int, rows: Any, gradient: Any) -> Any:
         step = tf.cast(self.iterations + 1, tf.float32)
@@ -91,12 +83,9 @@ class LazyRMSprop(LazyOptimizer):
     def __init__(self, tables: list[Any], learning_rate: float | Callable[[Any], Any]) -> None:
         super().__init__(tables, learning_rate)
         self.mean_squares = [tf.Variable(tf.zeros(table.shape)) for table in tables]
+        # the steps after which the rows' mean squares were what is stored
         self.last_steps = [tf.Variable(tf.zeros(table.shape[0], dtype=tf.int64)) for table in tables]
-
-    @property
-    def variables(self) -> list[Any]:
-        """The count of steps, the mean squares, and the step of each row at which its mean square is what it was."""
-        return [self.iterations, *self.mean_squares, *self.last_steps]
+        self.variables += [*self.mean_squares, *self.last_steps]
 
     def _change(self, number: int, rows: Any, gradient: Any) -> Any:
         step = self.iterations + 1

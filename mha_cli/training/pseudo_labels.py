@@ -10,25 +10,22 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, STATE
-from mha_cli.data.corpus import join_reviews
+from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError, printable
+from mha_cli.model.scoring import scorer_of
 from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.training.loop import fit_resumably
 from mha_cli.training.state import UNREADABLE, WAY_OUT, cannot_resume
-
-if TYPE_CHECKING:
-    from mha_cli.model.scoring import Scorer
-    from mha_cli.training.trainer import Trainer
-    from mha_cli.training.validation import Validation
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation
 
 Floats = npt.NDArray[np.float32]
 
@@ -40,7 +37,6 @@ def label_in_rounds(
     rounds: int,
     new_trainer: Callable[[PreparedData], Trainer],
     validation: Validation,
-    scorer_of: Callable[[Checkpoint], Scorer],
     watcher: Watcher,
     folder: Path,
 ) -> PreparedData:
@@ -51,7 +47,6 @@ def label_in_rounds(
         rounds: teachers, each of which learns from the labels of the one before.
         new_trainer: maker of a teacher's trainer, from what the teacher learns from.
         validation: judge of the teachers' epochs.
-        scorer_of: maker of a function from reviews to probabilities, from a teacher's checkpoint.
         watcher: reporter of the steps, which may stop them.
         folder: folder for the labels of every round, and until they are made for its teacher's state and best epoch, so that an interrupted
             run goes on where it was.
@@ -60,32 +55,27 @@ def label_in_rounds(
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
         MhaError: what is kept is damaged or cannot be written, or the loss is no longer a number.
     """
-    to_learn = data
+    texts, to_learn = data.unlabelled, data
+    if texts is None:
+        return data
     for number in range(1, rounds + 1):
         of_round = folder / f"round-{number}"
         if not (of_round / LABELS).exists():
             watcher.log(f"pseudo-labels, round {number} of {rounds}")
             of_round.mkdir(exist_ok=True)
             _train_teacher(of_round, new_trainer(to_learn), validation, watcher)
-            _write_labels(of_round, data, scorer_of, watcher)
+            _write_labels(of_round, texts, watcher)
         for name in (CHECKPOINT, STATE.name):  # of no more use
             (of_round / name).unlink(missing_ok=True)
-        to_learn = with_pseudo_labels(data, _read_labels(of_round / LABELS, data))
+        to_learn = with_pseudo_labels(data, texts, _read_labels(of_round / LABELS, (len(texts), len(data.class_names))))
     return to_learn
 
 
-def with_pseudo_labels(data: PreparedData, targets: Floats) -> PreparedData:
-    """The unlabelled texts among those to learn from, as the classes that ``targets`` (N, C) gives them."""
-    if data.unlabelled is None:
-        raise ValueError("there are no unlabelled texts")
-    unlabelled = dataclasses.replace(data.unlabelled, labels=targets.argmax(axis=1).astype(np.int32))
-    return dataclasses.replace(
-        data,
-        train=join_reviews(data.train, unlabelled),
-        targets=np.concatenate([data.targets, targets]),
-        unlabelled=None,
-        num_guessed=len(unlabelled),
-    )
+def with_pseudo_labels(data: PreparedData, texts: EncodedReviews, targets: Floats) -> PreparedData:
+    """Texts among those to learn from, as the classes that ``targets`` (N, C) gives them."""
+    train = join_reviews(data.train, dataclasses.replace(texts, labels=targets.argmax(axis=1).astype(np.int32)))
+    targets = np.concatenate([data.targets, targets])
+    return dataclasses.replace(data, train=train, targets=targets, unlabelled=None, num_guessed=len(texts))
 
 
 def _train_teacher(folder: Path, teacher: Trainer, validation: Validation, watcher: Watcher) -> None:
@@ -96,26 +86,22 @@ def _train_teacher(folder: Path, teacher: Trainer, validation: Validation, watch
     fit_resumably(folder / STATE.name, teacher, validation, keep, dataclasses.replace(watcher, on_epoch=on_epoch))
 
 
-def _write_labels(folder: Path, data: PreparedData, scorer_of: Callable[[Checkpoint], Scorer], watcher: Watcher) -> None:
-    if data.unlabelled is None:
-        raise ValueError("there are no unlabelled texts")
-    total = len(data.unlabelled)
-
+def _write_labels(folder: Path, texts: EncodedReviews, watcher: Watcher) -> None:
     def on_reviews(number: int) -> None:
-        watcher.log(f"labelling {number:,} of {total:,} texts")
+        watcher.log(f"labelling {number:,} of {len(texts):,} texts")
         if watcher.stop():
             raise KeyboardInterrupt
 
-    targets = scorer_of(read_checkpoint(folder / CHECKPOINT))(data.unlabelled, on_reviews)
+    targets = scorer_of(read_checkpoint(folder / CHECKPOINT))(texts, on_reviews)
     with atomic_write(folder / LABELS) as file:
         np.save(file, targets, allow_pickle=False)
 
 
-def _read_labels(path: Path, data: PreparedData) -> Floats:
+def _read_labels(path: Path, shape: tuple[int, int]) -> Floats:
     try:
         targets: Floats = np.load(path, allow_pickle=False)
     except UNREADABLE as error:
         raise cannot_resume(path, error) from None
-    if data.unlabelled is None or targets.shape != (len(data.unlabelled), len(data.class_names)):
+    if targets.shape != shape:
         raise MhaError(f"{printable(str(path), 200)}: belongs to other texts", WAY_OUT)
     return targets

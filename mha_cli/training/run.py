@@ -10,10 +10,9 @@ from pathlib import Path
 
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory
-from mha_cli.config.parameters import num_parameters, salient_words
+from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.model.scoring import scorer_of
 from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
@@ -71,17 +70,12 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
     state = output / STATE
     state.parent.mkdir(exist_ok=True)
 
-    scores = None
-    if config.model.score_ngrams:
-        words = salient_words(config, len(data.vocabulary))
-        scores = fit_scores(data.train, len(data.class_names), config.model, words, config.seed, watcher.log)
+    scores = fit_scores(config, data, watcher.log) if config.model.score_ngrams else None
     validation = Validation(config, data, scores)
-
-    rounds, new_trainer = config.training.pseudo_labels, partial(Trainer, config)
-    data = label_in_rounds(data, rounds, new_trainer, validation, scorer_of, watcher, state.parent)
+    data = label_in_rounds(data, config.training.pseudo_labels, partial(Trainer, config), validation, watcher, state.parent)
 
     watcher.log("building the model")
-    trainer = new_trainer(data)
+    trainer = Trainer(config, data)
     keep = partial(write_checkpoint, output / CHECKPOINT)
     records = fit_resumably(state, trainer, validation, keep, watcher, partial(_write_history, output / HISTORY))
 

@@ -15,17 +15,14 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.training.position import EpochPosition
-
-if TYPE_CHECKING:
-    from mha_cli.training.trainer import Trainer
+from mha_cli.training.epoch import EpochPosition
+from mha_cli.training.trainer import Trainer
 
 LEAST_SECONDS = 30.0
 """Time between two saves."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,15 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mha_cli.config.settings import Config
+from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.inputs import EpochInputs, Rows
+from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
-from mha_cli.training.position import EpochPosition
 from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.winners import training_output, winners_suffice
 
@@ -44,16 +44,19 @@ class Trainer:
         self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_scores=False)
         self.inputs = EpochInputs(config, data)
-        self.position = EpochPosition(0)
+        self.position, self.pace = EpochPosition(0), Pace()
         rate = learning_rate_schedule(config.training, self.inputs.num_steps())
         self._lazily = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
-        self._densely = [weight for weight in self.model.trainable_variables if not any(weight is table for table in self._lazily)]
+        self._densely = [weight for weight in self.model.trainable_variables if weight.path not in EMBEDDING_TABLES]
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
-        self._averages = [tf.Variable(weight) for weight in self.model.trainable_variables] if config.training.average_decay else []
+        self._averaged = self.model.trainable_variables if config.training.average_decay else []  # the weights that have an average
+        self._averages = [tf.Variable(weight) for weight in self._averaged]
         self._train_step = self._compile_train_step()
-        self._forward = compile_forward(self.model)
+        forward_pass = ForwardPass(config.model, len(data.class_names))
+        self._score = partial(predict_probabilities, compile_forward(self.model), forward_pass)
+        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
 
     def step(self, rows: Rows, token_ids: npt.NDArray[np.int32]) -> tuple[float, int]:
         """Learn from some reviews; the sum of their losses, in nats, and the number that was classified rightly.
@@ -73,42 +76,27 @@ class Trainer:
         """Go on from what ``arrays`` gave."""
         _assign(self._variables, arrays)
 
-    @property
-    def _variables(self) -> list[Any]:
-        return [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
-
     def weights(self) -> dict[str, Floats]:
         """The encoder's weights by variable path, averaged if the config says so."""
         weights = {weight.path: np.array(weight) for weight in self.model.weights}
-        averaged = zip(self.model.trainable_variables, self._averages, strict=True) if self._averages else ()
-        return weights | {weight.path: np.array(average) for weight, average in averaged}
+        return weights | {weight.path: np.array(average) for weight, average in zip(self._averaged, self._averages, strict=True)}
 
     def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """Start from given weights of the encoder, by variable path."""
         _assign(self.model.weights, [weights[weight.path] for weight in self.model.weights])
-        _assign(self._averages, self.model.trainable_variables if self._averages else [])
+        _assign(self._averages, self._averaged)
 
     def predict(self, reviews: EncodedReviews) -> Floats:
         """Probabilities of all classes, (N, C), by ``weights()``."""
-        with self._averaged_weights():
-            return predict_probabilities(self._forward, reviews, ForwardPass(self.config.model, len(self.data.class_names)))
-
-    @contextmanager
-    def _averaged_weights(self) -> Iterator[None]:
-        """The model with the averaged weights in place, if there are any."""
-        if not self._averages:
-            yield
-            return
-        current = [np.array(weight) for weight in self.model.trainable_variables]
-        _assign(self.model.trainable_variables, self._averages)
+        current = [np.array(weight) for weight in self._averaged]
+        _assign(self._averaged, self._averages)
         try:
-            yield
+            return self._score(reviews)
         finally:
-            _assign(self.model.trainable_variables, current)
+            _assign(self._averaged, current)
 
     def _compile_train_step(self) -> Callable[..., Any]:
         model, optimizer, settings = self.model, self.optimizer, self.config.training
-        weights, averages = model.trainable_variables, self._averages
         densely, lazily = self._densely, self._lazily
         num_classes = len(self.data.class_names)
         winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
@@ -119,17 +107,17 @@ class Trainer:
         def train_step(token_ids: Any, targets: Any) -> tuple[Any, Any]:
             with tf.GradientTape() as tape, computing_in(model, self.precision):
                 embedded = model.get_layer("embedding")(token_ids, training=True)
-                probabilities = training_output(model, embedded, tf.not_equal(token_ids, 0), None, winners_only)
+                probabilities = training_output(model, embedded, tf.not_equal(token_ids, 0), winners_only)
                 losses = cross_entropy(probabilities, targets, settings.label_smoothing)
                 mean_loss = tf.reduce_mean(losses)
             dense_gradients, table_gradients = tape.gradient(mean_loss, (densely, [table.value for table in lazily]))
             optimizer.apply(dense_gradients, densely)
             self.table_optimizer.apply(table_gradients)
-            if averages:
+            if self._averages:
                 # A young average follows closely, so that it soon forgets the random start.
                 step = tf.cast(optimizer.iterations, tf.float32)
                 decay = tf.minimum(settings.average_decay, (1.0 + step) / (10.0 + step))
-                for average, weight in zip(averages, weights, strict=True):
+                for average, weight in zip(self._averages, self._averaged, strict=True):
                     average.assign_sub((1.0 - decay) * (average - weight.value))
             right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
             return tf.reduce_sum(losses), tf.reduce_sum(tf.cast(right, tf.int32))

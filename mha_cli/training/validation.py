@@ -1,21 +1,28 @@
-"""What an epoch is judged by, and what is kept of it if it is the best."""
+"""What an epoch is judged by, and what is kept of it if it is the best: the encoder, composed with n-gram scores where there are any.
+
+Axes: N reviews of the validation part, U units of the classifier, which are also the units of a score.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
-from mha_cli.model.classifier import build_classifier, keras_config
-from mha_cli.model.scoring import mean_loss_and_accuracy
-from mha_cli.ngram_scores.composition import Composition
+from mha_cli.model.classifier import build_classifier, build_scores, keras_config
+from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_outputs
 from mha_cli.ngram_scores.fit import FittedScores
+from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.working_memory import ForwardPass
+from mha_cli.training.trainer import Trainer
 
-if TYPE_CHECKING:
-    from mha_cli.system.watcher import EpochRecord
-    from mha_cli.training.trainer import Trainer
+Floats = npt.NDArray[np.float32]
 
 
 class Validation:
@@ -23,20 +30,23 @@ class Validation:
 
     Args:
         config: settings of the run.
-        data: reviews, of which the validation part is scored.
-        scores: fitted n-gram scores; None for a model without.
+        data: reviews, of which the validation part is scored; it also says how much encoder and n-gram scores each count.
+        fitted: n-gram scores; None for a model without.
     """
 
-    def __init__(self, config: Config, data: PreparedData, scores: FittedScores | None) -> None:
-        self._config, self._data = config, data
-        self.composition = None if scores is None else Composition(config, data, scores)
+    def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None) -> None:
+        self._config, self._data, self._fitted = config, data, fitted
+        self.scores_NU = None if fitted is None else _score(config, data, fitted)
+        self._stack: Stack | None = None
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
         """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold."""
         reviews = self._data.validation
         probabilities = trainer.predict(reviews)
-        if self.composition:
-            probabilities = self.composition.probabilities(probabilities)
+        if self.scores_NU is not None:
+            encoder_NU = logits_of(probabilities)
+            self._stack = fit_stack(encoder_NU, self.scores_NU, reviews.labels)
+            probabilities = probabilities_of(self._stack.logits(encoder_NU, self.scores_NU))
         return mean_loss_and_accuracy(probabilities, reviews.labels)
 
     def checkpoint(self, trainer: Trainer, record: EpochRecord) -> Checkpoint:
@@ -47,10 +57,37 @@ class Validation:
             class_names=self._data.class_names,
             vocabulary=self._data.vocabulary,
             metrics={"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss},
-            weights=self.composition.weights(weights) if self.composition else weights,
+            weights=compose(weights, self._fitted, self._stack) if self._fitted and self._stack else weights,
             keras_config=self._keras_config,
         )
 
     @cached_property
     def _keras_config(self) -> str:
         return keras_config(build_classifier(self._config, len(self._data.vocabulary), len(self._data.class_names)))
+
+
+def compose(encoder: Mapping[str, Floats], fitted: FittedScores, stack: Stack) -> dict[str, Floats]:
+    """The weights of a classifier, by path, from those of its encoder and its n-gram scores, which count as much as a stack says."""
+    kernel = np.concatenate([encoder["classifier/kernel"] * stack.encoder_weight, np.eye(len(stack.bias)) * stack.score_weight])
+    bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
+    composed = {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32)}
+    salience = {} if fitted.salience is None else {"scores/salience": fitted.salience}
+    return {**composed, "scores/table": fitted.table, **salience}
+
+
+def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], FittedScores | None]:
+    """The encoder's weights and the n-gram scores, if there are any, of a classifier's weights by path."""
+    if "scores/table" not in weights:
+        return dict(weights), None
+    encoder = {path: weight for path, weight in weights.items() if not path.startswith("scores/")}
+    encoder["classifier/kernel"] = encoder["classifier/kernel"][: -len(encoder["classifier/bias"])]
+    return encoder, FittedScores(weights["scores/table"], weights.get("scores/salience"))
+
+
+def _score(config: Config, data: PreparedData, fitted: FittedScores) -> Floats:
+    """The n-gram scores of the validation part, (N, U)."""
+    num_classes = len(data.class_names)
+    layer = build_scores(config, len(data.vocabulary), num_classes)
+    layer.build(None)
+    layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
+    return predict_outputs(compile_forward(layer), ForwardPass(config.model, num_classes), data.validation)

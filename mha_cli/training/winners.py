@@ -5,7 +5,7 @@ from a share of the features. What a block gives at one position needs the keys 
 alone. So the last block runs once over all positions without a gradient, to find the winners, and once more over the winners with one. If a
 share w of the positions wins, a step costs 1 + 3w forward passes of the block and not 3; loss and gradients stay the same.
 
-Axes: B batch, L length, D model width, U n-gram scores, W positions that win.
+Axes: B batch, L length, D model width, W positions that win.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
     return not model.attention_dropout and not model.block_dropout and mean_length > model.embed_dim * (1.0 - model.dropout)
 
 
-def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_BU: Any, winners_only: bool) -> Any:
-    """The model's output in training, from the embeddings on.
+def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> Any:
+    """The output in training of a model without n-gram scores, from the embeddings on.
 
     Args:
         model: classifier from ``build_classifier``.
         embedded_BLD: embeddings.
         mask_BL: bool, True at real positions.
-        scores_BU: n-gram scores of the reviews; not looked at by a model without.
         winners_only: whether the last block learns from the winning positions only.
     """
     *earlier, last = encoder_blocks(model)
@@ -54,7 +53,7 @@ def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, scores_
         mask_BL = tf.gather(mask_BL, winners_BW, batch_dims=1)
     else:
         encoded_BLD = last(x_BLD, mask=mask_BL, training=True)
-    return classify(model, kept_BD * model.get_layer("pooling")(encoded_BLD, mask=mask_BL), scores_BU)
+    return classify(model, kept_BD * model.get_layer("pooling")(encoded_BLD, mask=mask_BL), None)
 
 
 def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1) -> Any:

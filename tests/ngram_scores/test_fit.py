@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import Config, ModelConfig
+from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.ngram_scores import fit as module
 from mha_cli.ngram_scores.features import ngram_features, ngrams_of
 from mha_cli.ngram_scores.fit import FOLDS, FittedScores, fit_scores
 from mha_cli.ngram_scores.naive_bayes import ngram_scores
 from mha_cli.runtime.forward import place_weights, review_scores
+from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ def fit(
     num_classes: int = 2,
     seed: int = 0,
 ) -> FittedScores:
-    return fit_scores(encoded(reviews, list(labels)), num_classes, model, WORDS, seed)
+    train, words = encoded(reviews, list(labels)), Vocabulary([str(word) for word in range(2, WORDS)])
+    data = PreparedData(train, one_hot(train.labels, num_classes), train, words, tuple("abc"[:num_classes]))
+    return fit_scores(Config(model=model, seed=seed), data, lambda _: None)
 
 
 def totals(reviews: Sequence[Sequence[int]], fitted: FittedScores, model: ModelConfig) -> npt.NDArray[np.float32]:

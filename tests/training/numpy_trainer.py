@@ -11,9 +11,8 @@ from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, 
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary
-from mha_cli.training import run, validation
-from mha_cli.training.inputs import EpochInputs
-from mha_cli.training.position import EpochPosition
+from mha_cli.training import pseudo_labels, run, validation
+from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from tests.reviews import encoded
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class NumpyTrainer:
 
     def __init__(self, config: Config, data: PreparedData) -> None:
         self.config, self.data = config, data
-        self.inputs, self.position = EpochInputs(config, data), EpochPosition(0)
+        self.inputs, self.position, self.pace = EpochInputs(config, data), EpochPosition(0), Pace()
         rng = np.random.default_rng(config.seed)
         self._encoder = {
             parameter.path: rng.normal(parameter.path.endswith("gamma"), 1.0 if "token" in parameter.path else 0.1, parameter.shape).astype(
@@ -101,7 +100,7 @@ def numpy_scorer_of(checkpoint: Checkpoint) -> Callable[..., np.ndarray]:
 def in_numpy(patch: Any) -> None:
     """Let ``run.train`` train in NumPy; ``patch`` sets an attribute of a module."""
     patch(run, "Trainer", NumpyTrainer)
-    patch(run, "scorer_of", numpy_scorer_of)
+    patch(pseudo_labels, "scorer_of", numpy_scorer_of)
     built: list[str] = []  # once for all runs: their models have one architecture
 
     def keras_config(model: Callable[[], Any]) -> str:

@@ -20,9 +20,9 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities, predicted_classes
 from mha_cli.system.working_memory import ForwardPass
+from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.loop import fit, run_epoch
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
-from mha_cli.training.position import EpochPosition, Pace
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
@@ -49,7 +49,7 @@ def ignore(_: object) -> None:
 
 
 def first_epoch(trainer: Any, on_step: Callable[[StepProgress], None] = ignore) -> EpochPosition:
-    return run_epoch(trainer, 1, on_step, Pace())
+    return run_epoch(trainer, 1, on_step)
 
 
 def fitted(trainer: Trainer, config: Config, data: PreparedData) -> list[EpochRecord]:
@@ -350,7 +350,7 @@ def test_a_compiled_model_attends_by_blocks_and_at_once(most_weights: int, tiny_
 def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     forward = compile_forward(build_classifier(tiny_config, len(tiny_data.vocabulary), 2))
     done: list[int] = []
-    probabilities = predict_probabilities(forward, tiny_data.validation, ForwardPass(tiny_config.model, 2), done.append)
+    probabilities = predict_probabilities(forward, ForwardPass(tiny_config.model, 2), tiny_data.validation, done.append)
     one_by_one = np.concatenate([forward(tiny_data.validation.padded(np.array([row]))).numpy() for row in range(len(tiny_data.validation))])
     np.testing.assert_allclose(probabilities[:, 1:], one_by_one, atol=1e-6)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -379,7 +379,7 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
     for weight in model.trainable_variables:
         weight.assign(found[weight.path])
-    probabilities = predict_probabilities(compile_forward(model), tiny_data.validation, ForwardPass(tiny_config.model, 2))
+    probabilities = predict_probabilities(compile_forward(model), ForwardPass(tiny_config.model, 2), tiny_data.validation)
     assert loss == pytest.approx(scikit_learn_loss(probabilities, tiny_data.validation.labels), abs=1e-5)
     assert accuracy == (probabilities.argmax(axis=1) == tiny_data.validation.labels).mean()
 
@@ -398,7 +398,7 @@ def test_a_loss_that_is_no_number_stops_the_run() -> None:
             trainer.set_arrays([np.full_like(trainer.arrays()[0], math.nan), *trainer.arrays()[1:]])
 
     with pytest.raises(MhaError) as raised:
-        run_epoch(trainer, 2, spoil, Pace())
+        run_epoch(trainer, 2, spoil)
     assert str(raised.value) == (
         "the loss is nan at epoch 2, step 3; "
         "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
@@ -414,7 +414,7 @@ class Scripted:
 
     def __init__(self, scores: list[tuple[float, float]], **settings: object) -> None:
         self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))
-        self.inputs, self.position = self, EpochPosition(0)
+        self.inputs, self.position, self.pace = self, EpochPosition(0), Pace()
         self.scores = scores
         self.kept: list[int] = []
 

@@ -17,9 +17,8 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.training.inputs import EpochInputs
+from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.loop import run_epoch
-from mha_cli.training.position import Pace
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
@@ -136,7 +135,7 @@ def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
             return output
 
         attention.call = watched
-        loss = run_epoch(trainer, 1, lambda _: None, Pace()).loss
+        loss = run_epoch(trainer, 1, lambda _: None).loss
         attention.call = plain
         found[name] = (trainer, loss, seen)
     return found

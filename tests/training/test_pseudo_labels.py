@@ -28,7 +28,6 @@ from tests.training.numpy_trainer import (
     in_numpy,
     numpy_config,
     numpy_data,
-    numpy_scorer_of,
     probabilities_of,
 )
 
@@ -80,8 +79,8 @@ def test_unlabelled_texts_are_read_with_the_vocabulary_of_the_training_part(tmp_
 
 def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     targets = np.random.default_rng(0).dirichlet([1, 1], NUM_UNLABELLED).astype(np.float32)
-    both = with_pseudo_labels(data, targets)
     assert data.unlabelled is not None
+    both = with_pseudo_labels(data, data.unlabelled, targets)
     assert both.unlabelled is None
     assert both.num_guessed == NUM_UNLABELLED
     assert len(both.train) == NUM_TRAIN + NUM_UNLABELLED
@@ -99,8 +98,8 @@ def test_ngram_scores_learn_from_known_classes_alone(
 ) -> None:
     learnt_from: list[object] = []
 
-    def fit_scores(reviews: object, *_: object) -> FittedScores:
-        learnt_from.append(reviews)
+    def fit_scores(_: object, data: PreparedData, *__: object) -> FittedScores:
+        learnt_from.append(data.train)
         return FittedScores(np.zeros((257, 1), np.float32), None)
 
     monkeypatch.setattr(run, "fit_scores", fit_scores)
@@ -116,7 +115,7 @@ def stop_iteration(_: EpochRecord) -> None:
 
 def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: PreparedData) -> None:
     settings = config.training.model_copy(update={"epochs": 3, "labelled_epochs": 1, "schedule": "cosine"})
-    both = with_pseudo_labels(data, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
+    both = with_pseudo_labels(data, data.unlabelled, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
     config = config.model_copy(update={"training": settings})
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
@@ -135,20 +134,15 @@ def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: Prepare
     assert float(rate(len(progress) - 1)) > 1e-5
 
 
-def test_without_unlabelled_texts_there_is_nothing_to_label(data: PreparedData) -> None:
-    with pytest.raises(ValueError, match=r"^there are no unlabelled texts$"):
-        with_pseudo_labels(dataclasses.replace(data, unlabelled=None), data.targets)
-
-
 def test_no_rounds_leave_the_data_as_they_are(config: Config, data: PreparedData, tmp_path: Path) -> None:
     validation = Validation(config, data, None)
-    assert label_in_rounds(data, 0, partial(NumpyTrainer, config), validation, numpy_scorer_of, SILENT, tmp_path) is data
+    assert label_in_rounds(data, 0, partial(NumpyTrainer, config), validation, SILENT, tmp_path) is data
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_round_learns_from_the_labels_of_the_round_before(config: Config, data: PreparedData, tmp_path: Path) -> None:
     first = probabilities_of_texts(config, data, best_of(config, data))
-    second = probabilities_of_texts(config, data, best_of(config, with_pseudo_labels(data, first)))
+    second = probabilities_of_texts(config, data, best_of(config, with_pseudo_labels(data, data.unlabelled, first)))
     assert np.abs(first - second).max() > 1e-3
 
     learnt: list[np.ndarray] = []
@@ -159,7 +153,7 @@ def test_every_round_learns_from_the_labels_of_the_round_before(config: Config, 
 
     log: list[str] = []
     watcher = dataclasses.replace(SILENT, log=log.append)
-    found = label_in_rounds(data, 2, new_trainer, Validation(config, data, None), numpy_scorer_of, watcher, tmp_path)
+    found = label_in_rounds(data, 2, new_trainer, Validation(config, data, None), watcher, tmp_path)
     assert [len(targets) for targets in learnt] == [NUM_TRAIN, NUM_TRAIN + NUM_UNLABELLED]
     np.testing.assert_array_equal(learnt[1][NUM_TRAIN:], first)
     np.testing.assert_array_equal(found.targets, np.concatenate([data.targets, second]))
@@ -174,7 +168,7 @@ def test_a_run_learns_from_the_labels_that_it_keeps(config: Config, data: Prepar
     (kept,) = tmp_path.rglob(LABELS)
     targets = np.load(kept)
     np.testing.assert_array_equal(targets, probabilities_of_texts(config, data, best_of(config, data)))
-    student = best_of(config, with_pseudo_labels(data, targets))
+    student = best_of(config, with_pseudo_labels(data, data.unlabelled, targets))
     for path, weight in read_checkpoint(tmp_path / "run" / CHECKPOINT).weights.items():
         np.testing.assert_array_equal(weight, student[path], err_msg=path)
 

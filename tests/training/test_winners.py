@@ -14,7 +14,6 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.training import trainer as trainer_module
 from mha_cli.training import winners
 from mha_cli.training.loop import run_epoch
-from mha_cli.training.position import Pace
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.winners import training_output, winners_suffice, winning_positions
 from tests.covering import pairwise
@@ -32,8 +31,7 @@ def output_and_gradients(config: Config, winners_only: bool) -> list[np.ndarray]
     embedding = model.get_layer("embedding")
     with tf.GradientTape() as tape:
         embedded = embedding(TOKEN_IDS, training=True)
-        scores = tf.zeros((len(TOKEN_IDS), 1))
-        output = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), scores, winners_only)
+        output = training_output(model, embedded, tf.constant(TOKEN_IDS != 0), winners_only)
         loss = tf.reduce_sum(tf.math.log(output) * [[1.0], [-0.5], [2.0], [-1.0]])
     gradients = tape.gradient(loss, [weight.value for weight in model.trainable_variables])
     return [np.array(output), *(np.array(tf.convert_to_tensor(gradient)) for gradient in gradients)]
@@ -105,6 +103,6 @@ def test_a_trainer_learns_the_same_from_winners_only(tiny_config: Config, tiny_d
         if not suffices:
             monkeypatch.setattr(trainer_module, "winners_suffice", lambda *_: False)
         trainer = Trainer(config, tiny_data)
-        losses.append([run_epoch(trainer, epoch, lambda _: None, Pace()).loss for epoch in (1, 2)])
+        losses.append([run_epoch(trainer, epoch, lambda _: None).loss for epoch in (1, 2)])
         assert encoded == [1]  # traced once, and only by the first trainer
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)

@@ -11,12 +11,15 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier
-from mha_cli.ngram_scores.composition import Composition, decompose
+from mha_cli.model.scoring import mean_loss_and_accuracy
 from mha_cli.ngram_scores.fit import FittedScores
-from mha_cli.ngram_scores.stacking import fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.runtime import forward
+from mha_cli.system.watcher import EpochRecord
 from mha_cli.text.vocabulary import Vocabulary
+from mha_cli.training.validation import Validation, compose, decompose
 from tests.reviews import encoded
+from tests.training.numpy_trainer import NumpyTrainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,22 +48,25 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     num_classes: int, windows: list[int], random_weights: Callable[..., Any]
 ) -> None:
     config, data = a_config(windows), some_data(num_classes)
-    of_encoder = random_weights(a_config([], score_ngrams=0), 2 + WORDS, num_classes)
+    trainer = NumpyTrainer(config, data)
+    layer, *others = trainer.arrays()
+    trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
     of_scores = random_weights(config, 2 + WORDS, num_classes)
     fitted = FittedScores(of_scores["scores/table"], of_scores.get("scores/salience"))
-    token_ids, encoder_only = data.validation.padded(np.arange(60)), a_config([], score_ngrams=0).model
+    token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
-    encoder = forward.class_probabilities(token_ids, of_encoder, encoder_only)
+    encoder = trainer.predict(data.validation)
     weights = forward.place_weights(token_ids, 0, windows, fitted.salience)
     scores = forward.review_scores(token_ids, fitted.table, 2, weights)
-    stack = fit_stack(logits_of(encoder), scores, data.validation.labels)
+    stack = fit_stack(logits_of(encoder), scores, labels)
     expected = probabilities_of(stack.logits(logits_of(encoder), scores))
     assert np.abs(expected - encoder).max() > 0.1
 
-    composition = Composition(config, data, fitted)
-    np.testing.assert_allclose(composition.scores_NU, scores, atol=1e-5)
-    np.testing.assert_allclose(composition.probabilities(encoder), expected, atol=1e-4)
-    composed = composition.weights(of_encoder)
+    validation = Validation(config, data, fitted)
+    np.testing.assert_allclose(validation.scores_NU, scores, atol=1e-5)
+    loss, accuracy = validation.score(trainer)
+    assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels), abs=1e-4)
+    composed = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights
     assert {path: (weight.shape, weight.dtype) for path, weight in composed.items()} == {
         path: (weight.shape, np.float32) for path, weight in of_scores.items()
     }
@@ -72,24 +78,24 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     np.testing.assert_allclose(np.array(keras_model(token_ids))[:, -units:], expected[:, -units:], atol=1e-4)
 
 
-def test_before_it_has_seen_an_encoder_it_leaves_it_as_it_is(random_weights: Callable[..., Any]) -> None:
-    config, data = a_config([3]), some_data(3)
+def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Callable[..., Any]) -> None:
+    config = a_config([3])
     encoder = random_weights(a_config([], score_ngrams=0), 2 + WORDS, 3)
     of_scores = random_weights(config, 2 + WORDS, 3)
-    composed = Composition(config, data, FittedScores(of_scores["scores/table"], of_scores["scores/salience"])).weights(encoder)
-    token_ids = data.validation.padded(np.arange(60))
+    fitted = FittedScores(of_scores["scores/table"], of_scores["scores/salience"])
+    composed = compose(encoder, fitted, Stack(1.0, 0.0, np.zeros(3, np.float32)))
+    token_ids = some_data(3).validation.padded(np.arange(60))
     np.testing.assert_allclose(
         forward.class_probabilities(token_ids, composed, config.model),
         forward.class_probabilities(token_ids, encoder, a_config([], score_ngrams=0).model),
         atol=1e-6,
     )
-    again, fitted = decompose(composed)
+    again, found = decompose(composed)
     assert again.keys() == encoder.keys()
     for path, weight in encoder.items():
         np.testing.assert_array_equal(again[path], weight, err_msg=path)
-    assert fitted is not None
-    np.testing.assert_array_equal(fitted.table, of_scores["scores/table"])
-    np.testing.assert_array_equal(fitted.salience, of_scores["scores/salience"])
+    assert found is not None
+    assert (found.table is fitted.table, found.salience is fitted.salience) == (True, True)
 
 
 def test_a_classifier_without_scores_is_an_encoder(random_weights: Callable[..., Any]) -> None:

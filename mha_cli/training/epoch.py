@@ -1,0 +1,116 @@
+"""An epoch: what its steps read, how far it has come, and how fast it goes.
+
+Seed and epoch decide what the steps read, so that a run that goes on reads what it would have read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.settings import Config
+from mha_cli.data.batches import Rows, at_common_length, training_batches
+from mha_cli.data.corpus import drop_words
+from mha_cli.data.preparation import PreparedData
+from mha_cli.training.precision import choose_precision
+
+
+class EpochInputs:
+    """The steps of every epoch.
+
+    Args:
+        config: settings of the run.
+        data: reviews to learn from.
+    """
+
+    def __init__(self, config: Config, data: PreparedData) -> None:
+        self._config, self._data = config, data
+        self._at_common_length = choose_precision(config) == "bfloat16"
+
+    def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, npt.NDArray[np.int32]]]:
+        """The rows of the reviews of every step, from ``batches``, and their padded token ids, of which some are dropped."""
+        rng, share = np.random.default_rng((self._config.seed, epoch)), self._config.training.word_dropout
+        for rows in batches:
+            token_ids = self._data.train.padded(rows)
+            if share:
+                token_ids = drop_words(token_ids, share, rng)
+            if self._at_common_length:
+                token_ids = at_common_length(token_ids, self._config.text.sequence_length)
+            yield rows, token_ids
+
+    def batches(self, epoch: int) -> list[Rows]:
+        """The rows of the reviews of every step."""
+        rng, settings = np.random.default_rng((self._config.seed, epoch, 1)), self._config.training
+        return training_batches(self._data.train.lengths[: self.num_reviews(epoch)], rng, settings.batch_size, settings.batch_tokens)
+
+    def num_reviews(self, epoch: int) -> int:
+        """Reviews of an epoch: the last epochs may leave out those with a guessed class, which stand last."""
+        settings, data = self._config.training, self._data
+        return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.labelled_epochs else len(data.train)
+
+    def num_steps(self) -> int:
+        """Steps of all epochs together: as many in each as in the first, or, without the guesses, as in the last."""
+        epochs, labelled = self._config.training.epochs, self._config.training.labelled_epochs
+        return len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled
+
+
+@dataclass(frozen=True)
+class EpochPosition:
+    """How far an epoch has come.
+
+    Args:
+        epoch: number of the epoch, from 1; 0 before the first.
+        step: steps done.
+        loss_sum: sum of the losses of the reviews so far, in nats.
+        num_correct: reviews so far that were classified rightly.
+        num_reviews: reviews so far.
+        seconds: time for these steps.
+    """
+
+    epoch: int
+    step: int = 0
+    loss_sum: float = 0.0
+    num_correct: int = 0
+    num_reviews: int = 0
+    seconds: float = 0.0
+
+    def after_step(self, loss_sum: float, num_correct: int, num_reviews: int, seconds: float) -> EpochPosition:
+        """The position a step further; all four are of that step."""
+        return EpochPosition(
+            self.epoch,
+            self.step + 1,
+            self.loss_sum + loss_sum,
+            self.num_correct + num_correct,
+            self.num_reviews + num_reviews,
+            self.seconds + seconds,
+        )
+
+    @property
+    def loss(self) -> float:
+        """Mean over the reviews so far, in nats."""
+        return self.loss_sum / self.num_reviews
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the reviews so far that were classified rightly, in [0, 1]."""
+        return self.num_correct / self.num_reviews
+
+
+class Pace:
+    """How fast the steps of a trainer are, but for its first one, in which TensorFlow traces the model."""
+
+    def __init__(self) -> None:
+        self._num_reviews = 0
+        self._seconds: float | None = None
+
+    def with_step(self, num_reviews: int, seconds: float) -> float | None:
+        """Count a step; reviews per second so far."""
+        if self._seconds is None:
+            self._seconds = 0.0
+            return None
+        self._num_reviews += num_reviews
+        self._seconds += seconds
+        return self._num_reviews / self._seconds
