@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
+from sklearn import metrics
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
@@ -132,22 +133,18 @@ def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
     """
-    from scipy.stats import binomtest
-
     interval = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
 def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
     """Area under the ROC curve; the mean over one-against-rest for more than two classes; None where a class does not occur."""
-    from sklearn.metrics import roc_auc_score
-
     num_classes = probabilities.shape[1]
     if len(np.unique(labels)) < num_classes:
         return None
     if num_classes == 2:
-        return float(roc_auc_score(labels, probabilities[:, 1]))
-    return float(roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
+        return float(metrics.roc_auc_score(labels, probabilities[:, 1]))
+    return float(metrics.roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
 
 
 def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float:
@@ -174,9 +171,8 @@ def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDA
 
 def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], class_names: tuple[str, ...]) -> list[ClassScore]:
     """Precision, recall and F1 of every class; 0 where they are undefined."""
-    from sklearn.metrics import precision_recall_fscore_support
-
-    figures: Any = precision_recall_fscore_support(labels, probabilities.argmax(axis=1), labels=range(len(class_names)), zero_division=0.0)
+    predicted, class_ids = probabilities.argmax(axis=1), range(len(class_names))
+    figures = metrics.precision_recall_fscore_support(labels, predicted, labels=class_ids, zero_division=0.0)
     return [
         ClassScore(name, float(precision), float(recall), float(f1), int(support))
         for name, precision, recall, f1, support in zip(class_names, *figures, strict=True)
@@ -185,7 +181,4 @@ def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.
 
 def confusion_matrix(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> list[list[int]]:
     """Counts, rows true and columns predicted."""
-    from sklearn.metrics import confusion_matrix as count
-
-    counts: list[list[int]] = count(labels, probabilities.argmax(axis=1), labels=range(probabilities.shape[1])).tolist()
-    return counts
+    return metrics.confusion_matrix(labels, probabilities.argmax(axis=1), labels=range(probabilities.shape[1])).tolist()

@@ -6,7 +6,6 @@ Axes: B batch, H heads.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +81,8 @@ def score_heads(
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
-    forward = _compile_masked_forward(model, masks)
+    signature = [tf.TensorSpec([None, None], tf.int32)]
+    forward = tf.function(lambda token_ids: masked_forward(model, token_ids, masks), autograph=False, input_signature=signature)
 
     def accuracy() -> float:
         return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.forward_pass, reviews), reviews.labels)[1]
@@ -129,11 +129,3 @@ def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) ->
     """The model's output with a head mask for every block, each (H,) or (B, H)."""
     embedded = model.get_layer("embedding")(token_ids, training=False)
     return after_embedding(model, embedded, tf.not_equal(token_ids, 0), scores_of(model, token_ids), head_masks=head_masks)
-
-
-def _compile_masked_forward(model: keras.Model, masks: list[Any]) -> Callable[[Any], Any]:
-    return tf.function(
-        lambda token_ids: masked_forward(model, token_ids, masks),
-        autograph=False,
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )

@@ -12,7 +12,6 @@ import numpy as np
 
 from mha_cli.analysis.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import prepare
@@ -25,6 +24,10 @@ from mha_cli.training.loop import fit
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation, decompose
 
+HEAD_AXES = dict.fromkeys(("query_kernel", "key_kernel", "value_kernel"), 1)
+HEAD_AXES |= dict.fromkeys(("query_bias", "key_bias", "value_bias", "output_kernel", "score_kernel"), 0)
+"""The axis of an attention weight that counts the heads; the output bias has none."""
+
 
 @dataclass(frozen=True)
 class PruningReport:
@@ -36,9 +39,9 @@ class PruningReport:
         accuracy_before: accuracy on the reviews of the head report, in [0, 1].
         accuracy_after: accuracy on the same reviews, after retraining if there was any.
         reviews_per_second_before: speed of forward passes on those reviews, the two models in turns.
-        reviews_per_second_after: speed likewise.
+        reviews_per_second_after: the same of the smaller model.
         num_weights_before: numbers in all weights of the model.
-        num_weights_after: numbers likewise.
+        num_weights_after: numbers in those of the smaller model.
         retrained_epochs: passes over the training data after the removal; 0 for none.
     """
 
@@ -93,21 +96,12 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     config = checkpoint.config.model_copy(update={"model": settings.model_copy(update=update)})
     weights = dict(checkpoint.weights)
     for block, own in removed.items():
-        for name in ("query", "key", "value", "output", "score"):
-            for kind in ("kernel", "bias"):
-                path = f"encoder_{block}/attention/{name}_{kind}"
-                axis = _head_axis(name, kind)
-                if path in weights and axis is not None:
-                    weights[path] = np.delete(weights[path], own, axis=axis)
+        for name, axis in HEAD_AXES.items():
+            path = f"encoder_{block}/attention/{name}"
+            if path in weights:
+                weights[path] = np.delete(weights[path], own, axis=axis)
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, keras_config=keras_config(model))
-
-
-def _head_axis(name: str, kind: str) -> int | None:
-    """Which axis of an attention weight counts the heads."""
-    if kind == "bias":
-        return None if name == "output" else 0
-    return 0 if name in ("output", "score") else 1
 
 
 def prune(
@@ -139,7 +133,6 @@ def prune(
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
-    num_classes = len(checkpoint.class_names)
     scorers = [scorer_of(model) for model in (checkpoint, smaller)]
     accuracies, seconds = [0.0, 0.0], [np.inf, np.inf]
     for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
@@ -156,8 +149,8 @@ def prune(
         accuracy_after=accuracies[1],
         reviews_per_second_before=len(reviews) / seconds[0],
         reviews_per_second_after=len(reviews) / seconds[1],
-        num_weights_before=num_parameters(checkpoint.config, len(checkpoint.vocabulary), num_classes),
-        num_weights_after=num_parameters(smaller.config, len(smaller.vocabulary), num_classes),
+        num_weights_before=checkpoint.num_weights,
+        num_weights_after=smaller.num_weights,
         retrained_epochs=retrain_epochs,
     )
 

@@ -123,22 +123,15 @@ def compare(
         rng = np.random.default_rng(seed)
         if max_reviews and max_reviews < len(reviews):
             reviews = reviews.subset(np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
-        results.append(shuffle_test(checkpoint, reviews, num_shuffles, rng, name, labelled.data, labelled.split, watcher))
+        results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=reviews), num_shuffles, rng, watcher))
     return results
 
 
 def shuffle_test(
-    checkpoint: Checkpoint,
-    reviews: EncodedReviews,
-    num_shuffles: int,
-    rng: np.random.Generator,
-    name: str,
-    data: str,
-    split: str,
-    watcher: Watcher = SILENT,
+    name: str, checkpoint: Checkpoint, labelled: LabelledReviews, num_shuffles: int, rng: np.random.Generator, watcher: Watcher
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    score = scorer_of(checkpoint)
+    reviews, score = labelled.reviews, scorer_of(checkpoint)
     in_order = score(reviews)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
@@ -148,17 +141,15 @@ def shuffle_test(
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
         largest = max(largest, float(np.abs(shuffled - in_order).max()))
-    accuracy = float((classes == reviews.labels).mean())
-    mean = float(np.mean(accuracies))
     result = ShuffleResult(
         name=name,
         positions=checkpoint.config.model.positions,
-        data=data,
-        split=split,
+        data=labelled.data,
+        split=labelled.split,
         num_reviews=len(reviews),
-        accuracy=accuracy,
+        accuracy=float((classes == reviews.labels).mean()),
         shuffled_accuracies=accuracies,
-        shuffled_mean=mean,
+        shuffled_mean=float(np.mean(accuracies)),
         shuffled_spread=float(np.std(accuracies, ddof=1)) if num_shuffles > 1 else 0.0,
         flip_share=float(np.mean(flips)),
         largest_change=largest,
@@ -176,14 +167,10 @@ def verdict(result: ShuffleResult) -> str:
             f"which is float rounding (up to {ROUNDING:.0e})"
         )
     fall = 100 * (result.accuracy - result.shuffled_mean)
-    if abs(fall) < 200 * standard_error(result):
+    standard_error = np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_reviews)  # by the binomial distribution
+    if abs(fall) < 200 * standard_error:
         return f"sees word order (probabilities move by up to {result.largest_change:.2f}), but its accuracy hardly depends on it"
     return f"reads word order: shuffling the words {'costs' if fall > 0 else 'gains'} {abs(fall):.1f} points of accuracy"
-
-
-def standard_error(result: ShuffleResult) -> float:
-    """Of the accuracy, in [0, 1], by the binomial distribution."""
-    return float(np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_reviews))
 
 
 def shuffle_words(reviews: EncodedReviews, rng: np.random.Generator) -> EncodedReviews:

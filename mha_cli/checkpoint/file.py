@@ -19,13 +19,15 @@ import io
 import json
 import math
 import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
 from mha_cli.checkpoint.hdf5 import read_arrays
@@ -37,11 +39,6 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.system.files import atomic_write
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy.typing as npt
 
 FORMAT_VERSION = 3
 MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
@@ -124,7 +121,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
     Raises:
         MhaError: the file cannot be written.
     """
-    members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)} if small else _members_for_keras(checkpoint)
+    if small:
+        members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)}
+    else:
+        metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
+        members = {"metadata.json": json.dumps(metadata).encode(), "config.json": checkpoint.keras_config.encode()}
+        members["model.weights.h5"] = _weights_to_hdf5(checkpoint)
     members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
     description = {
         "format": FORMAT_VERSION,
@@ -209,12 +211,7 @@ def _config(value: object, name: str) -> Config:
 
 
 def _class_names(value: object, name: str) -> tuple[str, ...]:
-    if (
-        not isinstance(value, list)
-        or len(value) < 2
-        or len(set(map(repr, value))) < len(value)
-        or not all(isinstance(item, str) for item in value)
-    ):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) < max(2, len(value)):
         raise MhaError(f"{name}: its class names are not two or more distinct words", WAY_OUT)
     return tuple(value)
 
@@ -237,15 +234,6 @@ def _vocabulary(data: bytes, name: str) -> Vocabulary:
     if vocabulary.repeats:
         raise MhaError(f"{name}: a token stands twice in its vocabulary", WAY_OUT)
     return vocabulary
-
-
-def _members_for_keras(checkpoint: Checkpoint) -> dict[str, bytes]:
-    metadata = {"keras_version": version("keras"), "date_saved": datetime.now(UTC).strftime("%Y-%m-%d@%H:%M:%S")}
-    return {
-        "metadata.json": json.dumps(metadata).encode(),
-        "config.json": checkpoint.keras_config.encode(),
-        "model.weights.h5": _weights_to_hdf5(checkpoint),
-    }
 
 
 def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:

@@ -16,17 +16,14 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import numpy.typing as npt
-
-    Tree = dict[bytes, "Tree | tuple[int, ...]"]
+Tree = dict[bytes, "Tree | tuple[int, ...]"]
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")

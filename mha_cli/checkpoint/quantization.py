@@ -11,15 +11,13 @@ with zero at zero.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from mha_cli.config.parameters import Parameter
+from mha_cli.config.parameters import Parameter
 
 LARGEST = 127
 PIECE_BYTES = 1 << 16

@@ -12,7 +12,7 @@ from mha_cli.cli.options import JsonOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mha_cli.diagnosis import CheckpointReport, Diagnosis, Place
+    from mha_cli.cli.diagnosis import CheckpointReport, Diagnosis, Place
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -32,7 +32,7 @@ def doctor(
     The exit code is 2 if the checkpoint is refused.
     """
     from mha_cli.cli.console import print_json
-    from mha_cli.diagnosis import diagnose
+    from mha_cli.cli.diagnosis import diagnose
 
     diagnosis = diagnose(checkpoint)
     print_json(diagnosis) if as_json else _print(diagnosis)

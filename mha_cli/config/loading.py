@@ -5,23 +5,20 @@ Whatever does not fit becomes one line that names the file, the line, the settin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, Settings, TextConfig, TfdsData, TrainingConfig
 from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
 from mha_cli.errors import MhaError, did_you_mean, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ruamel.yaml.nodes import ScalarNode
 
 MAX_PARAMETERS = 1_000_000_000
 """Weights of the largest model, 4 GB in float32; more is taken for a slip of the keyboard."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -13,9 +14,6 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEve
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from mha_cli.errors import MhaError, printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERSION = "1.2"
 MAX_BYTES = 100_000

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.data.preparation import LabelledReviews
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
-from mha_cli.export import onnx_file, small, tensorflow_files
+from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
-from mha_cli.runtime.classifier import probabilities_of
+from mha_cli.runtime.classifier import forward_of, probabilities_of
 from mha_cli.system.files import atomic_place
 from mha_cli.system.watcher import SILENT, Watcher
 
@@ -49,7 +49,12 @@ ROUNDING_TO_BYTES = 0.2
 """Difference allowed to one byte a weight, which moves a probability near one half by some hundredths; sure answers stay so."""
 
 FORMATS: dict[str, Format] = {
-    "int8": Format(small.write, small.opened, ROUNDING_TO_BYTES, {}),
+    "int8": Format(
+        lambda checkpoint, path: write_checkpoint(path, checkpoint, small=True),
+        lambda path: forward_of(read_checkpoint(path)),
+        ROUNDING_TO_BYTES,
+        {},
+    ),
     "onnx": Format(onnx_file.write, onnx_file.opened, ROUNDING, {"onnx": "onnx", "onnxruntime": "onnxruntime"}),
     "saved-model": Format(tensorflow_files.write_saved_model, tensorflow_files.open_saved_model, ROUNDING, {}),
     "litert": Format(tensorflow_files.write_litert, tensorflow_files.open_litert, ROUNDING, {"ai-edge-litert": "ai_edge_litert"}),
@@ -106,7 +111,7 @@ def export_checkpoint(
         name: name of the format.
         output: file or folder to write, where nothing is yet.
         watcher: reporter of what goes on.
-        labelled: reviews on which to score both; None for none.
+        labelled: reviews to score both on; None for none.
 
     Raises:
         MhaError: no such format, packages are missing, something is at ``output``, the model takes more memory than there is to be taken,

@@ -9,23 +9,18 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import mha_cli
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
+from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, below, sinusoid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.config.settings import ModelConfig
-    from mha_cli.runtime.forward import Weights
+from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
 
 OPSET = 17
 """The first with LayerNormalization; ONNX Runtime reads it since 1.12."""
@@ -35,6 +30,9 @@ IR_VERSION = 8
 
 MAX_BYTES = 2**31 - 2**24
 """Size that the weights may have: a protocol buffer holds two gigabytes, the graph included."""
+
+FLOAT, BOOL = 1, 9
+"""ONNX's numbers for the types of an array, ``TensorProto.FLOAT`` and ``TensorProto.BOOL``."""
 
 LOWEST = np.float32(-3e38)
 
@@ -171,8 +169,7 @@ def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str
     bucket_BL = graph("Mod", hash_BL, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
     if n == 1:
         return bucket_BL, mask_BL
-    position_L = _positions(graph)
-    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", position_L, graph.constant(np.int64(n - 1))))
+    return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", _positions(graph), graph.constant(np.int64(n - 1))))
 
 
 def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
@@ -319,7 +316,7 @@ def _global_max_pool(graph: _Graph, x_BLD: str, mask_BL: str) -> str:
     """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
     real_BLD = graph("Where", _unsqueeze(graph, mask_BL, 2), x_BLD, graph.constant(LOWEST))
     largest_BD = graph("ReduceMax", real_BLD, axes=[1], keepdims=0)
-    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), axes=[1], keepdims=1), to=_type("BOOL"))
+    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), axes=[1], keepdims=1), to=BOOL)
     return graph("Where", any_B1, largest_BD, graph.constant(np.float32(0.0)), name="pooling")
 
 
@@ -352,13 +349,7 @@ def _unsqueeze(graph: _Graph, x: str, *axes: int) -> str:
 
 
 def _as_float(graph: _Graph, x: str) -> str:
-    return graph("Cast", x, to=_type("FLOAT"))
-
-
-def _type(name: str) -> int:
-    import onnx
-
-    return int(onnx.TensorProto.DataType.Value(name))
+    return graph("Cast", x, to=FLOAT)
 
 
 def opened(path: Path) -> Any:

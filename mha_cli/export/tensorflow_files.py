@@ -7,14 +7,13 @@ import json
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mha_cli
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-
-if TYPE_CHECKING:
-    from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.system import tensorflow_setup
 
 EXTRA_FOLDER = "assets.extra"
 """Folder in which a SavedModel carries what is not part of the graph."""
@@ -51,13 +50,8 @@ def open_saved_model(path: Path) -> Any:
     """The folder in TensorFlow, as a function from token ids to probabilities."""
     import tensorflow as tf
 
-    loaded = tf.saved_model.load(str(path))  # the function does not keep the variables alive
-    serve = loaded.signatures["serving_default"]
-
-    def run(token_ids: Any, _loaded: Any = loaded) -> Any:
-        return serve(token_ids=tf.constant(token_ids))["probabilities"].numpy()
-
-    return run
+    loaded = tf.saved_model.load(str(path))  # kept by the function: a signature alone does not keep the variables alive
+    return lambda token_ids: loaded.signatures["serving_default"](token_ids=tf.constant(token_ids))["probabilities"].numpy()
 
 
 def write_litert(checkpoint: Checkpoint, path: Path) -> None:
@@ -66,8 +60,6 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
     Raises:
         MhaError: TensorFlow's converter cannot translate the model.
     """
-    from mha_cli.system import tensorflow_setup
-
     with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
         _write_graph(checkpoint, Path(folder))
         import tensorflow as tf
@@ -86,8 +78,6 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
 
 def open_litert(path: Path) -> Any:
     """The file in LiteRT's interpreter, as a function from token ids to probabilities."""
-    from mha_cli.system import tensorflow_setup
-
     with tensorflow_setup.native_stderr_held_back():
         from ai_edge_litert.interpreter import Interpreter
 
@@ -107,8 +97,6 @@ def open_litert(path: Path) -> Any:
 
 def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
     """A SavedModel without the companions."""
-    from mha_cli.system import tensorflow_setup
-
     tensorflow_setup.import_tensorflow()
     with tensorflow_setup.native_stderr_held_back():
         import tensorflow as tf

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+
 
 def check_sizes(**sizes: int | None) -> None:
     """Refuse a size below 1; None stands for a default.
@@ -39,10 +41,13 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} is {value!r}; choose from {', '.join(choices)}")
 
 
-def constructor_arguments(layer: Any) -> dict[str, Any]:
-    """Every constructor argument of a layer, which keeps each in an attribute of its name."""
-    names = inspect.signature(type(layer).__init__).parameters
-    return {name: getattr(layer, name) for name in names if name not in ("self", "kwargs")}
+class Layer(keras.layers.Layer):
+    """A layer of Keras that can be made anew from its config: it keeps every constructor argument in an attribute of its name."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {**super().get_config(), **{name: getattr(self, name) for name in names if name not in ("self", "kwargs")}}
 
 
 def check_inputs(layer: Any, **inputs: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_inputs, check_shares, check_sizes, constructor_arguments
+from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_shares, check_sizes
 from mha_cli.layers.fast.dispatch import check_form, dispatch
 from mha_cli.layers.fast.gradients import masked_softmax
 from mha_cli.layers.masks import broadcast_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, query_gate, valid_lengths_mask
@@ -96,7 +96,7 @@ def project(x_BLD: Any, kernel_DHK: Any, bias_HK: Any, i: int) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula; its weights have the
@@ -141,7 +141,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.num_heads, self.key_dim, self.value_dim, self.output_dim = num_heads, key_dim, value_dim, output_dim
         self.use_bias, self.dropout, self.scoring, self.use_scale, self.form = use_bias, dropout, scoring, use_scale, form
         self.seed_generator = keras.random.SeedGenerator() if dropout else None
-        self.supports_masking = True
+        self.supports_masking = True  # the output keeps the query's mask
 
     def build(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> None:
         """Create W^Q, W^K, W^V and W^O with their biases; widths come from the last axis of each shape."""
@@ -186,8 +186,8 @@ class MultiHeadAttention(keras.layers.Layer):
             key: (B, M, key width); the value by default.
             mask: the query's padding mask where query is the only argument.
             query_mask: bool (B, L), True at real positions; Keras fills it in from an Embedding's mask.
-            value_mask: bool (B, M), likewise.
-            key_mask: bool (B, M), likewise.
+            value_mask: bool (B, M), True at real positions of the value.
+            key_mask: bool (B, M), True at real positions of the key.
             attention_mask: bool (L, M), (B, L, M) or (B, H, L, M), broadcastable, True where a query may look at a key.
             valid_lengths: int (B,) or (B, L), the number of first keys that an entry, or a query, may look at.
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives; 0 silences it.
@@ -255,10 +255,6 @@ class MultiHeadAttention(keras.layers.Layer):
             return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, drop)
         return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
 
-    def compute_mask(self, query: Any, query_mask: Any = None, **_: Any) -> Any:
-        """The output keeps the query's mask."""
-        return query_mask
-
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
@@ -270,7 +266,3 @@ class MultiHeadAttention(keras.layers.Layer):
             return output
         keys = next(tensor for tensor in (key, value, query) if tensor is not None)
         return output, keras.KerasTensor((query.shape[0], self.num_heads, query.shape[1], keys.shape[1]), dtype=self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **constructor_arguments(self)}

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_shares, check_sizes, constructor_arguments
+from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
 from mha_cli.layers.attention import MultiHeadAttention
 from mha_cli.layers.normalization import LayerNormalization
 
@@ -18,7 +18,7 @@ NORMALIZATIONS = ("post", "pre")
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class TransformerEncoder(keras.layers.Layer):
+class TransformerEncoder(Layer):
     """Self-attention, then a feed-forward layer at every position, each with a residual sum and layer normalization.
 
     With ``normalization="post"`` (the paper and the book): y = Norm(x + Attention(x)), z = Norm(y + FeedForward(y)).
@@ -112,14 +112,11 @@ class TransformerEncoder(keras.layers.Layer):
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
             training: whether dropout is active.
         """
-        x_BLD = inputs
         if self.normalization == "pre":
-            x_BLD = x_BLD + self.attend(self.attention_norm(x_BLD), mask, head_mask, training)
-            x_BLD = x_BLD + self.feed_forward(self.feed_forward_norm(x_BLD), training)
-        else:
-            x_BLD = self.attention_norm(x_BLD + self.attend(x_BLD, mask, head_mask, training))
-            x_BLD = self.feed_forward_norm(x_BLD + self.feed_forward(x_BLD, training))
-        return x_BLD
+            x_BLD = inputs + self.attend(self.attention_norm(inputs), mask, head_mask, training)
+            return x_BLD + self.feed_forward(self.feed_forward_norm(x_BLD), training)
+        x_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))
+        return self.feed_forward_norm(x_BLD + self.feed_forward(x_BLD, training))
 
     def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:
         """What attention adds to the residual sum; the value, to which the mask belongs, is the query by default."""
@@ -137,7 +134,3 @@ class TransformerEncoder(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """(B, L, D)."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **constructor_arguments(self)}

@@ -10,11 +10,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from mha_cli.layers.arguments import Layer
 from mha_cli.layers.fast.gradients import layer_normalization
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class LayerNormalization(keras.layers.Layer):
+class LayerNormalization(Layer):
     """Every position shifted and scaled to mean 0 and variance 1 over its features, then scaled by γ and shifted by β, which are learnt.
 
     Computed in float32 at least, whatever the type of the layers around it.
@@ -46,7 +47,3 @@ class LayerNormalization(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The same."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), "epsilon": self.epsilon}

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from mha_cli.layers.arguments import check_choice, check_shares, check_sizes, constructor_arguments
+from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
 
 POSITIONS = ("learned", "sinusoidal", "none")
 HASH_FACTOR = -1_640_531_535
@@ -63,7 +63,7 @@ def rows_of(table: Any, row_numbers: Any) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class PositionalEmbedding(keras.layers.Layer):
+class PositionalEmbedding(Layer):
     """Token embedding plus position embedding, with dropout on the sum; on request also embeddings of the n-grams that end at a token.
 
     Args:
@@ -105,7 +105,6 @@ class PositionalEmbedding(keras.layers.Layer):
         self.dropout, self.max_ngram, self.ngram_buckets, self.ngram_dropout = dropout, max_ngram, ngram_buckets, ngram_dropout
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
-        self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         """Create the token table and, for learned positions, the position table."""
@@ -159,7 +158,3 @@ class PositionalEmbedding(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, L, D)."""
         return (*input_shape, self.embed_dim)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **constructor_arguments(self)}

@@ -18,7 +18,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import check_sizes, constructor_arguments
+from mha_cli.layers.arguments import Layer, check_sizes
 from mha_cli.layers.positions import ngram_buckets_of, rows_of
 
 SMALLEST_NORM = 1e-6
@@ -91,7 +91,7 @@ def ending_weights(token_ids_BL: Any, ending: int) -> Any:
 
 
 @keras.saving.register_keras_serializable(package="mha")
-class NgramScores(keras.layers.Layer):
+class NgramScores(Layer):
     """The weighted sum of what a table says about a review's distinct n-grams. Both weights are fitted beforehand and not trained.
 
     Args:
@@ -123,12 +123,8 @@ class NgramScores(keras.layers.Layer):
             raise ValueError(f"ending is {ending}; it must be 0 or more")
         if any(reach < 0 for reach in windows):
             raise ValueError(f"windows is {list(windows)}; each must be 0 or more")
-        self.max_ngram = max_ngram
-        self.buckets = buckets
-        self.num_scores = num_scores
-        self.ending = ending
-        self.windows = list(windows)
-        self.salient_words = salient_words
+        self.max_ngram, self.buckets, self.num_scores = max_ngram, buckets, num_scores
+        self.ending, self.windows, self.salient_words = ending, list(windows), salient_words
 
     def build(self, input_shape: Any) -> None:
         """Create the table, and the salience where there are windows."""
@@ -146,7 +142,3 @@ class NgramScores(keras.layers.Layer):
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, U)."""
         return (input_shape[0], self.num_scores)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **constructor_arguments(self)}

@@ -103,7 +103,7 @@ class Classifier:
         """Texts and their scores put together."""
         names = self.checkpoint.class_names
         labels = scores.probabilities.argmax(axis=1).tolist()
-        rows = zip(texts, labels, scores.probabilities.tolist(), scores.num_tokens, scores.num_read, scores.num_unknown, strict=True)
+        rows = zip(texts, labels, scores.probabilities.tolist(), *scores[1:], strict=True)
         return [
             Prediction(text, names[label], row[label], dict(zip(names, row, strict=True)), *numbers) for text, label, row, *numbers in rows
         ]

@@ -180,12 +180,6 @@ def sinusoid(length: int, width: int) -> Array:
 
 def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, keep_attention: bool = False) -> tuple[Array, Array]:
     """One encoder block, (B, L, D), and its attention weights (B, H, L, M), empty unless kept; padded positions are never looked at."""
-    attention_weights, kept_BHLM = below(weights, "attention/"), np.zeros((0, 0, 0, 0), np.float32)
-
-    def attend(x: Array) -> Array:
-        nonlocal kept_BHLM
-        output, kept_BHLM = multi_head_attention(x, mask_BL, attention_weights, model, keep_attention)
-        return output
 
     def feed_forward(x: Array) -> Array:
         tokens_TD = x.reshape(-1, x.shape[-1])
@@ -198,17 +192,17 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, k
         output_TD += weights["feed_forward_out/bias"]
         return output_TD.reshape(x.shape)
 
-    def attention_norm(x: Array) -> Array:
-        return layer_norm(x, weights["attention_norm/gamma"], weights["attention_norm/beta"])
+    def norm(x: Array, which: str) -> Array:
+        return layer_norm(x, weights[f"{which}/gamma"], weights[f"{which}/beta"])
 
-    def feed_forward_norm(x: Array) -> Array:
-        return layer_norm(x, weights["feed_forward_norm/gamma"], weights["feed_forward_norm/beta"])
-
-    if model.normalization == "pre":
-        attended_BLD = x_BLD + attend(attention_norm(x_BLD))
-        return attended_BLD + feed_forward(feed_forward_norm(attended_BLD)), kept_BHLM
-    attended_BLD = attention_norm(x_BLD + attend(x_BLD))
-    return feed_forward_norm(attended_BLD + feed_forward(attended_BLD)), kept_BHLM
+    pre = model.normalization == "pre"
+    words_BLD = norm(x_BLD, "attention_norm") if pre else x_BLD
+    mixed_BLD, attention_BHLM = multi_head_attention(words_BLD, mask_BL, below(weights, "attention/"), model, keep_attention)
+    if pre:
+        attended_BLD = x_BLD + mixed_BLD
+        return attended_BLD + feed_forward(norm(attended_BLD, "feed_forward_norm")), attention_BHLM
+    attended_BLD = norm(x_BLD + mixed_BLD, "attention_norm")
+    return norm(attended_BLD + feed_forward(attended_BLD), "feed_forward_norm"), attention_BHLM
 
 
 def multi_head_attention(

@@ -23,7 +23,6 @@ NEAR_UNIFORM = 0.95
 close to uniform. The entropy is then less than 0.052 nats below its maximum, so by Pinsker's inequality less than a sixth of the attention
 lies elsewhere than equal shares would put it, whatever the number of words."""
 
-
 WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
@@ -60,13 +59,10 @@ class AttentionView:
         if not 0 <= block < len(self.weights):
             raise MhaError(f"there is no block {block}", f"the model has blocks 0 to {len(self.weights) - 1}")
         weights_HLL = self.weights[block]
-        if head is None:
-            mean: Array = weights_HLL.mean(axis=0)
-            return mean
-        if not 0 <= head < len(weights_HLL):
+        if head is not None and not 0 <= head < len(weights_HLL):
             raise MhaError(f"there is no head {head} in block {block}", f"it has heads 0 to {len(weights_HLL) - 1}")
-        one: Array = weights_HLL[head]
-        return one
+        weights_LL: Array = weights_HLL.mean(axis=0) if head is None else weights_HLL[head]
+        return weights_LL
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
     Raises:
         MhaError: the text has no words, or more than its attention weights can be shown for.
     """
-    return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)
+    return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)[0]
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
@@ -109,8 +105,7 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    view = _view(checkpoint, text, WEIGHT_BYTES)
-    _, token_ids = read(Classifier(checkpoint), text)
+    view, token_ids = _view(checkpoint, text, WEIGHT_BYTES)
     label = checkpoint.class_names.index(view.prediction.label)
     left = []
     for start in range(0, len(token_ids), OCCLUSIONS):
@@ -121,29 +116,19 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     return Explanation(view.words, view.unknown, view.prediction, falls, [float(share) for share in looked_at])
 
 
-def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> AttentionView:
-    classifier, model = Classifier(checkpoint), checkpoint.config.model
-    words, token_ids = read(classifier, text)
+def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> tuple[AttentionView, list[int]]:
+    """The attention weights, and the ids of the words that the model reads."""
+    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.forward_pass.name
+    token_ids = classifier.encoder.encode(text).token_ids
+    if not token_ids:
+        raise MhaError("the text has no words", "give a text with at least one word")
     weights_of_all = sum(model.heads) * len(token_ids) ** 2
-    name = checkpoint.forward_pass.name
     refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(token_ids):,} tokens", "give a shorter text")
     prediction = classifier.predict([text])[0]
     with named(checkpoint):
         weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, model)
-    unknown = [token_id == UNKNOWN_ID for token_id in token_ids]
-    return AttentionView(words, unknown, prediction, [weights_BHLL[0] for weights_BHLL in weights])
-
-
-def read(classifier: Classifier, text: str) -> tuple[list[str], list[int]]:
-    """The words of a review that the model reads, and their ids.
-
-    Raises:
-        MhaError: there are none.
-    """
-    token_ids = classifier.encoder.encode(text).token_ids
-    if not token_ids:
-        raise MhaError("the text has no words", "give a text with at least one word")
-    return classifier.encoder.read_words(text), token_ids
+    words, unknown = classifier.encoder.read_words(text), [token_id == UNKNOWN_ID for token_id in token_ids]
+    return AttentionView(words, unknown, prediction, [weights_BHLL[0] for weights_BHLL in weights]), token_ids
 
 
 def mean_entropy(shares: npt.ArrayLike) -> float:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
-from typing import TYPE_CHECKING
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.processor import available_cores
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
 
 LEAST_BYTES = 250_000_000
 """Addresses that a prediction takes with the linear algebra on one core."""
@@ -25,11 +21,8 @@ NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate m
 """Words of the loader of shared libraries where addresses run out."""
 
 
-def heed_address_limit(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Get along with few addresses; to be called before NumPy is imported.
-
-    Args:
-        environment: environment variables, in which the threads of linear algebra are set.
+def heed_address_limit() -> None:
+    """Get along with few addresses, with linear algebra on one core; to be called before NumPy is imported.
 
     Raises:
         MhaError: there are too few for anything.
@@ -39,7 +32,7 @@ def heed_address_limit(environment: MutableMapping[str, str] = os.environ) -> No
         return
     if limit < LEAST_BYTES:
         raise _too_few(limit)
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def need_tensorflow_addresses() -> None:

@@ -16,11 +16,7 @@ def available_cores() -> int:
 
 
 def bfloat16_features(cpu_info: Path | None = None) -> tuple[str, ...]:
-    """The processor's instructions for bfloat16, by Linux's names; none where it has none or nothing tells.
-
-    Args:
-        cpu_info: file in which Linux describes the processor; None is the usual one.
-    """
+    """The processor's instructions for bfloat16, by the names in Linux's description of it; none where it has none or nothing says it."""
     try:
         found = set((cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").split())
     except OSError:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from mha_cli.system.address_limit import need_tensorflow_addresses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def import_tensorflow() -> None:

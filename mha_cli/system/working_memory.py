@@ -103,10 +103,7 @@ class ForwardPass:
         return next(texts for texts in range(max(1, most), 0, -1) if self.fits(texts, length))
 
     def refuse_too_long(self, length: int) -> None:
-        """Refuse a text that does not fit even alone.
-
-        Args:
-            length: tokens of the longest text.
+        """Refuse a text of this length, in tokens, if it does not fit even alone.
 
         Raises:
             MhaError: naming the estimate.

@@ -71,7 +71,7 @@ class EncodedText(NamedTuple):
     """A text as the model reads it.
 
     Args:
-        token_ids: at most ``sequence_length`` ids.
+        token_ids: ids of the tokens that are kept, ``sequence_length`` at most.
         num_tokens: tokens of the whole text.
         num_unknown: unknown tokens among ``token_ids``.
     """
@@ -79,11 +79,6 @@ class EncodedText(NamedTuple):
     token_ids: list[int]
     num_tokens: int
     num_unknown: int
-
-    @property
-    def truncated(self) -> bool:
-        """Whether the text was cut to length."""
-        return self.num_tokens > len(self.token_ids)
 
 
 def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:

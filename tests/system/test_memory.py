@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.diagnosis import diagnose
+from mha_cli.cli.diagnosis import diagnose
 from mha_cli.system.memory import available_memory, memory_limit
 
 if TYPE_CHECKING:

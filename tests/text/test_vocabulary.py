@@ -12,7 +12,6 @@ from mha_cli.text.vocabulary import (
     PADDING_ID,
     SPECIAL_TOKENS,
     UNKNOWN_ID,
-    EncodedText,
     Vocabulary,
     kept_slices,
     most_frequent,
@@ -120,9 +119,3 @@ def test_slices_cut_arrays_as_they_cut_lists(values: list[int], sequence_length:
     first, second = kept_slices(len(values), sequence_length, truncation)
     array = np.array(values, dtype=object)
     assert [*array[first], *array[second]] == values[first] + values[second]
-
-
-def test_truncated_means_that_words_were_cut() -> None:
-    assert not EncodedText([2, 3], num_tokens=2, num_unknown=0).truncated
-    assert EncodedText([2, 3], num_tokens=3, num_unknown=0).truncated
-    assert not EncodedText([], num_tokens=0, num_unknown=0).truncated

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mha_cli.checkpoint.runs import PACKAGED
-from mha_cli.diagnosis import Place, diagnose
+from mha_cli.cli.diagnosis import Place, diagnose
 from mha_cli.errors import MhaError
 
 CPU = "processor\t: 0\nflags\t\t: fpu sse amx_bf16 avx512_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"

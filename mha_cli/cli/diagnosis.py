@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import mha_cli
 from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
@@ -20,9 +20,6 @@ from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, R
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
 from mha_cli.system.memory import machine_memory, memory_limit
 from mha_cli.system.processor import available_cores, bfloat16_features
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PACKAGES = ("tensorflow", "keras", "numpy")
 
@@ -80,7 +77,7 @@ class Diagnosis:
         cores: processor cores that this process may use.
         bfloat16: instructions of the processor for it, by the names that Linux gives them; none where it has none.
         memory_bytes: memory of the machine; None where that cannot be found out.
-        memory_available_bytes: memory that can be had without swapping; None likewise.
+        memory_available_bytes: memory that can be had without swapping; None where that cannot be found out.
         memory_limit_bytes: limit of the control groups that this process is in; None where there is none.
         places: files and folders in which data and checkpoints are looked for.
         checkpoint: report on the one that was asked about; None where none was.
@@ -139,7 +136,7 @@ def check_checkpoint(path: Path) -> CheckpointReport:
         format=FORMAT_VERSION,
         class_names=checkpoint.class_names,
         vocabulary_size=len(checkpoint.vocabulary),
-        num_weights=sum(weight.size for weight in checkpoint.weights.values()),
+        num_weights=checkpoint.num_weights,
         metrics=checkpoint.metrics,
     )
 
