@@ -181,7 +181,7 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
 
     for encoded in (from_corpus, from_stream):
         assert [encoded.token_ids[start:stop].tolist() for start, stop in _spans(encoded)] == [text.token_ids for text in singly]
-        assert encoded.num_truncated == sum(text.truncated for text in singly)
+        assert encoded.num_truncated == sum(text.num_tokens > len(text.token_ids) for text in singly)
         assert [whole.class_names[label] for label in encoded.labels] == [review.label for review in reviews]
         assert encoded.token_ids[:].dtype == encoded.labels.dtype == np.int32
 
