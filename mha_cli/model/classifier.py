@@ -115,11 +115,11 @@ def after_embedding(model: keras.Model, embedded: Any, mask: Any, scores: Any, h
     """The model's output from the embeddings on, without dropout, given what a call of the whole model has no place for.
 
     Args:
-        model: from ``build_classifier``.
+        model: classifier from ``build_classifier``.
         embedded: (B, L, D).
         mask: bool (B, L), True at real positions.
         scores: n-gram scores of the reviews, (B, U), zeros to silence them; not looked at by a model without.
-        head_masks: for every block (H,) or (B, H), a number a head that multiplies what the head gives.
+        head_masks: a mask a block, (H,) or (B, H): a number a head that multiplies what the head gives.
     """
     blocks = encoder_blocks(model)
     x = embedded

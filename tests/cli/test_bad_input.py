@@ -26,12 +26,17 @@ INSTALLED = [COMMAND[0], "-P", *COMMAND[1:]]
 """As the script ``mha`` runs: the current folder is none that modules come from."""
 
 
-def param(section: str, case: Case) -> ParameterSet:
+SURROUNDINGS = ("Environment", "Limits")
+"""Sections whose cases start Python anew, but for the first of each left out of the default run."""
+
+
+def param(section: str, number: int, case: Case) -> ParameterSet:
     waits_for_tensorflow = case.shell and case.args.startswith("evaluate") and case.code == 0
-    return pytest.param(case, id=f"{section}: {case.given}", marks=[pytest.mark.process] if waits_for_tensorflow else [])
+    long = waits_for_tensorflow or (section in SURROUNDINGS and number > 0)
+    return pytest.param(case, id=f"{section}: {case.given}", marks=[pytest.mark.process] if long else [])
 
 
-CASES = [param(section, case) for section, cases in SECTIONS.items() for case in cases]
+CASES = [param(section, number, case) for section, cases in SECTIONS.items() for number, case in enumerate(cases)]
 
 
 @pytest.fixture
