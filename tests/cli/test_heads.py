@@ -102,6 +102,7 @@ def test_pruned_without_retraining(heads: Heads, blocks: Path, tmp_path: Path) -
     assert set(tree(tmp_path)) == {"mine.tsv", "pruned.keras", "heads.PNG"}
 
 
+@pytest.mark.process
 def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("--split", "validation", "--prune", "2", "-o", "pruned.keras", "--retrain", "2")
     result = heads(trained.checkpoint, *arguments)

@@ -1,8 +1,8 @@
 """Kills a training in NumPy with pseudo-labels before each of its renames, and after those of labels, and lets it go on.
 
-    python -m tests.training.kills FOLDER [--all]
+    python -m tests.training.kills FOLDER
 
-Without --all, only before the first and the last rename of each file. Its state is saved after every step. Each training that is killed is
+Its state is saved after every step. Each training that is killed is
 a process of its own, so that the kill is real. Prints a JSON object: what an undisturbed run renames, and what was wrong after each kill.
 """
 
@@ -41,7 +41,7 @@ def counted(replace: Callable[..., None], deadly: int, after: bool) -> tuple[Cal
     return call, calls
 
 
-def main(folder: Path, every: bool) -> dict[str, Any]:
+def main(folder: Path) -> dict[str, Any]:
     """Kill at every rename."""
     in_numpy(setattr)
     state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9  # a save after every step
@@ -50,13 +50,7 @@ def main(folder: Path, every: bool) -> dict[str, Any]:
     train(config, folder / "whole", data=data)
     os.replace, faults, output = replace, [], folder / "run"
     names = [Path(target).name for _, target in renames]
-    ends = [*map(names.index, set(names)), *(len(names) - 1 - names[::-1].index(name) for name in set(names))]
-    deaths = [
-        (number, after)
-        for number, name in enumerate(names, start=1)
-        for after in (False, True)
-        if (not after or name == LABELS) and (every or number - 1 in ends)
-    ]
+    deaths = [(number, after) for number, name in enumerate(names, start=1) for after in (False, True) if not after or name == LABELS]
     for number, after in deaths:  # otherwise, what is on disk after a rename is also there before the next
         child = os.fork()
         if not child:
@@ -76,4 +70,4 @@ def main(folder: Path, every: bool) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), "--all" in sys.argv)))
+    print(json.dumps(main(Path(sys.argv[1]))))

@@ -127,9 +127,9 @@ def test_the_state_is_saved_now_and_then_without_being_asked(
     assert_same_run(whole, tmp_path / "run")
 
 
-@pytest.mark.parametrize("every", [[], pytest.param(["--all"], marks=pytest.mark.process)])
-def test_killed_before_a_rename(every: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.training.kills", str(tmp_path), *every]
+@pytest.mark.process
+def test_killed_before_every_rename(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.training.kills", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True)
     found = json.loads(done.stdout)
     assert found["faults"] == []
