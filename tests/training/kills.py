@@ -2,8 +2,8 @@
 
     python -m tests.training.kills FOLDER
 
-Its state is saved after every step. Each training that is killed is
-a process of its own, so that the kill is real. Prints a JSON object: what an undisturbed run renames, and what was wrong after each kill.
+Its state is saved after every step. Each training that is killed is a process of its own, so that the kill is real. Prints a JSON object:
+what an undisturbed run renames, and what was wrong after each kill.
 """
 
 from __future__ import annotations
