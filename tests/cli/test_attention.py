@@ -270,7 +270,7 @@ def test_the_picture_marks_unknown_words_and_tells_the_entropy(attention: Attent
         assert f"<!-- {html.unescape(label)} -->" in drawn, label
 
 
-@pytest.mark.parametrize("text", ["映画 was ภาพยนตร์ the film 🙂", "עברית the ﷽ ༄ film"])
+@pytest.mark.parametrize("text", ["映画 was ภาพยนตร์ the film 🙂", pytest.param("עברית the ﷽ ༄ film", marks=pytest.mark.process)])
 def test_letters_without_a_glyph_are_told_of_in_one_line(text: str, small: Path, tmp_path: Path) -> None:
     """In a process of its own, where Matplotlib finds no folder for its caches either; it has something to say about all that."""
     result = run_mha("attention", text, "-c", small, "--png", "a.png", cwd=tmp_path, env={"MPLCONFIGDIR": "/proc/nowhere"})

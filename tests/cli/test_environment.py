@@ -46,6 +46,7 @@ def test_everything_at_once(home: str, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {*(f"{module}.py" for module in MODULES), ".keras", "run"}
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the limits of Linux")
 def test_too_few_addresses(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -184,6 +184,7 @@ def test_a_trained_model(format_name: str, trained: Run, mha: Mha, tmp_path: Pat
     assert "of a probability (allowed: 1e-04)" in result.stdout
 
 
+@pytest.mark.process
 def test_the_accuracy_of_the_small_form_is_stated(scored: Run, mha: Mha, tmp_path: Path) -> None:
     result = mha("export", scored.checkpoint, "-f", "int8", "-o", "small.keras", "--data", "sample", "--json")
     assert (result.code, result.stderr) == (0, "")

@@ -60,12 +60,14 @@ def results(compared: Run) -> list[dict[str, Any]]:
     return parsed
 
 
+@pytest.mark.process
 def test_two_runs_that_differ_in_positions_only(both: list[Path]) -> None:
     learned, none = (read_checkpoint(path).config for path in both)
     assert (learned.model.positions, none.model.positions) == ("learned", "none")
     assert learned.model_copy(update={"model": none.model}) == none
 
 
+@pytest.mark.process
 def test_the_json_of_both(results: list[dict[str, Any]]) -> None:
     assert [result["name"] for result in results] == ["with-positions", "without-positions"]
     for result in results:
@@ -76,6 +78,7 @@ def test_the_json_of_both(results: list[dict[str, Any]]) -> None:
         assert result["shuffled_spread"] == pytest.approx(statistics.stdev(result["shuffled_accuracies"]))
 
 
+@pytest.mark.process
 def test_with_positions_it_reads_order(results: list[dict[str, Any]]) -> None:
     result = results[0]
     assert result["positions"] == "learned"
@@ -88,6 +91,7 @@ def test_with_positions_it_reads_order(results: list[dict[str, Any]]) -> None:
     assert result["verdict"] == f"reads word order: shuffling the words costs {points:.1f} points of accuracy"
 
 
+@pytest.mark.process
 def test_without_positions_it_cannot(results: list[dict[str, Any]]) -> None:
     result = results[1]
     assert result["positions"] == "none"
@@ -112,6 +116,7 @@ def fits_readme(result: dict[str, Any], row: str) -> bool:
     )
 
 
+@pytest.mark.process
 def test_a_model_without_positions_is_as_the_readme_says(results: list[dict[str, Any]]) -> None:
     assert fits_readme(results[1], "no positions")
     assert not fits_readme(results[1], "sinusoidal positions")
@@ -131,6 +136,7 @@ def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_pa
     assert fits(run_here("attention", text, "-c", run, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
 
 
+@pytest.mark.process
 def test_a_picture(compared: Run) -> None:
     assert (compared.cwd / "order.png").read_bytes().startswith(PNG)
     assert not [name for name in tree(compared.cwd) if name.endswith(".tmp")]
@@ -139,6 +145,7 @@ def test_a_picture(compared: Run) -> None:
 # Checkpoints that are there
 
 
+@pytest.mark.process
 def test_checkpoints_give_the_same_figures_again(shuffle_test: ShuffleTest, both: list[Path], results: list[dict[str, Any]]) -> None:
     result = shuffle_test(*both, "--shuffles", "3", "--json")
     assert (result.code, result.stderr) == (0, "")
@@ -148,6 +155,7 @@ def test_checkpoints_give_the_same_figures_again(shuffle_test: ShuffleTest, both
         assert now["reads_order"] == before["reads_order"]
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("untraced")
 def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
     result = shuffle_test(*both, "-n", "2", "--max-reviews", "60", "--plot", "order.SVG")
@@ -160,6 +168,7 @@ def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[P
     assert xml.etree.ElementTree.parse(tmp_path / "order.SVG").getroot().tag.endswith("svg")
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> None:
     arguments = (both[0], "-n", "1", "--max-reviews", "37", "--json")
@@ -170,6 +179,7 @@ def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> N
     assert first["largest_change"] != other["largest_change"]
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("untraced")
 def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
     (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpositive\ndreadful, not superb\tnegative\n")

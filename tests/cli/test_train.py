@@ -97,6 +97,7 @@ def test_it_learns(trained: Run) -> None:
     assert max(record["validation_accuracy"] for record in history) > 0.75
 
 
+@pytest.mark.process
 def test_the_same_seed_gives_the_same_numbers(trained: Run, compared: Run) -> None:
     """`mha shuffle-test` trains the same model in another process."""
     assert compared.result.code == 0, compared.result.stderr

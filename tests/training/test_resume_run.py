@@ -81,6 +81,7 @@ def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathF
     return output
 
 
+@pytest.mark.process
 def test_stopped_in_an_epoch(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
     interrupt(config, tmp_path / "run", STEPS + 3, data)
     seen: list[StepProgress] = []

@@ -51,7 +51,7 @@ def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool) -> Non
 
 
 @pytest.mark.parametrize("length", [7, 20], ids=["at-once", "by-blocks"])
-@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
+@pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.exhaustive), False], ids=["known-length", "unknown-length"])
 def test_auto_folds_wide_heads_by_blocks_too(known: bool, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
