@@ -75,9 +75,7 @@ def score_heads(
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    reviews = labelled.reviews
-    if max_reviews and max_reviews < len(reviews):
-        reviews = reviews.subset(np.sort(np.random.default_rng(0).choice(len(reviews), max_reviews, replace=False)))
+    reviews = labelled.reviews.random_part(max_reviews, np.random.default_rng(0))
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]

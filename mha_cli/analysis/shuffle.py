@@ -119,10 +119,8 @@ def compare(
     """
     results = []
     for name, checkpoint, labelled in models:
-        reviews = labelled.reviews
         rng = np.random.default_rng(seed)
-        if max_reviews and max_reviews < len(reviews):
-            reviews = reviews.subset(np.sort(rng.choice(len(reviews), max_reviews, replace=False)))
+        reviews = labelled.reviews.random_part(max_reviews, rng)
         results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=reviews), num_shuffles, rng, watcher))
     return results
 

@@ -78,6 +78,12 @@ class EncodedReviews:
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
         return EncodedReviews(token_ids, offsets, self.labels[rows], self.num_truncated)
 
+    def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedReviews:
+        """So many of the reviews, drawn at random, in their order; all of them for None and where there are no more, without a draw."""
+        if not most or most >= len(self):
+            return self
+        return self.subset(np.sort(rng.choice(len(self), most, replace=False)))
+
 
 class Corpus:
     """Reviews as numbers of our own, before there is a vocabulary.

@@ -53,10 +53,9 @@ def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -
     """
     log("fitting n-gram scores")
     set_seed(config.seed)
-    model, reviews, rng = config.model, data.train, np.random.default_rng(config.seed)
+    model, rng = config.model, np.random.default_rng(config.seed)
+    reviews = data.train.random_part(MOST_REVIEWS, rng)
     classes = [1] if len(data.class_names) == 2 else list(range(len(data.class_names)))  # a unit of a score for each
-    if len(reviews) > MOST_REVIEWS:
-        reviews = reviews.subset(np.sort(rng.choice(len(reviews), MOST_REVIEWS, replace=False)))
     ngrams = ngrams_of(reviews, model)
     features = ngram_features(reviews, ngrams, model)
     table = np.stack([ngram_scores(features, reviews.labels == class_id) for class_id in classes], axis=1)

@@ -9,14 +9,15 @@ from typing import Literal
 
 from mha_cli.records.json_lines import JsonReader
 from mha_cli.records.reader import PlainReader, RecordReader
+from mha_cli.records.record import DELIMITERS
 from mha_cli.records.tables import TableReader
 
 Format = Literal["lines", "jsonl", "csv", "tsv"]
 READERS: dict[Format, Callable[..., RecordReader]] = {
     "lines": PlainReader,
     "jsonl": JsonReader,
-    "csv": partial(TableReader, ","),
-    "tsv": partial(TableReader, "\t"),
+    "csv": partial(TableReader, DELIMITERS[".csv"]),
+    "tsv": partial(TableReader, DELIMITERS[".tsv"]),
 }
 """What makes a reader, given the arguments of ``RecordReader``."""
 EXTENSIONS: dict[str, Format] = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}

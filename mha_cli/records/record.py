@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 TEXT_COLUMN = "text"
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+"""By extension, what stands between two columns."""
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 """What may stand between two columns, in words; files are read with the first two."""
 
@@ -94,7 +96,7 @@ def missing_column(column: str, setting: str, columns: Iterable[str], location: 
     columns = list(columns)
     others = [separator for separator in SEPARATORS if separator != delimiter]
     if delimiter and len(columns) == 1 and (found := max(others, key=columns[0].count)) in columns[0]:
-        extension = next((f", or name it {extension}" for extension, other in {".csv": ",", ".tsv": "\t"}.items() if other == found), "")
+        extension = next((f", or name it {extension}" for extension, other in DELIMITERS.items() if other == found), "")
         hint = f"save it with {SEPARATORS[delimiter]}s between the columns{extension}"
         return MhaError(f"{location}: the columns are separated by {SEPARATORS[found]}s: {printable(columns[0])}", hint)
     close = close_column(column, columns)

@@ -25,9 +25,7 @@ from tests.training.numpy_trainer import (
     NUM_TRAIN,
     NUM_UNLABELLED,
     NumpyTrainer,
-    in_numpy,
     numpy_config,
-    numpy_data,
     probabilities_of,
 )
 
@@ -36,22 +34,12 @@ if TYPE_CHECKING:
 
     from mha_cli.checkpoint.file import Checkpoint
 
+pytestmark = pytest.mark.usefixtures("trained_in_numpy")
+
 
 @pytest.fixture(scope="module")
 def config() -> Config:
     return numpy_config(pseudo_labels=1)
-
-
-@pytest.fixture(scope="module")
-def data() -> PreparedData:
-    return numpy_data()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _numpy() -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        in_numpy(patch.setattr)
-        yield
 
 
 def best_of(config: Config, data: PreparedData) -> dict[str, np.ndarray]:

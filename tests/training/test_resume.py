@@ -28,10 +28,12 @@ from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
 from tests.cli.command import ROOT, TIMEOUT, environment, tree
 from tests.training.interruptions import assert_same_run, interrupt, train
-from tests.training.numpy_trainer import NUM_TRAIN, STEPS, STEPS_OF_ALL, NumpyTrainer, in_numpy, numpy_config, numpy_data
+from tests.training.numpy_trainer import NUM_TRAIN, STEPS, STEPS_OF_ALL, NumpyTrainer, numpy_config
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
+
+pytestmark = pytest.mark.usefixtures("trained_in_numpy")
 
 ROUND_1, ROUND_2 = 2 * STEPS, 2 * STEPS_OF_ALL
 """Steps of the two teachers; the run's own model has as many as the second."""
@@ -40,18 +42,6 @@ ROUND_1, ROUND_2 = 2 * STEPS, 2 * STEPS_OF_ALL
 @pytest.fixture(scope="module")
 def config() -> Config:
     return numpy_config()
-
-
-@pytest.fixture(scope="module")
-def data() -> PreparedData:
-    return numpy_data()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _numpy() -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        in_numpy(patch.setattr)
-        yield
 
 
 @pytest.fixture(scope="module")
