@@ -36,7 +36,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import Parameter, parameter_table
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.errors import MhaError, printable
-from mha_cli.system.files import atomic_write
+from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 

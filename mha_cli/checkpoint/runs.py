@@ -15,7 +15,7 @@ from typing import NewType
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, printable
-from mha_cli.system.files import LOCK, atomic_write, locked
+from mha_cli.system.whole_files import LOCK, atomic_write, locked
 
 RUNS = Path("runs")
 PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"

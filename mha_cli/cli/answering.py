@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from mha_cli.records.formats import Format
+    from mha_cli.records.readers import Format
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from mha_cli.cli.console import print_json, print_line, stdout_console, table
 from mha_cli.errors import printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, mean_entropy, near_uniform, strongest_links
-from mha_cli.system.files import atomic_write
+from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import typer
 
-    from mha_cli.records.formats import Format
+    from mha_cli.records.readers import Format
 
 MAX_CHARACTERS = 4_000_000
 """Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""

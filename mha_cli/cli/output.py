@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-from mha_cli.system.files import Stream, atomic_write
+from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from mha_cli.cli.look import UNKNOWN_LEGEND, entropy_line, marked
 from mha_cli.cli.output import refuse_output
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.runtime.inspection import AttentionView, mean_entropy, near_uniform
-from mha_cli.system.files import atomic_write
+from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, did_you_mean, printable
-from mha_cli.records.formats import EXTENSIONS, READERS, extension_of
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
 from mha_cli.records.json_lines import json_kind, without_surrogates
 from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8, without_mark
+from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
 from mha_cli.records.record import Columns, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mha_cli.config.settings import FilesData
-    from mha_cli.records.formats import Format
     from mha_cli.records.reader import RecordReader
+    from mha_cli.records.readers import Format
 
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""

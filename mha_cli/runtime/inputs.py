@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.formats import EXTENSIONS, READERS, Format, extension_of
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.reader import RecordReader, refuse_fields_of_plain_lines
+from mha_cli.records.readers import EXTENSIONS, READERS, Format, extension_of
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 STANDARD_INPUT = "-"

@@ -20,8 +20,8 @@ from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError, printable
 from mha_cli.model.scoring import scorer_of
-from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord, Watcher
+from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.loop import fit_resumably
 from mha_cli.training.state import UNREADABLE, WAY_OUT, cannot_resume
 from mha_cli.training.trainer import Trainer

@@ -14,8 +14,8 @@ from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.ngram_scores.fit import fit_scores
-from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
+from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit_resumably
 from mha_cli.training.pseudo_labels import label_in_rounds

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.system.files import atomic_write
 from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.trainer import Trainer
 

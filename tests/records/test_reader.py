@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records import tables
-from mha_cli.records.formats import READERS
+from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
 from mha_cli.records.tables import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mha_cli.records.formats import Format
+    from mha_cli.records.readers import Format
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.text('a",\n\r\t ', max_size=12)
 

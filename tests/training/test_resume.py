@@ -20,8 +20,8 @@ import pytest
 from mha_cli.checkpoint.runs import CHECKPOINT, STATE, has_state
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.system.files import LOCK, locked
 from mha_cli.system.watcher import SILENT, StepProgress
+from mha_cli.system.whole_files import LOCK, locked
 from mha_cli.training import state
 from mha_cli.training.pseudo_labels import LABELS
 from mha_cli.training.state import restore_state, save_state

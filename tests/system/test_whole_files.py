@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
-from mha_cli.system.files import LOCK, atomic_place, atomic_write, locked
+from mha_cli.system.whole_files import LOCK, atomic_place, atomic_write, locked
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import ROOT, environment, tree
 
@@ -90,7 +90,7 @@ def test_a_process_that_is_killed_in_the_middle_changes_nothing(path: Path) -> N
     script = """
 import os, signal, sys
 from pathlib import Path
-from mha_cli.system.files import atomic_write
+from mha_cli.system.whole_files import atomic_write
 with atomic_write(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
@@ -185,7 +185,7 @@ def test_a_folder_that_cannot_be_synced(path: Path, monkeypatch: pytest.MonkeyPa
 HALF_WRITTEN = """
 import os, signal, sys
 from pathlib import Path
-from mha_cli.system.files import atomic_place, atomic_write
+from mha_cli.system.whole_files import atomic_place, atomic_write
 {}
     print("half", flush=True)
     sys.stdin.read()
@@ -392,7 +392,7 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
-from mha_cli.system.files import locked
+from mha_cli.system.whole_files import locked
 with locked(Path(sys.argv[1])):
     os.kill(os.getpid(), signal.SIGKILL)
 """
