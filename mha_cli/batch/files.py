@@ -1,0 +1,294 @@
+"""The files of a batch: on this machine, or in an object store, through pyarrow."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from abc import ABC, abstractmethod
+from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from mha_cli.data.paths import matching_paths, shown_path
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
+from mha_cli.system.whole_files import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+OBJECT_STORES = {"s3", "gcs", "abfs"}
+"""File systems of pyarrow where a file is there only once all of it is."""
+REQUEST_BYTES = 1 << 23
+"""Bytes that are asked for at once: each request to an object store takes its time, and costs."""
+_SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
+"""What of a URI is not shown: a password, and settings."""
+_WILD = re.compile(r"(\*\*/|\*\*|\*|\[[^]]+\])")
+_EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+
+
+class Status(NamedTuple):
+    """What tells whether a file is still the same.
+
+    Args:
+        size: bytes.
+        modified_ns: time of its last change, in nanoseconds since 1970.
+    """
+
+    size: int
+    modified_ns: int
+
+
+class Found(NamedTuple):
+    """A file that an input stands for.
+
+    Args:
+        path: path in its file system.
+        size: bytes; 0 where nothing tells.
+        below: path below the folder that was named; None for a file that was named, or matched a pattern.
+    """
+
+    path: str
+    size: int
+    below: str | None = None
+
+
+class Files(ABC):
+    """A file system, as far as a batch needs it. Its faults are OSError, or ValueError for an impossible name."""
+
+    @abstractmethod
+    def name(self, path: str) -> str:
+        """The name of a file in results and messages, the same from wherever it is named."""
+
+    @abstractmethod
+    def matching(self, pattern: str) -> Iterator[Found]:
+        """The files that a path or pattern stands for, and those in a folder and all below it.
+
+        Raises:
+            MhaError: there are none.
+        """
+
+    @abstractmethod
+    def make_folder(self, path: str) -> None:
+        """Make a folder, if it is not there."""
+
+    @abstractmethod
+    def status(self, path: str) -> Status | None:
+        """Size and time of a file; None where there is none."""
+
+    @abstractmethod
+    def open(self, path: str) -> IO[bytes]:
+        """A file to read."""
+
+    @abstractmethod
+    def written(self, path: str) -> AbstractContextManager[IO[bytes]]:
+        """A file that is there only when all of it is written.
+
+        Raises:
+            MhaError: it cannot be written.
+        """
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+
+    def read(self, path: str) -> bytes | None:
+        """What is in a small file; None where there is none."""
+        try:
+            with self.open(path) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+
+class LocalFiles(Files):
+    """Files that this machine has, or shares with others."""
+
+    def name(self, path: str) -> str:
+        """The absolute path."""
+        return os.path.abspath(os.path.expanduser(path))
+
+    def matching(self, pattern: str) -> Iterator[Found]:
+        """The files; links to folders are not followed below a folder."""
+        for found in matching_paths(pattern):
+            path = self.name(found)
+            if not os.path.isdir(path):
+                if not os.path.exists(path):
+                    raise MhaError(f"{shown_path(found)}: no such file or folder", "check the path")
+                yield Found(path, os.path.getsize(path))
+            for folder, _, names in os.walk(path):
+                for name in names:
+                    file = os.path.join(folder, name)
+                    yield Found(file, os.lstat(file).st_size, os.path.relpath(file, path))
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it."""
+        os.makedirs(path, exist_ok=True)
+
+    def status(self, path: str) -> Status | None:
+        """Size and time of a file, which may be no pipe or device: it is read again if the first attempt is killed."""
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("is no file" if not stat.S_ISDIR(found.st_mode) else "is a folder")
+        return Status(found.st_size, found.st_mtime_ns)
+
+    def open(self, path: str) -> IO[bytes]:
+        """A file to read."""
+        return open(path, "rb")
+
+    def written(self, path: str) -> AbstractContextManager[IO[bytes]]:
+        """A file that takes its place when it is whole; see ``atomic_write``."""
+        return atomic_write(Path(path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+class RemoteFiles(Files):
+    """Files behind one of pyarrow's file systems, such as an object store.
+
+    Args:
+        system: pyarrow's file system.
+    """
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def name(self, path: str) -> str:
+        """The URI, without settings and secrets."""
+        return f"{self._system.type_name}://{path}"
+
+    def matching(self, pattern: str) -> Iterator[Found]:
+        """The files below a folder, or those that match a pattern with ``*``, ``[…]`` or ``**``, or the file of that name."""
+        from pyarrow.fs import FileSelector, FileType
+
+        pattern = pattern.rstrip("/")
+        wild = _WILD.search(pattern)
+        folder = pattern[: pattern.rindex("/", 0, wild.start())] if wild else pattern
+        with _shown_faults(self.name(pattern)):
+            if not wild and (info := self._system.get_file_info(pattern)).type == FileType.File:
+                yield Found(pattern, info.size)
+                return
+            below = self._system.get_file_info(FileSelector(folder, allow_not_found=True, recursive=True))
+        expression = _pattern(pattern if wild else f"{pattern}/**")
+        found = [info for info in below if info.type == FileType.File and expression.fullmatch(info.path)]
+        if not found:
+            raise MhaError(f"{shown_path(self.name(pattern))}: no such file or folder", "check the name")
+        for info in found:
+            yield Found(info.path, info.size, None if wild else info.path.removeprefix(f"{folder}/"))
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, where there are such."""
+        if self._system.type_name not in OBJECT_STORES:
+            self._system.create_dir(path, recursive=True)
+
+    def status(self, path: str) -> Status | None:
+        """Size and time of a file."""
+        from pyarrow.fs import FileType
+
+        info = self._system.get_file_info(path)
+        return Status(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
+
+    def open(self, path: str) -> IO[bytes]:
+        """A file to read, in order and once."""
+        file: IO[bytes] = self._system.open_input_stream(path, compression=None, buffer_size=REQUEST_BYTES)
+        return file
+
+    @contextmanager
+    def written(self, path: str) -> Iterator[IO[bytes]]:
+        """A file that is written here first, then sent as a whole: closing a stream that has broken off would make a short file."""
+        with TemporaryFile() as file:
+            yield file
+            file.flush()
+            target = path if self._system.type_name in OBJECT_STORES else f"{path}.{os.urandom(8).hex()}.tmp"
+            with _shown_faults(self.name(path)):
+                stream = self._system.open_output_stream(target, compression=None)
+                if file.seek(0, os.SEEK_END):
+                    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                        stream.write(content)
+                stream.close()
+                if target != path:
+                    self._system.move(target, path)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            self._system.delete_file(path)
+
+
+class Folder:
+    """The folder that a batch writes its parts to.
+
+    Args:
+        given: path, or URI.
+    """
+
+    def __init__(self, given: str) -> None:
+        self.files, path = files_of(given)
+        self.name = self.files.name(path)
+        self._path = (self.name if isinstance(self.files, LocalFiles) else path).rstrip("/")
+
+    def make(self) -> None:
+        """Make it, if it is not there.
+
+        Raises:
+            MhaError: it cannot be made, or is no folder.
+        """
+        with _shown_faults(f"--output {self.name}", "name a folder that is there, or that can be made", EXIT_USAGE):
+            self.files.make_folder(self._path)
+
+    def __truediv__(self, name: str) -> str:
+        """The path of a file in it."""
+        return f"{self._path}/{name}"
+
+
+def files_of(given: str) -> tuple[Files, str]:
+    """The file system of a path or URI, and the path or pattern in it.
+
+    Raises:
+        MhaError: the URI is of no known kind, or pyarrow is not installed.
+    """
+    scheme, marked, rest = given.partition("://")
+    if not marked:
+        return LocalFiles(), given
+    if scheme == "file":
+        return LocalFiles(), unquote(rest)
+    shown = printable(_SECRETS.sub("", given), 200)
+    try:
+        from pyarrow.fs import FileSystem
+    except ImportError:
+        raise MhaError(f"{shown}: files elsewhere need pyarrow", 'pip install "mha[ray]"') from None
+    address, mark, settings = given.partition("?")
+    wild = _WILD.search(address)
+    end = address.rindex("/", 0, wild.start()) if wild else len(address)
+    with _shown_faults(shown, "give a path, or a URI such as s3://bucket/folder", EXIT_USAGE):
+        system, path = FileSystem.from_uri(address[:end] + mark + settings)
+    return RemoteFiles(system), path + unquote(address[end:])
+
+
+@contextmanager
+def _shown_faults(name: str, hint: str = "check name, region, credentials and network", code: int = EXIT_FAILURE) -> Iterator[None]:
+    """Say in a line what a file system, or pyarrow, does not like."""
+    try:
+        yield
+    except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's own are of these
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """A pattern as an expression: ``*`` and ``[…]`` stay within a name, ``**`` does not."""
+    parts = [
+        _EXPRESSIONS.get(part) or part.replace("[!", "[^") if number % 2 else re.escape(part)
+        for number, part in enumerate(_WILD.split(pattern))
+    ]
+    return re.compile("".join(parts))

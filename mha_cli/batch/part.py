@@ -1,0 +1,325 @@
+"""One shard to one part: its answers, row by row, and then the manifest, with which the part is done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+
+import mha_cli
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.records.gzipped import CHUNK_BYTES
+from mha_cli.records.parquet import import_pyarrow
+from mha_cli.records.reader import RecordReader
+from mha_cli.records.readers import READERS
+from mha_cli.records.record import Columns, Record
+from mha_cli.runtime.inputs import Arrival
+from mha_cli.runtime.stream import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.batch.files import Folder, Status
+    from mha_cli.batch.shards import Shard
+    from mha_cli.runtime.classifier import Classifier, Prediction
+
+PartFormat: TypeAlias = Literal["jsonl", "parquet"]
+Row: TypeAlias = dict[str, Any]
+
+PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
+PARQUET_OPTION = "--output-format parquet"
+UNREADABLE = "unreadable"
+"""Mark of a row that could not be read."""
+SHOWN_FAULTS = 10
+"""Faults of rows that a manifest tells."""
+GROUP_PROBABILITIES = 1 << 15
+"""Probabilities after which a row group of Parquet is full."""
+
+
+class Unreadable(Record):
+    """What stands in for a record that could not be read; its field is the fault."""
+
+
+class ShardFault(Exception):
+    """A shard cannot be classified; the message says why. Others may be."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for all shards.
+
+    Args:
+        classifier: classifier that answers.
+        model_sha256: hash of the checkpoint's file.
+        output: folder of the parts.
+        part_format: format of the parts.
+        text_column: column or key of the text; None takes that of the training data.
+        workers: processes that compute one shard; 1 is this one alone.
+    """
+
+    classifier: Classifier
+    model_sha256: str
+    output: Folder
+    part_format: PartFormat = "jsonl"
+    text_column: str | None = None
+    workers: int = 1
+
+    def columns(self, shard: Shard) -> Columns:
+        """What is wanted of a shard's records."""
+        return Columns(self.text_column or self.classifier.checkpoint.text_column)
+
+
+@dataclass(frozen=True)
+class ShardReport:
+    """What a shard came to.
+
+    Args:
+        name: name of its file.
+        rows: rows of its part.
+        unreadable: rows among them that could not be read.
+        earlier: True if the part was there already.
+        fault: why there is no part; empty if there is one.
+    """
+
+    name: str
+    rows: int = 0
+    unreadable: int = 0
+    earlier: bool = False
+    fault: str = ""
+
+
+def classify_shard(shard: Shard, job: Job) -> ShardReport:
+    """Write the part of a shard, unless it is there already, done with the same model from the same bytes.
+
+    It may be called again after it was killed, and by several processes at once: names and bytes are the same each time.
+
+    Raises:
+        MhaError: the part cannot be written.
+    """
+    try:
+        status = _status(shard)
+        if manifest := _fitting_manifest(shard, status, job):
+            return ShardReport(shard.name, manifest["rows"], manifest["unreadable"], earlier=True)
+        try:
+            return _write_part(shard, status, job)
+        except ShardFault:
+            _remove(shard, job, PART_FORMATS)  # what is there is of other bytes, or another model
+            raise
+    except ShardFault as fault:
+        return ShardReport(shard.name, fault=str(fault))
+    except OSError as error:  # those of the shard are faults of it
+        raise MhaError(f"{job.output.name}: {error.strerror or error}", "run it again: what is done stays", EXIT_FAILURE) from None
+
+
+def manifest_name(shard: Shard) -> str:
+    """The name of a part's manifest; it begins so that readers of a whole folder leave it out."""
+    return f"_{shard.stem}.manifest.json"
+
+
+def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
+    digest, faults = hashlib.sha256(), list[str]()
+    rows = unreadable = 0
+
+    def stand_in(fault: MhaError, line: int) -> Record:
+        return Unreadable("", b"", (fault.message,), b"", line)
+
+    reader = READERS[shard.form](shard.name, job.columns(shard), on_fault=stand_in)
+    files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
+    with files.written(job.output / part_name) as file:
+        part = _PARTS[job.part_format](file, job.classifier.checkpoint.class_names)
+        with closing(answer(job.classifier, _arrivals(shard, reader, digest), job.workers)) as batches:
+            while batch := _next(batches):
+                found: list[Row] = []
+                for record, prediction in batch:
+                    rows += 1
+                    broken = isinstance(record, Unreadable)
+                    unreadable += broken
+                    if broken and len(faults) < SHOWN_FAULTS:
+                        faults += map(str, record.fields)
+                    found.append(_row(shard.name, rows, None if broken else prediction))
+                part.write(found)
+        if rows and rows == unreadable:
+            raise ShardFault(f"{faults[0]}; nor can any other record be read")
+        if _status(shard) != status:
+            raise ShardFault(f"{shard.name}: has changed while it was read; run the same again")
+        part.close()
+        size, part_digest = _digest_of(file)
+        _remove(shard, job, [form for form in PART_FORMATS if form != job.part_format])
+    manifest = {
+        "version": mha_cli.__version__,
+        "input": {"name": shard.name, **_settings(shard, job), **status._asdict(), "sha256": digest.hexdigest()},
+        "model": {"sha256": job.model_sha256},
+        "part": {"name": part_name, "size": size, "sha256": part_digest},
+        "rows": rows,
+        "unreadable": unreadable,
+        "faults": faults,
+    }
+    with files.written(job.output / manifest_name(shard)) as file:
+        file.write(json.dumps(manifest, indent=1).encode() + b"\n")
+    return ShardReport(shard.name, rows, unreadable)
+
+
+def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] | None:
+    """The manifest of a shard, if its part is done as this job would do it; the file's bytes are read only if its time has changed."""
+    files, output = job.output.files, job.output
+    try:
+        manifest: dict[str, Any] = json.loads(files.read(output / manifest_name(shard)) or b"{}")
+        given, part = manifest["input"], manifest["part"]
+        fits = (
+            manifest["model"] == {"sha256": job.model_sha256}
+            and {name: given[name] for name in _settings(shard, job)} == _settings(shard, job)
+            and given["size"] == status.size
+            and part["name"] == f"{shard.stem}.{job.part_format}"
+            and (found := files.status(output / part["name"])) is not None
+            and found.size == part["size"]
+        )
+    except (ValueError, LookupError, TypeError):  # not ours, or of another version
+        return None
+    return manifest if fits and (given["modified_ns"] == status.modified_ns or given["sha256"] == _sha256(shard)) else None
+
+
+def _settings(shard: Shard, job: Job) -> dict[str, str]:
+    """How a shard is read."""
+    return {"format": shard.form, "text_column": job.columns(shard).text}
+
+
+def _status(shard: Shard) -> Status:
+    try:
+        if (status := shard.files.status(shard.path)) is None:
+            raise ShardFault(f"{shard.name}: no such file")
+    except (OSError, ValueError) as error:
+        raise ShardFault(str(_unreadable(shard, error))) from None
+    return status
+
+
+def _arrivals(shard: Shard, reader: RecordReader, digest: Any) -> Iterator[Arrival]:
+    """The records of a shard, whose bytes are hashed as they are read."""
+    for chunk in _chunks(shard):
+        digest.update(chunk)
+        yield Arrival(reader.feed(chunk))
+    yield Arrival(reader.close())
+
+
+def _chunks(shard: Shard) -> Iterator[bytes]:
+    try:
+        file = shard.files.open(shard.path)
+    except (OSError, ValueError) as error:
+        raise _unreadable(shard, error) from None
+    with file:
+        while True:
+            try:
+                chunk = file.read(CHUNK_BYTES)
+            except (OSError, ValueError) as error:
+                raise _unreadable(shard, error) from None
+            if not chunk:
+                return
+            yield chunk
+
+
+def _sha256(shard: Shard) -> str:
+    digest = hashlib.sha256()
+    try:
+        for chunk in _chunks(shard):
+            digest.update(chunk)
+    except MhaError as error:
+        raise ShardFault(str(error)) from None
+    return digest.hexdigest()
+
+
+def _unreadable(shard: Shard, error: OSError | ValueError) -> MhaError:
+    reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    return MhaError(f"{shard.name}: cannot be read: {reason}")
+
+
+def _next(batches: Iterator[list[tuple[Record, Prediction]]]) -> list[tuple[Record, Prediction]]:
+    """The next batch, empty at the end; what is wrong with the shard is told apart from what is wrong with its part."""
+    try:
+        return next(batches, [])
+    except MhaError as error:
+        raise ShardFault(str(error)) from None
+
+
+def _remove(shard: Shard, job: Job, part_formats: Sequence[PartFormat]) -> None:
+    """Remove the manifest first, and then parts."""
+    for name in (manifest_name(shard), *(f"{shard.stem}.{part_format}" for part_format in part_formats)):
+        job.output.files.remove(job.output / name)
+
+
+def _digest_of(file: IO[bytes]) -> tuple[int, str]:
+    """Size and hash of what has been written to a file."""
+    file.flush()
+    with open(file.fileno(), "rb", closefd=False) as written:
+        written.seek(0)
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+        return written.tell(), digest
+
+
+def _row(name: str, number: int, prediction: Prediction | None) -> Row:
+    """A row of a part, without probabilities where the text could not be read."""
+    if prediction is None:
+        return {"file": name, "row": number, "label": None, "probabilities": None, "mark": UNREADABLE}
+    return {
+        "file": name,
+        "row": number,
+        "label": prediction.label,
+        "probabilities": {name: round(value, 6) for name, value in prediction.probabilities.items()},
+        "mark": prediction.mark,
+    }
+
+
+class JsonlPart:
+    """A part in JSON lines, in ASCII.
+
+    Args:
+        file: file to write to.
+    """
+
+    def __init__(self, file: IO[bytes], _class_names: Sequence[str]) -> None:
+        self._file = file
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write further rows."""
+        self._file.write(b"".join([json.dumps(row).encode() + b"\n" for row in rows]))
+
+    def close(self) -> None:
+        """Nothing stands below the rows."""
+
+
+class ParquetPart:
+    """A part in Parquet, through pyarrow.
+
+    Args:
+        file: file to write to.
+        class_names: classes, each a field of ``probabilities``.
+    """
+
+    def __init__(self, file: IO[bytes], class_names: Sequence[str]) -> None:
+        pyarrow, parquet = import_pyarrow(PARQUET_OPTION)
+        probabilities = pyarrow.struct([(name, pyarrow.float32()) for name in class_names])
+        columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "mark": "string"}
+        self._schema = pyarrow.schema(list(columns.items()))
+        self._table_of = pyarrow.Table.from_pylist
+        self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
+        self._rows: list[Row] = []
+        self._group_rows = GROUP_PROBABILITIES // len(class_names)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write further rows, or keep them until a row group is full."""
+        self._rows += rows
+        if len(self._rows) >= self._group_rows:
+            self._write_group()
+
+    def close(self) -> None:
+        """Write the rest, and what tells where everything is."""
+        self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        self._writer.write_table(self._table_of(self._rows, schema=self._schema))
+        self._rows = []
+
+
+_PARTS: dict[PartFormat, Callable[[IO[bytes], Sequence[str]], JsonlPart | ParquetPart]] = {"jsonl": JsonlPart, "parquet": ParquetPart}

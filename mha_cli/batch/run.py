@@ -1,0 +1,122 @@
+"""A batch from its inputs to what it comes to."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mha_cli.batch.files import Folder
+from mha_cli.batch.part import PARQUET_OPTION, Job, PartFormat, ShardReport, classify_shard
+from mha_cli.batch.ray_cluster import classify_on_cluster
+from mha_cli.batch.shards import Shard, every_nth, find_shards
+from mha_cli.records.parquet import import_pyarrow
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.inputs import refuse_column_of_plain_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.records.readers import Format
+
+
+@dataclass(frozen=True)
+class BatchSummary:
+    """What a batch has come to.
+
+    Args:
+        output: folder of the parts.
+        model_sha256: hash of the checkpoint's file.
+        files: files in all.
+        written: files whose parts have been written.
+        earlier: files whose parts were there already.
+        failed: faults of files that could not be classified, by their names.
+        rows: rows of all parts, those of earlier runs too.
+        unreadable: rows among them that could not be read.
+        texts: rows of the parts that have been written now.
+        seconds: time since the files were found.
+    """
+
+    output: str
+    model_sha256: str
+    files: int
+    written: int = 0
+    earlier: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    rows: int = 0
+    unreadable: int = 0
+    texts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Files that nothing is left to do for."""
+        return self.written + self.earlier + len(self.failed)
+
+    @property
+    def rate(self) -> float:
+        """Texts per second; 0 before the first."""
+        return self.texts / self.seconds if self.seconds else 0.0
+
+
+def classify_archive(
+    inputs: Sequence[str],
+    output: str,
+    checkpoint: Checkpoint,
+    checkpoint_path: Path,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    shard: str | None = None,
+    form: Format | None = None,
+    text_column: str | None = None,
+    part_format: PartFormat = "jsonl",
+) -> Generator[BatchSummary, None, None]:
+    """Write a part and a manifest for every file; what it has come to, at first and after each of them.
+
+    Args:
+        inputs: files, folders, and patterns of them, local or by URI.
+        output: folder of the parts, or its URI.
+        checkpoint: model to classify with.
+        checkpoint_path: file that it was read from.
+        address: address of a Ray cluster to join; None starts one.
+        workers: processes that compute; None takes all cores of the cluster, or one where there is none.
+        shard: ``i/n`` to do every n-th file from the i-th on in this process, without Ray.
+        form: format of the inputs; None takes each one's from its extension.
+        text_column: column of the text; None is that of the training data.
+        part_format: format of the parts.
+
+    Raises:
+        MhaError: there is no such input or cluster, options do not go together, or a part cannot be written.
+    """
+    folder = Folder(output)
+    shards: Sequence[Shard] = find_shards(inputs, form, folder)
+    refuse_column_of_plain_lines(text_column, [one.form for one in shards])
+    if part_format == "parquet":
+        import_pyarrow(PARQUET_OPTION)
+    with checkpoint_path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    job = Job(Classifier(checkpoint), digest, folder, part_format, text_column)
+    if shard is None:
+        reports = classify_on_cluster(sorted(shards, key=lambda one: -one.size), job, address, workers)
+    else:
+        shards, job = every_nth(shards, shard), replace(job, workers=workers or 1)
+        folder.make()
+        reports = (classify_shard(one, job) for one in shards)
+    summary, start = BatchSummary(folder.name, digest, len(shards)), time.monotonic()
+    yield summary
+    for report in reports:
+        summary = replace(_with(summary, report), seconds=time.monotonic() - start)
+        yield summary
+
+
+def _with(summary: BatchSummary, report: ShardReport) -> BatchSummary:
+    if report.fault:
+        return replace(summary, failed=summary.failed | {report.name: report.fault})
+    counted = replace(summary, rows=summary.rows + report.rows, unreadable=summary.unreadable + report.unreadable)
+    if report.earlier:
+        return replace(counted, earlier=summary.earlier + 1)
+    return replace(counted, written=summary.written + 1, texts=summary.texts + report.rows)

@@ -1,0 +1,104 @@
+"""Inputs to shards: every file is one, and becomes one part, whose name follows from the file's alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mha_cli.batch.files import Files, Folder, LocalFiles, files_of
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.readers import EXTENSIONS, extension_of
+from mha_cli.runtime.inputs import format_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mha_cli.records.readers import Format
+
+TEXT_EXTENSIONS = {*EXTENSIONS, ".txt"}
+"""Extensions of the files that are taken out of a folder."""
+_HIDDEN = re.compile(r"(?:^|/)[._]")
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_STEM_CHARACTERS = 60
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of texts.
+
+    Args:
+        files: file system that holds it.
+        path: path there.
+        form: format of the file.
+        size: bytes.
+    """
+
+    files: Files
+    path: str
+    form: Format
+    size: int
+
+    @property
+    def key(self) -> str:
+        """The absolute path or URI; bytes that are not UTF-8 are lone surrogates in it."""
+        return self.files.name(self.path)
+
+    @property
+    def name(self) -> str:
+        """The same, fit to be written."""
+        return os.fsencode(self.key).decode("utf-8", "replace")
+
+    @property
+    def stem(self) -> str:
+        """The name of its part without the extension: that of the file, and a hash of its whole name."""
+        digest = hashlib.sha256(os.fsencode(self.key)).hexdigest()[:16]
+        stem = _ODD.sub("-", os.path.basename(self.path).partition(".")[0])[:_STEM_CHARACTERS].strip("-._")
+        return f"{stem or 'part'}-{digest}"
+
+
+def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> list[Shard]:
+    """The shards of files, folders, and patterns of them, local or by URI, each once, in the order of their names.
+
+    Of a folder and all below it, the files are taken whose extension tells that they hold texts, or every one where a format is given;
+    names that begin with a dot or an underscore are not, and nothing in the output folder.
+
+    Raises:
+        MhaError: an input is not there, or has no file of texts.
+    """
+    shards: dict[str, Shard] = {}
+    for given in inputs:
+        files, pattern = files_of(given)
+        empty = True
+        for path, size, below in files.matching(pattern):
+            shard = Shard(files, path, form or format_of(path), size)
+            if shard.key.startswith(f"{output.name.rstrip('/')}/") or (below is not None and not _is_wanted(below, form)):
+                continue
+            shards[shard.key] = shard
+            empty = False
+        if empty:
+            shown = printable(given if isinstance(files, LocalFiles) else files.name(pattern), 200)
+            raise MhaError(f"{shown}: no file of texts in it", f"its files need one of {', '.join(sorted(TEXT_EXTENSIONS))}, or --format")
+    return [shards[key] for key in sorted(shards)]
+
+
+def every_nth(shards: Sequence[Shard], part: str) -> Sequence[Shard]:
+    """The shards of one process among n that share them by hand.
+
+    Args:
+        shards: all shards, the same for each of the n.
+        part: ``i/n``, with i from 1 to n.
+
+    Raises:
+        MhaError: it is not of this form.
+    """
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part, re.ASCII)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise MhaError(f"--shard {printable(part)}: is not i/n with i from 1 to n", "write 3/8 for the third of eight")
+    return shards[int(found[1]) - 1 :: int(found[2])]
+
+
+def _is_wanted(below: str, form: Format | None) -> bool:
+    return not _HIDDEN.search(below) and (form is not None or extension_of(below) in TEXT_EXTENSIONS)

@@ -1,0 +1,125 @@
+"""`mha batch`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.system.numpy_setup import prepare_to_compute
+
+if TYPE_CHECKING:
+    from mha_cli.batch.run import BatchSummary
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha batch reviews --output labels
+
+mha batch "archive/**/*.jsonl.gz" --output labels --output-format parquet
+
+mha batch s3://bucket/reviews --output s3://bucket/labels \\
+    --address 10.0.0.1:6379
+
+mha batch reviews --output labels --shard 3/8"""
+
+PLAIN_SECONDS = 15.0
+"""Seconds between two lines about the progress where stderr is no terminal."""
+
+
+def batch(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT",
+            help="Files of texts, folders of them, or patterns such as 'part-*.csv.gz'; or URIs such as s3://bucket/folder.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one a file; or a URI.", show_default=False),
+    ],
+    checkpoint: CheckpointOption = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="one is started on this machine"),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one a core; with --shard one"
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Do without Ray, as the I-th of N processes that share the files.", show_default=False),
+    ] = None,
+    form: FormatOption = None,
+    text_column: InputTextColumnOption = None,
+    output_format: Annotated[Literal["jsonl", "parquet"], typer.Option("--output-format", help="Format of the parts.")] = "jsonl",
+    as_json: JsonOption = False,
+) -> None:
+    """Classify archives: for every file of texts a part with an answer a row, on one machine or many.
+
+    A row is the file, the number of the text in it from 1, the label, all probabilities, and a mark as `mha predict` has it, or unreadable.
+
+    A part is there only when it is whole, and done when its manifest is there, too. After a kill, run the same again: it does what is left.
+
+    The exit code is 1 if a file could not be read; the others are done.
+    """
+    if shard is not None and address is not None:
+        raise MhaError("--shard and --address do not go together", "leave one of them out")
+    prepare_to_compute()
+
+    from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast
+    from mha_cli.cli.console import print_json, print_line
+    from mha_cli.cli.given import load_checkpoint_and_path
+    from mha_cli.cli.output import ended_in_order
+    from mha_cli.cli.progress import status
+
+    model, path = load_checkpoint_and_path(checkpoint)
+    made = classify_archive(
+        files,
+        output,
+        model,
+        path,
+        address=address,
+        workers=workers,
+        shard=shard,
+        form=form,
+        text_column=text_column,
+        part_format=output_format,
+    )
+    with ended_in_order(), status("looking for files") as watcher, closing(made) as summaries:
+        said, last_line = set[str](), time.monotonic()
+        for summary in summaries:
+            for name in summary.failed.keys() - said:
+                watcher.note(f"failed: {summary.failed[name]}")
+                said.add(name)
+            watcher.log(progress_text(summary))
+            if not sys.stderr.isatty() and time.monotonic() - last_line > PLAIN_SECONDS:
+                watcher.note(progress_text(summary))
+                last_line = time.monotonic()
+    print_json(summary) if as_json else print_line(summary_text(summary))
+    if summary.failed:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def progress_text(summary: BatchSummary) -> str:
+    """How far a batch has come, in one line."""
+    return f"{summary.done:,} of {summary.files:,} files, {summary.texts:,} texts, {summary.rate:,.0f} texts/s"
+
+
+def summary_text(summary: BatchSummary) -> str:
+    """What a batch has come to, in one line."""
+    files = {"written": summary.written, "there already": summary.earlier, "failed": len(summary.failed)}
+    parts = ", ".join(f"{number:,} {word}" for word, number in files.items() if number) or "none"
+    return (
+        f"{summary.files:,} files: {parts}; {summary.rows:,} rows, {summary.unreadable:,} of them unreadable; "
+        f"{summary.texts:,} texts in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
+    )

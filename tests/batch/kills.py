@@ -1,0 +1,95 @@
+"""Kills a batch before and after each of its renames and removals, and runs it again.
+
+    python -m tests.batch.kills FOLDER
+
+Each run that is killed is a process of its own, so that the kill is real. Prints a JSON object: what undisturbed runs rename and remove,
+and what was wrong after each kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mha_cli.batch.run import classify_archive
+from mha_cli.checkpoint.file import read_checkpoint
+from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def counted(operations: list[str], deadly: int, after: bool) -> None:
+    """Make this process write down each rename and removal, and die at one of them."""
+
+    def counting(operation: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any, **options: Any) -> None:
+            operations.append(f"{operation.__name__} {Path(arguments[-1]).suffixes[-1]}")
+            if len(operations) == deadly and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            operation(*arguments, **options)
+            if len(operations) == deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return call
+
+    os.replace, os.unlink = counting(os.replace), counting(os.unlink)
+
+
+def main(folder: Path) -> dict[str, Any]:
+    """Kill at every rename and removal, with parts of another model there and without."""
+    counts = write_archive(folder / "in")
+    models = [small_checkpoint_file(folder / f"{name}.keras", (name, "other")) for name in ("old", "new")]
+    loaded = [(read_checkpoint(path), path) for path in models]
+
+    def run(output: str, model: int = 1) -> int:
+        *_, summary = classify_archive([str(folder / "in")], str(folder / output), *loaded[model], shard="1/1")
+        return summary.written
+
+    run("old", 0)
+    run("whole")
+    operations, faults, output = list[str](), list[str](), folder / "out"
+    for earlier in (False, True):
+        number = 0
+        while True:
+            number += 1
+            for after in (False, True):
+                shutil.rmtree(output, ignore_errors=True)
+                if earlier:
+                    shutil.copytree(folder / "old", output)
+                child = os.fork()
+                if not child:
+                    done = list[str]()
+                    counted(done, number, after)
+                    run("out")
+                    (folder / "operations.json").write_text(json.dumps(done))
+                    os._exit(0)
+                _, status = os.waitpid(child, 0)
+                if os.WIFEXITED(status):
+                    break
+                labels = {row["label"] for row in rows_of(output)}
+                half_done = len(list(output.glob("_*")))
+                written = run("out")
+                wrong = [] if tree(output) == tree(folder / "whole") else ["other files"]
+                wrong += [] if numbered(rows_of(output)) == expected(counts) else ["other rows"]
+                wrong += [] if written == len(counts) - half_done or earlier else ["finished shards are done again"]
+                wrong += [] if earlier or "old" not in labels else ["rows of another model"]
+                refuse_anything_else(output)
+                if wrong:
+                    faults.append(f"{'after' if after else 'before'} {number}, earlier {earlier}: {wrong}")
+            else:
+                continue
+            break
+        operations += json.loads((folder / "operations.json").read_bytes())
+    return {"operations": operations, "faults": faults}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))

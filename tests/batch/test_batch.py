@@ -1,0 +1,275 @@
+"""`mha batch` without Ray: what its parts hold, what is done again and what is not, and what a kill leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.batch.archive import refuse_anything_else, rows_of, write_archive
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import ROOT, TIMEOUT, Result, environment, refusal, run_here, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Batch = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with an archive and a model."""
+    write_archive(tmp_path / "in")
+    small_checkpoint_file(tmp_path / "model.keras")
+    return tmp_path
+
+
+@pytest.fixture
+def batch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
+    """``mha batch ARGS --output out -c model.keras --shard 1/1``, in this process."""
+
+    def run(*args: str, shard: str = "1/1") -> Result:
+        return run_here("batch", *args, "-o", "out", "-c", "model.keras", "--shard", shard, cwd=folder, monkeypatch=monkeypatch)
+
+    return run
+
+
+def summary_of(result: Result) -> dict[str, Any]:
+    assert result.code in (0, 1), result
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_rows_are_the_answers_of_predict(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = batch("in")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.stdout.startswith("5 files: 5 written; 80 rows, 0 of them unreadable; 80 texts in ")
+    refuse_anything_else(folder / "out")
+    rows = rows_of(folder / "out")
+    for path in sorted({row["file"] for row in rows}):
+        answered = run_here("predict", "--json", "-c", "model.keras", "-i", path, cwd=folder, monkeypatch=monkeypatch)
+        marks = run_here("predict", "-c", "model.keras", "-i", path, cwd=folder, monkeypatch=monkeypatch)
+        assert [row for row in rows if row["file"] == path] == [
+            {
+                "file": path,
+                "row": answer["id"],
+                "label": answer["label"],
+                "probabilities": answer["probabilities"],
+                "mark": mark.split("\t")[2],
+            }
+            for answer, mark in zip(map(json.loads, answered.lines), marks.lines, strict=True)
+        ]
+    assert {"-", "empty", "unknown", "cut"} <= {row["mark"] for row in rows}
+
+
+def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -> None:
+    batch("in/more/c.jsonl.gz")
+    (path,) = (folder / "out").glob("_*")
+    manifest = json.loads(path.read_bytes())
+    source, part = folder / "in" / "more" / "c.jsonl.gz", folder / "out" / manifest["part"]["name"]
+    assert path.name == f"_{part.stem}.manifest.json"
+    assert manifest["input"] == {
+        "name": str(source),
+        "format": "jsonl",
+        "text_column": "text",
+        "size": source.stat().st_size,
+        "modified_ns": source.stat().st_mtime_ns,
+        "sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
+    }
+    assert manifest["model"] == {"sha256": hashlib.sha256((folder / "model.keras").read_bytes()).hexdigest()}
+    assert manifest["part"]["sha256"] == hashlib.sha256(part.read_bytes()).hexdigest()
+    assert (manifest["rows"], manifest["unreadable"], manifest["faults"]) == (20, 0, [])
+
+
+def test_parquet_holds_the_same(folder: Path, batch: Batch) -> None:
+    pytest.importorskip("pyarrow")
+    batch("in")
+    expected_rows = rows_of(folder / "out")
+    assert batch("in", "--output-format", "parquet").code == 0
+    refuse_anything_else(folder / "out")
+    assert {path.suffix for path in (folder / "out").iterdir()} == {".json", ".parquet"}
+    rows = rows_of(folder / "out")
+    for row in (*rows, *expected_rows):
+        row["probabilities"] = {name: round(value, 5) for name, value in row["probabilities"].items()}
+    assert rows == expected_rows
+
+
+def test_it_reads_parquet(folder: Path, batch: Batch) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"review": ["the film", None, "superb"]}), folder / "in" / "x.parquet")
+    assert batch("in/x.parquet", "--text-column", "review").code == 0
+    assert [row["mark"] for row in rows_of(folder / "out")] == ["-", "unreadable", "-"]
+
+
+# What is done again
+
+
+def test_what_is_done_is_not_done_again(folder: Path, batch: Batch) -> None:
+    batch("in")
+    before, times = tree(folder / "out"), {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()}
+    again = summary_of(batch("in", "--json"))
+    assert (again["earlier"], again["written"], again["rows"], again["texts"]) == (5, 0, 80, 0)
+    os.utime(folder / "in" / "a.txt")  # the same bytes
+    assert summary_of(batch("in", "--json"))["earlier"] == 5
+    assert tree(folder / "out") == before
+    assert {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()} == times
+
+
+@pytest.mark.parametrize(
+    ("change", "written"),
+    [
+        (lambda folder: (folder / "in" / "a.txt").write_text("the film\n"), 1),
+        (lambda folder: (folder / "in" / "new.txt").write_text("the film\n"), 1),
+        (lambda folder: small_checkpoint_file(folder / "model.keras", seed=1), 5),
+        (lambda folder: next((folder / "out").glob("a-*")).write_text("cut"), 1),
+        (lambda folder: next((folder / "out").glob("a-*")).unlink(), 1),
+        (lambda folder: next((folder / "out").glob("_a-*")).unlink(), 1),
+        (lambda folder: next((folder / "out").glob("_a-*")).write_text("{"), 1),
+        (lambda folder: next((folder / "out").glob("_a-*")).write_text('{"input": 3, "part": []}'), 1),
+    ],
+)
+def test_what_does_not_fit_is_done_again(change: Callable[[Path], object], written: int, folder: Path, batch: Batch) -> None:
+    batch("in")
+    change(folder)
+    assert summary_of(batch("in", "--json"))["written"] == written
+    whole = tree(folder / "out")
+    for path in (folder / "out").iterdir():
+        path.unlink()
+    batch("in")
+    assert tree(folder / "out") == whole
+
+
+def test_another_format_or_column_is_another_part(folder: Path, batch: Batch) -> None:
+    batch("in/b.jsonl")
+    assert summary_of(batch("in/b.jsonl", "--format", "lines", "--json"))["written"] == 1
+    (folder / "in" / "d.csv").write_text("text,review\na,b\n")
+    batch("in/d.csv")
+    assert summary_of(batch("in/d.csv", "--text-column", "review", "--json"))["written"] == 1
+
+
+# By hand
+
+
+def test_shares_make_the_same_parts_as_one_process(folder: Path, batch: Batch) -> None:
+    batch("in")
+    whole = tree(folder / "out")
+    for path in (folder / "out").iterdir():
+        path.unlink()
+    assert [summary_of(batch("in", "--json", shard=f"{part}/3"))["written"] for part in (1, 2, 3)] == [2, 2, 1]
+    assert tree(folder / "out") == whole
+    assert summary_of(batch("in", "--json"))["earlier"] == 5
+
+
+@pytest.mark.process
+def test_workers_make_the_same_parts(folder: Path, batch: Batch) -> None:
+    write_archive(folder / "long", rows=3000)
+    batch("long")
+    whole = tree(folder / "out")
+    for path in (folder / "out").iterdir():
+        path.unlink()
+    assert batch("long", "--workers", "2").code == 0
+    assert tree(folder / "out") == whole
+
+
+# What cannot be read
+
+
+def test_a_poisoned_row_is_marked_and_counted(folder: Path, batch: Batch) -> None:
+    lines = [
+        '{"text": "the film"}',
+        "rubbish",
+        '{"text": 7}',
+        "{}",
+        "[]",
+        '{"text": "superb"}',
+        "\ud800".encode("utf-8", "replace").decode(),
+    ]
+    (folder / "in" / "b.jsonl").write_bytes("\n".join(lines).encode() + b'\n{"text": "not \xff UTF-8"}\n')
+    result = batch("in", "--json")
+    assert result.code == 0
+    assert (summary_of(result)["unreadable"], summary_of(result)["rows"]) == (5, 68)
+    rows = [row for row in rows_of(folder / "out") if row["file"].endswith("b.jsonl")]
+    assert [row["row"] for row in rows if row["mark"] == "unreadable"] == [2, 3, 4, 5, 7]
+    assert {(row["label"], row["probabilities"]) for row in rows if row["mark"] == "unreadable"} == {(None, None)}
+    faults = json.loads(next((folder / "out").glob("_b-*")).read_bytes())["faults"]
+    assert faults[1] == f'{folder}/in/b.jsonl:3: the text "text" is the value 7'
+    assert len(faults) == 5
+
+
+def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Batch) -> None:
+    whole = (folder / "in" / "more" / "c.jsonl.gz").read_bytes()
+    batch("in")
+    (folder / "in" / "more" / "c.jsonl.gz").write_bytes(whole[:-9])
+    (folder / "in" / "b.jsonl").write_text("[\n1\n]\n")
+    (folder / "in" / "gone.txt").symlink_to("nowhere")
+    (folder / "in" / "new.txt").write_text("the film\n")
+    result = batch("in", "--json")
+    assert result.code == 1
+    failed = summary_of(result)["failed"]
+    source = f"{folder}/in"
+    assert failed == {
+        f"{source}/b.jsonl": f"{source}/b.jsonl:1: JSON that goes on over further lines; nor can any other record be read",
+        f"{source}/gone.txt": f"{source}/gone.txt: no such file",
+        f"{source}/more/c.jsonl.gz": f"{source}/more/c.jsonl.gz: the gzip data is cut short or damaged; copy or compress the file again",
+    }
+    assert sorted(result.stderr.splitlines()) == sorted(f"failed: {fault}" for fault in failed.values())
+    refuse_anything_else(folder / "out")
+    assert {os.path.relpath(row["file"], folder / "in") for row in rows_of(folder / "out")} == {"a.txt", "more/d.csv", "new.txt"}
+
+
+def test_an_archive_of_nothing_but_faults_is_no_success(folder: Path, batch: Batch) -> None:
+    assert batch("in/b.jsonl", "--text-column", "review").code == 1
+    assert [*(folder / "out").iterdir()] == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_ends_it(folder: Path, batch: Batch) -> None:
+    (folder / "out").mkdir(mode=0o500)
+    assert "cannot be written" in batch("in").stderr
+
+
+def test_options_that_do_not_go_together(folder: Path, batch: Batch) -> None:
+    assert refusal(batch("in", "--address", "auto")) == "--shard and --address do not go together; leave one of them out"
+    assert refusal(batch("in/a.txt", "--text-column", "x")).startswith("--text-column x: plain lines have no columns")
+    assert not (folder / "out").exists()
+
+
+def test_a_parquet_part_needs_pyarrow_and_a_cluster_needs_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for missing, options, message in (
+        ("ray", (), 'Ray is not installed; pip install "mha[ray]", or share the files by hand with --shard 1/1'),
+        (
+            "pyarrow",
+            ("--shard", "1/1", "--output-format", "parquet"),
+            "--output-format parquet: Parquet needs pyarrow; pip install pyarrow",
+        ),
+        ("pyarrow.fs", ("--shard", "1/1", "s3://bucket/in"), 's3://bucket/in: files elsewhere need pyarrow; pip install "mha[ray]"'),
+    ):
+        monkeypatch.setitem(sys.modules, missing, None)
+        result = run_here("batch", "in", "-o", "out", "-c", "model.keras", *options, cwd=folder, monkeypatch=monkeypatch)
+        assert refusal(result) == message
+
+
+# Kills
+
+
+def test_a_kill_at_any_rename_or_removal_is_made_good(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.batch.kills", str(tmp_path)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["faults"] == []
+    assert told["operations"].count("replace .json") == 10
+    assert told["operations"].count("replace .jsonl") == 10

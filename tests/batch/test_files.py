@@ -1,0 +1,106 @@
+"""Files behind pyarrow's file systems; that of this machine stands in for one elsewhere."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.batch.files import Folder, LocalFiles, RemoteFiles, files_of
+from mha_cli.batch.part import Job, classify_shard
+from mha_cli.batch.shards import Shard
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
+from mha_cli.runtime.classifier import Classifier
+from tests.batch.archive import refuse_anything_else, rows_of, write_archive
+from tests.checkpoints import small_checkpoint
+from tests.cli.command import tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+fs = pytest.importorskip("pyarrow.fs")
+
+
+@pytest.fixture
+def remote() -> RemoteFiles:
+    return RemoteFiles(fs.LocalFileSystem())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("", ["a.txt", "b.jsonl", "more/c.jsonl.gz", "more/d.csv", "more/empty.txt"]),
+        ("more/", ["more/c.jsonl.gz", "more/d.csv", "more/empty.txt"]),
+        ("a.txt", ["a.txt"]),
+        ("*.txt", ["a.txt"]),
+        ("**/*.txt", ["a.txt", "more/empty.txt"]),
+        ("**", ["a.txt", "b.jsonl", "more/c.jsonl.gz", "more/d.csv", "more/empty.txt"]),
+        ("*/[!c]*.[ct]*", ["more/d.csv", "more/empty.txt"]),
+        ("m*/*", ["more/c.jsonl.gz", "more/d.csv", "more/empty.txt"]),
+    ],
+)
+def test_names_and_patterns(pattern: str, expected: list[str], remote: RemoteFiles, tmp_path: Path) -> None:
+    write_archive(tmp_path / "in")
+    found = sorted(remote.matching(f"{tmp_path}/in/{pattern}"))
+    assert [path.removeprefix(f"{tmp_path}/in/") for path, _, _ in found] == expected
+    assert all(size == (tmp_path / path).stat().st_size for path, size, _ in found)
+
+
+def test_what_is_not_there(remote: RemoteFiles, tmp_path: Path) -> None:
+    for pattern in ("nowhere", "*.xyz", "a.txt/b"):
+        with pytest.raises(MhaError, match=re.escape(f"{tmp_path}/{pattern}: no such file or folder; check the name")):
+            list(remote.matching(f"{tmp_path}/{pattern}"))
+    assert remote.status(f"{tmp_path}/x") is None
+    assert remote.read(f"{tmp_path}/x") is None
+    remote.remove(f"{tmp_path}/x")
+
+
+def test_a_file_is_there_when_it_is_whole(remote: RemoteFiles, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with pytest.raises(RuntimeError), remote.written(str(path)) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert tree(tmp_path) == {}
+    with remote.written(str(path)) as file:
+        file.write(b"whole")
+        file.flush()
+        assert tree(tmp_path) == {}
+    assert tree(tmp_path) == {"x": b"whole"}
+    with remote.written(str(path)):
+        pass
+    assert remote.read(str(path)) == b""
+    with pytest.raises(MhaError) as raised, remote.written(f"{tmp_path}/no/folder"):
+        pass
+    assert raised.value.exit_code == EXIT_FAILURE
+    assert str(raised.value).startswith(f"local://{tmp_path}/no/folder: ")
+
+
+def test_the_parts_are_the_same_but_for_the_name(remote: RemoteFiles, tmp_path: Path) -> None:
+    write_archive(tmp_path / "in")
+    rows, classifier = [], Classifier(small_checkpoint())
+    for files, name in ((LocalFiles(), "here"), (pickle.loads(pickle.dumps(remote)), "there")):
+        output = Folder(str(tmp_path / name))
+        output.files = files
+        output.make()
+        job = Job(classifier, "0", output)
+        for source, form in (("in/a.txt", "lines"), ("in/more/c.jsonl.gz", "jsonl")):
+            shard = Shard(files, str(tmp_path / source), form, 0)  # type: ignore[arg-type]
+            assert not classify_shard(shard, job).earlier
+            assert classify_shard(shard, job).earlier
+        gone = classify_shard(Shard(files, str(tmp_path / "gone"), "lines", 0), job)
+        assert gone.fault == f"{files.name(str(tmp_path / 'gone'))}: no such file"
+        refuse_anything_else(tmp_path / name)
+        rows.append([row | {"file": row["file"].removeprefix("local://")} for row in rows_of(tmp_path / name)])
+    assert sorted(map(json.dumps, rows[0])) == sorted(map(json.dumps, rows[1]))
+
+
+@pytest.mark.parametrize("given", ["ftp://user:secret@x/y?password=secret", "gs:///", "://x"])
+def test_a_uri_that_is_none(given: str) -> None:
+    with pytest.raises(MhaError) as raised:
+        files_of(given)
+    assert raised.value.exit_code == EXIT_USAGE
+    assert str(raised.value).endswith("; give a path, or a URI such as s3://bucket/folder")
+    assert "secret" not in str(raised.value)

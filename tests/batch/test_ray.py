@@ -1,0 +1,256 @@
+"""`mha batch` on Ray: the same parts, whatever is killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import COMMAND, TIMEOUT, environment, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.process
+
+NUM_FILES, ROWS = 40, 100
+TEXT = "a superb and moving film with a dull and tedious end that nobody will remember"
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """The command lines of all processes that have come of one."""
+    parents, names = dict[int, int](), dict[int, str]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+    found = {pid}
+    while more := {one for one, parent in parents.items() if parent in found and one not in found}:
+        found |= more
+    return {one: names[one] for one in found - {pid} if names.get(one)}
+
+
+class Process(subprocess.Popen[str]):
+    """``mha batch in -o out ARGS`` in a session of its own."""
+
+    def __init__(self, cwd: Path, *args: str) -> None:
+        command = [*COMMAND, "batch", "in", "-o", "out", *args]
+        super().__init__(
+            command, cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def ended(self) -> tuple[int, str, str]:
+        """Exit status, stdout and stderr."""
+        stdout, stderr = self.communicate(timeout=TIMEOUT)
+        return self.returncode, stdout, stderr
+
+    def when(self, parts: int, output: Path) -> None:
+        """Wait until so many parts are done."""
+        while len(list(output.glob("_*"))) < parts:
+            assert self.poll() is None, self.ended()
+            time.sleep(0.01)
+
+    def of_kind(self, kind: str) -> list[int]:
+        """The processes of a kind: ``raylet``, or ``worker``."""
+        mark = "raylet/raylet " if kind == "raylet" else "ray::"
+        return [pid for pid, name in descendants(self.pid).items() if mark in name and (kind == "raylet" or "ClassifyShards" in name)]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> dict[str, int]:
+    """An archive that takes the model that comes with mha a few seconds; the rows of each file."""
+    (tmp_path / "in").mkdir()
+    names = [str(tmp_path / "in" / f"{number:02}.txt") for number in range(NUM_FILES)]
+    for number, name in enumerate(names):
+        Path(name).write_text("".join(" ".join([str(number), str(row), *[TEXT] * 14]) + "\n" for row in range(ROWS)))
+    return dict.fromkeys(names, ROWS)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Start a batch; it is killed with the test."""
+    started: list[Process] = []
+
+    def run(*args: str) -> Process:
+        started.append(Process(tmp_path, *args))
+        return started[-1]
+
+    yield run
+    for process in started:
+        for pid in (*descendants(process.pid), process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+def told(stderr: str) -> list[str]:
+    """The lines on stderr, but for those that come now and then."""
+    return [line for line in stderr.splitlines() if not line.endswith(" texts/s")]
+
+
+def test_the_parts_are_those_of_one_process(tmp_path: Path, start: Callable[..., Process]) -> None:
+    write_archive(tmp_path / "in")
+    (tmp_path / "in" / "broken.jsonl.gz").write_bytes(b"\x1f\x8b rubbish")
+    (tmp_path / "in" / "rows.jsonl").write_text('{"text": "the film"}\nrubbish\n')
+    model = str(small_checkpoint_file(tmp_path / "model.keras"))
+    code, stdout, stderr = start("-c", model, "--shard", "1/1", "--json").ended()
+    one = json.loads(stdout)
+    (tmp_path / "out").rename(tmp_path / "one")
+    on_ray = start("-c", model, "--workers", "2", "--json").ended()
+    assert on_ray[0] == code == 1
+    assert told(on_ray[2]) == told(stderr) == [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}"]
+    assert json.loads(on_ray[1]) | {"seconds": 0} == one | {"seconds": 0}
+    assert tree(tmp_path / "out") == tree(tmp_path / "one")
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
+    batch = start("--workers", "2", "--json")
+    for done in (2, 10, 20):
+        batch.when(done, tmp_path / "out")
+        victim, *_ = batch.of_kind("worker")
+        assert "tensorflow" not in Path(f"/proc/{victim}/maps").read_text()
+        os.kill(victim, signal.SIGKILL)
+    code, stdout, stderr = batch.ended()
+    assert code == 0, stderr
+    told = json.loads(stdout)
+    assert (told["written"] + told["earlier"], told["rows"], told["failed"]) == (NUM_FILES, NUM_FILES * ROWS, {})
+    assert numbered(rows_of(tmp_path / "out")) == expected(archive)
+    refuse_anything_else(tmp_path / "out")
+
+
+@pytest.mark.parametrize("victim", ["driver", "raylet", "everything"])
+def test_a_batch_that_is_killed_goes_on(victim: str, tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
+    done = 0
+    for _ in range(2):
+        batch = start("--workers", "2")
+        batch.when(done + 4, tmp_path / "out")
+        victims = {
+            "driver": lambda batch=batch: [batch.pid],
+            "raylet": lambda batch=batch: batch.of_kind("raylet"),
+            "everything": lambda batch=batch: [batch.pid, *descendants(batch.pid)],
+        }[victim]()
+        assert victims
+        started = descendants(batch.pid)
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        code, _, stderr = batch.ended()
+        if victim == "raylet":
+            assert code == 1
+            assert stderr.endswith("\nerror: the Ray cluster has ended; run the same again: what is done stays\n")
+        else:
+            assert code == -signal.SIGKILL
+        while any(Path(f"/proc/{pid}").exists() for pid in started):  # what it has started ends with it
+            time.sleep(0.1)
+        found = numbered(rows_of(tmp_path / "out"))
+        assert len(found) == len({*found}) == ROWS * len(list((tmp_path / "out").glob("_*")))
+        done = len(found) // ROWS
+        if done == NUM_FILES:  # workers whose driver is killed go on until their cluster notices
+            break
+    code, stdout, stderr = start("--workers", "2", "--json").ended()
+    assert code == 0, stderr
+    assert json.loads(stdout)["earlier"] == done
+    assert numbered(rows_of(tmp_path / "out")) == expected(archive)
+    refuse_anything_else(tmp_path / "out")
+
+
+@pytest.mark.parametrize(("number", "expected_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_in_order(
+    number: int, expected_code: int, tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]
+) -> None:
+    batch = start("--workers", "2")
+    batch.when(3, tmp_path / "out")
+    started = descendants(batch.pid)
+    os.killpg(batch.pid, number)
+    code, _, stderr = batch.ended()
+    assert code == expected_code, stderr
+    assert told(stderr)[1:] == (["error: interrupted"] if number == signal.SIGINT else [])
+    while any(Path(f"/proc/{pid}").exists() for pid in started):
+        time.sleep(0.1)
+    found = numbered(rows_of(tmp_path / "out"))
+    assert len(found) == len({*found}) < NUM_FILES * ROWS
+
+
+class Machine(subprocess.Popen[str]):
+    """A machine of one core in a Ray cluster, as far as Ray knows."""
+
+    def __init__(self, log: Path, token: str, *args: str) -> None:
+        variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0"}
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus", "1", "--object-store-memory", "200000000", "--block"]
+        with log.open("w") as file:
+            super().__init__([*command, *args], env=environment(variables), stdout=file, stderr=file, text=True, start_new_session=True)
+        while "Process exit logs" not in log.read_text():  # the last line of the start
+            assert self.poll() is None, log.read_text()
+            time.sleep(0.1)
+
+    def die(self) -> None:
+        """End it with all its processes at once."""
+        for pid in (*descendants(self.pid), self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.wait()
+
+
+def free_port() -> int:
+    """A port below those that Ray gives its workers."""
+    for port in range(6400, 9900):
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
+
+
+def test_a_batch_outlives_a_machine_of_its_cluster(
+    tmp_path: Path, archive: dict[str, int], start: Callable[..., Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, port = os.urandom(32).hex(), free_port()
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    with ExitStack() as machines:
+        for name, args in {"head": ("--head", "--port", str(port)), "other": ("--address", f"127.0.0.1:{port}")}.items():
+            machine = Machine(tmp_path / name, token, *args)
+            machines.callback(machine.die)
+        batch = start("--address", f"127.0.0.1:{port}", "--json")
+        batch.when(6, tmp_path / "out")
+        machine.die()
+        code, stdout, stderr = batch.ended()
+    assert code == 0, stderr
+    assert json.loads(stdout)["rows"] == NUM_FILES * ROWS
+    assert numbered(rows_of(tmp_path / "out")) == expected(archive)
+    refuse_anything_else(tmp_path / "out")
+
+
+def test_an_address_where_nobody_listens(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
+    code, stdout, stderr = start("--address", "127.0.0.1:9").ended()
+    assert (code, stdout) == (2, "")
+    line = "error: --address 127.0.0.1:9: Connection refused; give the address that `ray start --head` shows"
+    assert stderr.splitlines()[1:] == [line]
+
+
+def test_a_file_that_ends_its_process_again_and_again_is_given_up(tmp_path: Path, start: Callable[..., Process]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "long.txt").write_text(f"{' '.join([TEXT] * 14)}\n" * 60_000)
+    batch = start("--workers", "1", "--json")
+    begun = set[Path]()
+    for _ in range(3):
+        while not (new := {*(tmp_path / "out").glob("*.tmp")} - begun):
+            assert batch.poll() is None, batch.ended()
+            time.sleep(0.05)
+        begun |= new
+        os.kill(batch.of_kind("worker")[0], signal.SIGKILL)
+    code, stdout, stderr = batch.ended()
+    assert code == 1, stderr
+    name = str(tmp_path / "in" / "long.txt")
+    assert json.loads(stdout)["failed"] == {name: f"{name}: the process that read it has ended 3 times; look at its memory"}
+    assert rows_of(tmp_path / "out") == []
