@@ -1,0 +1,255 @@
+"""Training on several devices and machines: each computes the gradients of its part of a batch, and they are added up once.
+
+A step of every worker (``Trainer`` has the code):
+
+1. Seed, epoch and step say which reviews the batch has, the same on all workers. Worker i of n reads the reviews i, i + n, i + 2n … of
+   it (``own``), and its own devices share these in the same way. Batches are sorted by length, so that every part has short and long ones.
+2. A device computes the gradients of the sum of its losses, divided by the number of reviews in the *whole* batch. Their sum over all
+   devices is then the gradient of the batch's mean loss, however unevenly the batch is shared out.
+3. That sum is the one exchange of a step (``sum_of_parts``): dense gradients, loss and the wish to stop in one all-reduce; of an
+   embedding table the rows that a part touches, each once, gathered from all, so that no table of zeros travels.
+4. Every worker changes its own weights by that sum, outside ``strategy.run``. All began with the same weights, and so keep the same.
+
+Weights are ordinary variables, not the mirrored ones of ``strategy.scope()``, for three reasons. Keras's optimizers add gradients up by
+themselves inside ``strategy.run``, after they have limited their norm on every device for itself; outside they do neither. Rows of a
+mirrored variable cannot be looked up without reading the whole of it. And making one is a collective operation, in which a chief that
+alone builds a model for its checkpoint would wait for ever. Several devices of one worker read the weights from its first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.system.cluster import ALONE, Task, task_of
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.training.optimizers import rows_once
+
+Arrays = list[npt.NDArray[Any]]
+Item = TypeVar("Item")
+
+START_SECONDS = 600.0
+"""Time that a worker waits for the others to start."""
+
+LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.AbortedError,
+    tf.errors.InternalError,
+    tf.errors.CancelledError,
+)
+"""What TensorFlow raises when a worker has ended, or does not send its heartbeats."""
+
+LOST_TASK = re.compile(r"(?:reported from|remote target) /job:(\w+)/(?:replica:0/)?task:(\d+)")
+
+
+class Distribution:
+    """The replicas that train one model together, seen from one worker; without arguments, this process alone on one device.
+
+    Args:
+        strategy: TensorFlow's way of reaching the other devices and workers; None for its default, which is one device.
+        task: which worker this is.
+        asked_to_stop: function that says whether this worker was asked to stop.
+
+    Attributes:
+        num_replicas: devices of all workers together.
+        own: what of a batch's reviews this worker reads.
+        stopping: whether any worker was asked to stop before the last step; the same on all of them.
+    """
+
+    def __init__(self, strategy: Any = None, task: Task = ALONE, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
+        self._strategy = tf.distribute.get_strategy() if strategy is None else strategy
+        self.task, self.asked_to_stop, self.stopping = task, asked_to_stop, False
+        self.own = slice(task.index, None, task.num_workers)
+        self.num_replicas: int = self._strategy.num_replicas_in_sync
+
+    def sum_of_parts(self, function: Callable[..., list[Any]], *batch: Any) -> list[Any]:
+        """What a function gives for a batch, where that is the sum of what it gives for the parts of it; called within a ``tf.function``.
+
+        Args:
+            function: function of part of ``batch`` that returns tensors and, of embedding tables, IndexedSlices.
+            batch: this worker's part of the batch, tensors (B, …); its devices share them.
+        """
+        if self.num_replicas == 1:
+            return function(*batch)
+        num_local = self.num_replicas // self.task.num_workers
+
+        def of_replica() -> Any:
+            replica = tf.distribute.get_replica_context()
+            local = replica.replica_id_in_sync_group % num_local
+            values = function(*(array[local::num_local] for array in batch))
+            values = [rows_once(value) if isinstance(value, tf.IndexedSlices) else value for value in values]
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+        return [self._strategy.experimental_local_results(value)[0] for value in self._strategy.run(of_replica)]
+
+    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sum of the workers' arrays, which have one shape."""
+        if self.task.num_workers == 1:
+            return array
+        summed: npt.NDArray[Any] = self._strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(array), axis=None).numpy()
+        return summed
+
+    def gathered(self, score: Callable[[EncodedReviews], npt.NDArray[np.float32]], reviews: EncodedReviews) -> npt.NDArray[np.float32]:
+        """What a function gives for every review, (N, C), of which each worker asks for its own part."""
+        if self.task.num_workers == 1:
+            return score(reviews)
+        scored = score(reviews.subset(np.arange(len(reviews))[self.own]))
+        every = np.zeros((len(reviews), scored.shape[1]), np.float32)
+        every[self.own] = scored
+        return self.sum(every)
+
+    def from_chief(self, make: Callable[[], Arrays]) -> Arrays:
+        """The arrays that a function gives on the chief; it is not called on the other workers, which wait.
+
+        Raises:
+            MhaError: on the other workers, the chief could not make them; on the chief, its own error is raised.
+            KeyboardInterrupt: the chief was interrupted.
+        """
+        if self.task.num_workers == 1:
+            return make()
+        words, failure = np.zeros(0, np.int32), None
+        if self.task.is_chief:
+            try:
+                words = _packed(make())
+            except BaseException as error:
+                failure = error
+        status = [len(words), failure is not None, isinstance(failure, KeyboardInterrupt)]
+        length, failed, interrupted = self.sum(np.array(status, np.int64)).tolist()
+        if failure is not None:
+            raise failure
+        if interrupted:
+            raise KeyboardInterrupt
+        if failed:
+            raise MhaError("the chief cannot go on", "its own message says why", EXIT_FAILURE)
+        return _unpacked(self.sum(words if self.task.is_chief else np.zeros(length, np.int32)))
+
+    def by_chief(self, write: Callable[[Item], None]) -> Callable[[Item], None]:
+        """A function that writes, on the chief; on the other workers one that does nothing."""
+        return write if self.task.is_chief else lambda _: None
+
+    def refuse_difference(self, what: str, arrays: Callable[[], Arrays]) -> None:
+        """Refuse to train together with workers that have other numbers than the chief.
+
+        Args:
+            what: what the numbers are, in words.
+            arrays: function that gives them; it is not called where there is one worker.
+
+        Raises:
+            MhaError: on all workers; the message names those that differ.
+        """
+        if self.task.num_workers == 1:
+            return
+        digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays())).digest()
+        own = np.frombuffer(digest, np.uint8)
+        differs = np.zeros(self.task.num_workers, np.int32)
+        differs[self.task.index] = not np.array_equal(own, self.from_chief(lambda: [own])[0])
+        if others := np.flatnonzero(self.sum(differs)).tolist():
+            workers = ", ".join(map(str, others))
+            raise MhaError(
+                f"other {what} on worker {workers} than on the chief", "give all workers the same files, config and version of mha"
+            )
+
+    def watched(self, watcher: Watcher) -> Watcher:
+        """The same watcher, which stops where all workers do."""
+        return watcher if self.task.num_workers == 1 else dataclasses.replace(watcher, stop=lambda: self.stopping)
+
+
+@contextmanager
+def distributed(setting: str, watcher: Watcher = SILENT) -> Iterator[Distribution]:
+    """Train with the devices and workers that ``training.distribution`` asks for; nothing may have been computed in TensorFlow before.
+
+    Args:
+        setting: none, mirrored, multi-worker or auto.
+        watcher: reporter; its ``stop`` is what this worker is asked.
+
+    Raises:
+        MhaError: they are not there, or one that was there is lost.
+    """
+    task = task_of(setting)
+    if task.num_workers > 1:
+        watcher.log(f"waiting for the other workers: {task.num_workers - 1}")
+        with _losses_named():
+            terminate = signal.getsignal(signal.SIGTERM)
+            strategy = _interruptibly(lambda: _multi_worker_strategy(task))
+            signal.signal(signal.SIGTERM, terminate)  # TensorFlow has taken it, for a notice of preemption that nobody here waits for
+            yield Distribution(strategy, task, watcher.stop)
+    elif setting == "mirrored" or (setting == "auto" and len(tf.config.list_physical_devices("GPU")) > 1):
+        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+        if len(devices) == 1:
+            raise MhaError(f"training.distribution=mirrored: the only device is {devices[0].name}", "take none")
+        yield Distribution(tf.distribute.MirroredStrategy([device.name for device in devices]), asked_to_stop=watcher.stop)
+    else:
+        yield Distribution(asked_to_stop=watcher.stop)
+
+
+def _multi_worker_strategy(task: Task) -> Any:
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if task.environment == "SLURM":
+        # TensorFlow's resolver gives no addresses without GPUs, and would hand out those that srun has handed out already.
+        slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(gpus_per_node=task.num_workers, gpus_per_task=1, auto_set_gpu=False)
+        gpus = len(tf.config.list_physical_devices("GPU"))
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            slurm.cluster_spec(), task_type="worker", task_id=task.index, num_accelerators={"GPU": gpus}, rpc_layer="grpc"
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+
+def _interruptibly(make: Callable[[], Item]) -> Item:
+    """What a function gives that waits for other workers, in a thread: signals are heard meanwhile, and it does not wait for ever."""
+    made: list[Item] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(START_SECONDS)
+    if failures:
+        raise failures[0]
+    if not made:
+        raise MhaError(f"other workers have not started within {START_SECONDS / 60:.0f} minutes", "start all of them", EXIT_FAILURE)
+    return made[0]
+
+
+@contextmanager
+def _losses_named() -> Iterator[None]:
+    try:
+        yield
+    except LOST as error:
+        peers = ", ".join(sorted({f"{job} {number}" for job, number in LOST_TASK.findall(str(error))})) or "another worker"
+        raise MhaError(
+            f"{peers}: ended, or does not answer",
+            "see its own message, and start all again, with --resume where the run directory has a state",
+            EXIT_FAILURE,
+        ) from error
+
+
+def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:
+    """Arrays as whole numbers that can be added to zeros."""
+    buffer = io.BytesIO()
+    np.savez(buffer, *arrays, allow_pickle=False)
+    buffer.write(bytes(-buffer.tell() % 4))
+    return np.frombuffer(buffer.getvalue(), np.int32)
+
+
+def _unpacked(words: npt.NDArray[np.int32]) -> Arrays:
+    with np.load(io.BytesIO(words.tobytes()), allow_pickle=False) as file:
+        return [file[name] for name in file.files]

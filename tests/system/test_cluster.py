@@ -1,0 +1,73 @@
+"""Which task a process has, from the environment of TensorFlow and of SLURM."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mha_cli.errors import MhaError
+from mha_cli.system.cluster import ALONE, Task, task_of
+
+WORKERS = {"cluster": {"worker": ["a:1", "b:2", "c:3"]}, "task": {"type": "worker", "index": 2}}
+SRUN = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "5"}
+FORM = 'it is {"cluster": {"worker": ["HOST:PORT", …]}, "task": {"type": "worker", "index": 0}}'
+
+
+def tf_config(value: Any) -> dict[str, str]:
+    return {"TF_CONFIG": value if isinstance(value, str) else json.dumps(value)}
+
+
+@pytest.mark.parametrize("distribution", ["none", "mirrored"])
+def test_one_process_does_not_ask(distribution: str) -> None:
+    assert task_of(distribution, {"TF_CONFIG": "nonsense", **SRUN}) is ALONE
+
+
+@pytest.mark.parametrize("distribution", ["multi-worker", "auto"])
+def test_tf_config_comes_before_srun(distribution: str) -> None:
+    assert task_of(distribution, tf_config(WORKERS) | SRUN) == Task(2, 3, "TF_CONFIG")
+    assert task_of(distribution, SRUN) == Task(3, 5, "SLURM")
+    assert task_of(distribution, tf_config({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}})) is ALONE
+
+
+def test_a_chief_comes_before_the_workers() -> None:
+    cluster = {"worker": ["a:1", "b:2"], "chief": ["c:3"]}
+    tasks = [("chief", 0), ("worker", 0), ("worker", 1)]
+    found = [task_of("auto", tf_config({"cluster": cluster, "task": {"type": job, "index": index}})) for job, index in tasks]
+    assert found == [Task(number, 3, "TF_CONFIG") for number in range(3)]
+    assert [task.is_chief for task in found] == [True, False, False]
+
+
+def test_nobody_names_workers() -> None:
+    assert task_of("auto", {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}) is ALONE
+    with pytest.raises(MhaError) as raised:
+        task_of("multi-worker", {})
+    assert str(raised.value) == (
+        "training.distribution=multi-worker: neither TF_CONFIG nor srun names the workers; see docs/scale.md, or take none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ({"cluster": {"worker": ["a:1"]}}, "no 'task'"),
+        ({**WORKERS, "task": {"type": "worker", "index": 3}}, "task 3 of 3 of the job worker; tasks are counted from 0"),
+        ({**WORKERS, "task": {"type": "ps", "index": 0}}, "a task ps of worker; jobs that train are one chief and workers"),
+        (
+            {**WORKERS, "cluster": {"worker": ["a:1"], "ps": ["b:2"]}},
+            "a task worker of worker, ps; jobs that train are one chief and workers",
+        ),
+    ],
+)
+def test_a_tf_config_that_is_wrong(value: Any, fault: str) -> None:
+    with pytest.raises(MhaError) as raised:
+        task_of("auto", tf_config(value))
+    assert str(raised.value) == f"TF_CONFIG: {fault}; {FORM}"
+
+
+@pytest.mark.parametrize("value", [[], 5, {"cluster": [], "task": 1}, {"cluster": {"worker": 5}, "task": {"type": "worker", "index": 0}}])
+def test_a_tf_config_of_another_shape(value: Any) -> None:
+    with pytest.raises(MhaError, match=r"^TF_CONFIG: .*; it is \{"):
+        task_of("auto", tf_config(value))

@@ -1,0 +1,74 @@
+"""One training on one device and on two of one process, which is a program of its own: TensorFlow takes its devices when it starts.
+
+``python -m tests.training.mirrored FORM`` exits with 0 if both give the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from mha_cli.config.loading import config_from_dict
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import prepare
+from mha_cli.training.distribution import Distribution, distributed
+from mha_cli.training.trainer import Trainer
+
+KNOWN = np.arange(1.0, 8.0, dtype=np.float32)
+"""Seven numbers, of which one device has four and the other three."""
+
+
+def config(form: str) -> Config:
+    """Everything in which a sum over devices could go wrong: a limit of the norm, tables, averages, a batch size that is odd."""
+    settings: dict[str, dict[str, Any]] = {
+        "data": {"source": "sample", "num_reviews": 200},
+        "text": {"vocabulary_size": 300, "sequence_length": 24, "subword_characters": 8},
+        "model": {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5, "dropout": 0.0, "attention_form": form},
+        "training": {"batch_size": 7, "clip_norm": 0.05, "average_decay": 0.9, "weight_decay": 0.01, "learning_rate": 0.01},
+    }
+    settings["model"] |= {"max_ngram": 2, "ngram_buckets": 31, "subword_buckets": 29}
+    return config_from_dict(settings, "test")
+
+
+def sums_known(distribution: Distribution) -> list[Any]:
+    """Of a dense gradient and of a table's, the sums that a step of the trainer would apply."""
+
+    @tf.function(autograph=False)
+    def summed(numbers: Any) -> list[Any]:
+        def of_part(numbers: Any) -> list[Any]:
+            rows = tf.cast(numbers, tf.int64) // 3
+            return [tf.reduce_sum(numbers), tf.IndexedSlices(numbers[:, None], rows, tf.constant([3, 1]))]
+
+        return distribution.sum_of_parts(of_part, numbers)
+
+    dense, table = summed(tf.constant(KNOWN))
+    return [float(dense), tf.math.unsorted_segment_sum(table.values, table.indices, 3).numpy()[:, 0].tolist(), table.indices.shape]
+
+
+def main(form: str) -> None:
+    """Compare known sums, and the weights after some steps."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    settings = config(form)
+    data = prepare(settings)
+    with distributed("mirrored") as mirrored:
+        assert mirrored.num_replicas == 2
+        dense, by_row, shape = sums_known(mirrored)
+        assert (dense, by_row) == (28.0, [3.0, 12.0, 13.0]), (dense, by_row)
+        assert shape == [6], "every row once from each device"  # rows 0, 1, 2 of both
+        one, two = Trainer(settings, data), Trainer(settings, data, mirrored)
+        batches = list(one.inputs.steps(1, one.inputs.batches(1)))
+        (_, last) = batches[-1]
+        steps = [*batches[:3], (batches[0][0][:1], last[:1])]  # the last leaves one device without a review
+        for rows, tokens in steps:
+            for found, expected in zip(two.step(rows, tokens), one.step(rows, tokens), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+        for found, expected in zip(two.arrays(), one.arrays(), strict=True):
+            np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), atol=1e-5)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
