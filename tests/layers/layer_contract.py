@@ -71,7 +71,7 @@ def check_layer(
     Args:
         layer_class: what to check.
         arguments: a value for every constructor argument.
-        inputs: what to call the layer with: float (B, L, D) or token ids (B, L).
+        inputs: what to call the layer with: float (B, L, D), or tokens (B, L) or (B, L, 1 + W).
         output_shape: what then comes out.
         folder: for the saved file.
         keeps_mask: whether the mask of the first input goes on to the next layer.
@@ -182,7 +182,7 @@ def _check_mask(layer_class: type[keras.Layer], arguments: dict[str, Any], input
         return probe(layer(*(Masked()([content, ids]) for content, ids in zip(contents, token_ids, strict=True))))
 
     if takes_ids:
-        token_ids = [np.where(mask, x, 0) for x, mask in zip(inputs, masks, strict=True)]
+        token_ids = [np.where(mask.reshape(*mask.shape, *[1] * (x.ndim - 2)), x, 0) for x, mask in zip(inputs, masks, strict=True)]
     else:
         token_ids = [mask.astype(np.int32) for mask in masks]
     output = run([tf.constant(ids) for ids in token_ids], [tf.constant(x) for x in inputs])

@@ -33,6 +33,7 @@ from layer_contract import randomize
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, NgramScores, PositionalEmbedding, TransformerEncoder
+from tests.reviews import with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +53,13 @@ def some_positions_case(normalization: str, x: np.ndarray, real: np.ndarray) -> 
     return {**case, "positions": [[3, 0], [1, 1], [4, 2]]}, inputs
 
 
-def model_case(num_classes: int = 2, train: bool = False, length: int = 13, **model: Any) -> Case:
-    text = {"vocabulary_size": 29, "sequence_length": length}
+def model_case(num_classes: int = 2, train: bool = False, length: int = 13, characters: int = 0, **model: Any) -> Case:
+    text = {"vocabulary_size": 29, "sequence_length": length, "subword_characters": characters}
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "dropout": 0.0}
     config = config_to_dict(config_from_dict({"text": text, "model": {**sizes, **model}}, "test"))
     token_ids = np.where(prefix_mask([length, 5, 2], length), np.random.default_rng(0).integers(1, 23, (BATCH, length)), 0)
     case = {"config": config, "vocabulary_size": 23, "num_classes": num_classes, "train": train}
-    return case, {"token_ids": token_ids.astype(np.int32)}
+    return case, {"token_ids": with_characters(token_ids.astype(np.int32), characters)}
 
 
 def attention_cases() -> Iterator[tuple[str, Case]]:
@@ -114,6 +115,7 @@ def all_cases() -> dict[str, Case]:
         "model-ngrams": model_case(train=True, **ngrams),
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
         "model-scores": model_case(train=True, score_ngrams=2, score_buckets=31, score_ending=3, score_windows=[2]),
+        "model-subwords": model_case(train=True, characters=11, subword_buckets=19, score_subwords=True, score_ngrams=1, score_buckets=31),
         "model-additive": model_case(train=True, scoring="additive", use_bias=False),
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from layer_contract import check_layer, randomize
 
-from mha_cli.layers.positions import PositionalEmbedding, ngram_buckets_of, sinusoidal_positions
+from mha_cli.config.settings import ModelConfig
+from mha_cli.layers.ngrams import SUBWORD_START, ngram_buckets_of
+from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
+from mha_cli.runtime import forward
+from tests.reviews import subwords_in, with_characters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +28,10 @@ def built(positions: str, **arguments: Any) -> PositionalEmbedding:
 
 
 @pytest.mark.parametrize(
-    ("positions", "max_ngram", "at_default"),
-    [("learned", 3, ["positions"]), ("sinusoidal", 2, []), ("none", 1, ["max_ngram"])],
+    ("positions", "max_ngram", "characters", "at_default"),
+    [("learned", 3, 0, ["positions", "subword_buckets"]), ("sinusoidal", 2, 11, []), ("none", 1, 3, ["max_ngram"])],
 )
-def test_honours_the_layer_contract(positions: str, max_ngram: int, at_default: list[str], tmp_path: Path) -> None:
+def test_honours_the_layer_contract(positions: str, max_ngram: int, characters: int, at_default: list[str], tmp_path: Path) -> None:
     arguments = {
         "sequence_length": LONGEST,
         "vocabulary_size": VOCABULARY_SIZE,
@@ -37,9 +41,11 @@ def test_honours_the_layer_contract(positions: str, max_ngram: int, at_default: 
         "max_ngram": max_ngram,
         "ngram_buckets": BUCKETS,
         "ngram_dropout": 0.2,
+        "subword_buckets": 19 if characters else 0,
     }
     token_ids = np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, LENGTH)).astype(np.int32)
-    check_layer(PositionalEmbedding, arguments, [token_ids], (3, LENGTH, WIDTH), tmp_path, keeps_mask=True, at_default=at_default)
+    tokens = with_characters(token_ids, characters)
+    check_layer(PositionalEmbedding, arguments, [tokens], (3, LENGTH, WIDTH), tmp_path, keeps_mask=True, at_default=at_default)
 
 
 @pytest.mark.parametrize(("length", "width"), [(11, 7), (5, 2), (601, 64), (3, 1)])
@@ -119,6 +125,40 @@ def test_ngrams_are_added_where_they_end(positions: str) -> None:
                 expected[row, end] += weights["ngram_embeddings"][bucket(TOKEN_IDS[row, end - n + 1 : end + 1].tolist(), BUCKETS)]
     np.testing.assert_allclose(layer(TOKEN_IDS), expected, atol=1e-5)
     np.testing.assert_allclose(layer.embed_words(TOKEN_IDS), expected - table[:LENGTH], atol=1e-5)
+
+
+@pytest.mark.parametrize(("characters", "buckets"), [(3, 5), (11, 19), (23, 64), (7, 1_000_003)])
+def test_the_mean_of_its_subwords_is_added_to_a_token(characters: int, buckets: int) -> None:
+    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", subword_buckets=buckets)
+    tokens = with_characters(TOKEN_IDS, characters)
+    tokens[0, 2, 3:] = 0  # a token of two characters has no subword
+    layer(tokens)
+    randomize(layer)
+    words, subwords = (np.array(weight) for weight in layer.trainable_variables)
+    expected = words[TOKEN_IDS].astype(np.float64)
+    for place in np.ndindex(*TOKEN_IDS.shape):
+        numbers = subwords_in(tokens[place].tolist(), buckets)
+        assert bool(numbers) == (place != (0, 2) and TOKEN_IDS[place] > 0)
+        if numbers:
+            expected[place] += subwords[numbers].mean(axis=0)
+    np.testing.assert_allclose(layer(tokens), expected, atol=1e-5)
+    np.testing.assert_allclose(layer(tokens, training=True), expected, atol=1e-5)
+    given = {"embedding/token_embeddings": words, "embedding/subword_embeddings": subwords}
+    model = ModelConfig(positions="none", subword_buckets=buckets, embed_dim=WIDTH, num_heads=1)
+    np.testing.assert_allclose(forward.embed(tokens, given, model), expected, atol=1e-5)
+
+
+def test_subwords_keep_the_buckets_that_checkpoints_were_trained_with() -> None:
+    found = [ngram_buckets_of(np.array([[*map(ord, "<ab>")]]), n, 1_000_000, SUBWORD_START) for n in (3, 4)]
+    assert [number for buckets, whole in found for number in np.array(buckets)[np.array(whole)]] == [289650, 648324, 101329]
+
+
+def test_characters_are_needed_for_subwords() -> None:
+    message = r"^the input has shape \(3, 5\); with subwords it takes \(batch, length, 1 \+ characters\)$"
+    with pytest.raises(ValueError, match=message):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, subword_buckets=3)(TOKEN_IDS)
+    with pytest.raises(ValueError, match=r"^subword_buckets is -1; it must be 0 or more$"):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, subword_buckets=-1)
 
 
 def test_ngram_dropout_spares_the_tokens() -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from layer_contract import check_layer
 
+from mha_cli.config.settings import ModelConfig
 from mha_cli.layers import NgramScores
 from mha_cli.layers.scores import place_weights, review_scores
 from mha_cli.runtime import forward
 from tests.covering import pairwise
-from tests.reviews import bucket, weights_in
+from tests.reviews import bucket, subwords_in, weights_in, with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +51,13 @@ def layer_with(
     return layer
 
 
-def test_honours_the_layer_contract(tmp_path: Path) -> None:
+@pytest.mark.parametrize("characters", [0, 5])
+def test_honours_the_layer_contract(characters: int, tmp_path: Path) -> None:
     arguments = {"max_ngram": 3, "buckets": 41, "num_scores": 2, "ending": 4, "windows": [1, 3], "salient_words": 7}
-    token_ids = np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32)
-    check_layer(NgramScores, arguments, [token_ids], (3, 2), tmp_path, keeps_mask=False)
+    arguments["subwords"] = characters > 0
+    tokens = with_characters(np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32), characters)
+    at_default = [] if characters else ["subwords"]
+    check_layer(NgramScores, arguments, [tokens], (3, 2), tmp_path, keeps_mask=False, at_default=at_default)
 
 
 def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: int, windows: Sequence[int]) -> np.ndarray:
@@ -78,6 +82,29 @@ def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
     np.testing.assert_allclose(layer_with(table, max_ngram, ending, windows)(TOKEN_IDS), expected, atol=1e-5)
     weights = forward.place_weights(TOKEN_IDS, ending, windows, salience_of(windows) if windows else None)
     np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram, weights), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("characters", "buckets", "units"), [(3, 7, 1), (11, 64, 3), (23, 10_007, 77)])
+def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, buckets: int, units: int) -> None:
+    table, tokens = table_of(buckets, units), with_characters(TOKEN_IDS, characters)
+    tokens[3, 0, 3:] = 0  # a review without a subword
+    layer = NgramScores(2, buckets, units, ending=3, subwords=True)
+    layer(tokens)
+    layer.table.assign(table)
+    expected = np.stack([score_by_hand(review, table, 2, 3, ()) for review in REVIEWS])
+    for row, review in enumerate(tokens.tolist()):
+        numbers = [number for token in review for number in subwords_in(token, buckets)]
+        assert bool(numbers) == (row < 3)
+        expected[row] += table[numbers].sum(axis=0) / math.sqrt(len(numbers) or 1)
+    np.testing.assert_allclose(layer(tokens), expected, atol=1e-5)
+    model = ModelConfig(score_ngrams=2, score_buckets=buckets, score_ending=3, score_subwords=True)
+    np.testing.assert_allclose(forward.ngram_scores(tokens, {"scores/table": table}, model), expected, atol=1e-5)
+
+
+def test_characters_are_needed_for_subwords() -> None:
+    message = r"^the input has shape \(5, 7\); with subwords it takes \(batch, length, 1 \+ characters\)$"
+    with pytest.raises(ValueError, match=message):
+        NgramScores(1, 7, 1, subwords=True)(TOKEN_IDS)
 
 
 def test_an_ngram_counts_once_however_often_it_comes() -> None:
