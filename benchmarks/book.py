@@ -107,7 +107,7 @@ def pickled_sample(data: PreparedData, rows: npt.NDArray[np.int64]) -> bytes:
 
     def part(reviews: EncodedReviews, rows: npt.NDArray[np.int64]) -> EncodedReviews:
         some = reviews.subset(rows)
-        return dataclasses.replace(some, token_ids=np.array(some.token_ids[:]))
+        return dataclasses.replace(some, tokens=np.array(some.tokens[:]))
 
     sample = dataclasses.replace(
         data, train=part(data.train, rows), targets=data.targets[rows], validation=part(data.validation, np.arange(2))

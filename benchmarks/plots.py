@@ -1,4 +1,4 @@
-"""Results as pictures: speed against length, accuracy against time."""
+"""Results as pictures: speed against length, accuracy against time, accuracy set by set."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from statistics import mean, pstdev
 from typing import Any
 
 from harness import Record
+from paired import SetResults
 from tables import by_system
 
 PUBLISHED = {
@@ -22,6 +23,13 @@ PUBLISHED = {
     "virtual adversarial training, Miyato et al. 2017 (unlabelled reviews)": 94.1,
 }
 """Test accuracy in %, as published, on the same split."""
+
+FAMILIES = {
+    "LinearSVC": "LinearSVC, best of words, characters, both",
+    "NB-SVM": "NB-SVM, 1–3-grams of words",
+    "fastText": "fastText with subwords, better of 5 and 25 epochs",
+}
+"""How the names of peers of one kind begin, and what a legend says of the best of them."""
 
 TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
 """Seconds that are marked on an axis of time."""
@@ -91,6 +99,26 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
     axes.set_ylabel("test accuracy, %")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(title="measured here", loc="lower right")
+    _save(figure, path)
+
+
+def draw_texts(results: Sequence[SetResults], ours: str, path: Path) -> None:
+    """A row a set, a mark for our recipe with the spread of its seeds, and one for the best peer of each family."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1.5 + 0.45 * len(results)), layout="constrained")
+    axes = figure.subplots()
+    for (family, label), mark in zip([*FAMILIES.items(), (ours, ours)], "sD^o", strict=True):
+        runs = [result.ours if family == ours else result.peers.get(result.best_peer(family), []) for result in results]
+        rows = {row: [100 * run["accuracy"] for run in found] for row, found in enumerate(runs) if found}
+        centres, spreads = map(mean, rows.values()), map(pstdev, rows.values())
+        axes.errorbar(list(centres), list(rows), xerr=list(spreads), fmt=mark, capsize=3, label=label)
+    axes.set_yticks(range(len(results)), [result.name for result in results])
+    axes.set_ylim(len(results) - 0.5, -0.5)  # the first on top
+    axes.grid(axis="y", linestyle=":", linewidth=0.6)
+    axes.set_xlabel("accuracy, %")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     _save(figure, path)
 
 

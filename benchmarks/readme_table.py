@@ -19,6 +19,7 @@ NOTICE = "<!-- Written by benchmarks/readme_table.py from benchmarks/results; do
 
 TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "accuracy.json": tables.accuracy,
+    "texts.json": tables.texts,
     "book.json": tables.book,
     "predict.json": tables.predict,
     "stream-memory.json": tables.stream_memory,

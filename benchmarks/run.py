@@ -20,6 +20,7 @@ SCRIPTS = {
     "book": ("book.py",),
     "accuracy": ("accuracy.py",),
     "predict": ("predict.py",),
+    "batch": ("batch.py",),
     "stream-memory": ("stream_memory.py",),
     "memory": ("memory.py",),
     "inputs": ("inputs.py",),
@@ -33,6 +34,7 @@ TRY_OUTS = {
     "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
     "memory": ("memory.py", "--reviews", "200", "400"),
     "inputs": ("inputs.py", "--reviews", "64", "--rounds", "1"),
+    "batch": ("batch.py", "--reviews", "200", "--rounds", "1"),
     "stream-memory": ("stream_memory.py", "--lines", "2000"),
     "saving": ("saving.py", "configs/sample.yaml", "--set", "training.epochs=1", "--rounds", "1"),
 }

@@ -14,6 +14,7 @@ import random
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -72,16 +73,14 @@ def measure(command: list[str], number: int) -> dict[int, float]:
 
 
 def megabytes(pid: int) -> float:
-    """Megabytes that a process and its children hold now; 0 for one that has ended."""
+    """Megabytes that a process and all that descend from it hold now; 0 for one that has ended."""
     total = 0.0
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for one in (str(pid), *children):
-            for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1024 / 1e6
-    except (FileNotFoundError, ProcessLookupError):
-        return total
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024 / 1e6
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            total += sum(megabytes(int(child)) for child in children.read_text().split())
     return total
 
 

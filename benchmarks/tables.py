@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from statistics import mean, median, stdev
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from harness import QUIET, Record
+from paired import Runs, bootstrap, compared_sets, interval, mean_of
 
 NOTHING = "–"
 SOFTWARE_TITLES = {
@@ -75,6 +78,38 @@ def accuracy(records: Sequence[Record]) -> Table:
         rows.append((name, _mean_and_spread(accuracies), str(len(runs)), duration(wall), _ratio(wall, fastest)))
     title = "Test accuracy on the official IMDB split (25,000 reviews to learn from, 25,000 to score), mean ± standard deviation over seeds"
     return Table(title, ("system", "test accuracy", "runs", "reading and training", "× the fastest"), rows, *circumstances(records))
+
+
+def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
+    """A row a set: our recipe of that name and the best peer, the difference with its interval, and the means over the sets."""
+    results = compared_sets(records, ours)
+    pairs = [(result.ours, result.peers[result.best_peer()]) for result in results]
+    draws = [bootstrap(result.ahead, seed) for seed, result in enumerate(results)]
+    rows: list[tuple[str, ...]] = []
+    for result, pair, drawn in zip(results, pairs, draws, strict=True):
+        about = result.ours[0]
+        sizes = (str(about["classes"]), f"{about['train_texts']:,} + {about['test_texts']:,}")
+        own, best = (_mean_and_spread([100 * run["accuracy"] for run in runs]) for runs in pair)
+        ahead = _difference(result.ahead.mean(), drawn)
+        rows.append((result.name, *sizes, own, f"{best}, {result.best_peer()}", ahead, *_scores_and_seconds([pair])))
+    ahead = _difference(mean(result.ahead.mean() for result in results), sum(draws) / len(draws))
+    accuracies = (f"{100 * value:.2f} %" for value in _both(pairs, "accuracy"))
+    rows.append(("mean", NOTHING, NOTHING, *accuracies, ahead, *_scores_and_seconds(pairs)))
+    headings = (
+        "set",
+        "classes",
+        "texts to learn from + to score",
+        ours,
+        "best peer",
+        "ahead by (95 %)",
+        "macro F1 of both",
+        "seconds of both",
+    )
+    part = records[0]["settings"]["part"].capitalize()
+    sets = f"{part} accuracy of one recipe, unchanged, on {len(results)} sets of texts"
+    shown = {ours, *(peer for result in results for peer in result.peers)}
+    title = f"{sets}, mean ± standard deviation over seeds; * more than chance"
+    return Table(title, headings, rows, *circumstances([record for record in records if record["settings"]["system"] in shown]))
 
 
 def book(record: Record) -> Table:
@@ -179,6 +214,20 @@ def predict(record: Record) -> Table:
     return Table(f"One text, and {reviews:,} reviews, each from a new process", headings, rows, *circumstances([record]))
 
 
+def batch(record: Record) -> Table:
+    """A row a command: seconds from start to end, the rate, also without the start-up, and the most memory with the data and with more."""
+    settings, figures = record["settings"], record["figures"]
+    rows = []
+    for name, found in figures["seconds"].items():
+        whole, start_up = median(found), median(figures["start_up"][name])
+        rates = (f"{settings['reviews'] / whole:,.0f}", f"{settings['reviews'] / (whole - start_up):,.0f}")
+        peaks = [f"{peak:,.0f}" for peak in figures["megabytes"].get(name, ())] or [NOTHING, NOTHING]
+        rows.append((name, f"{whole:.2f}", f"{start_up:.2f}", *rates, *peaks))
+    title = "{reviews:,} reviews in {files:,} files, each command from a new process".format(**settings)
+    headings = ("command", "seconds", "with one review", "reviews/s", "without start-up", "MB", f"MB, {settings['times']} × the data")
+    return Table(title, headings, rows, *circumstances([record]))
+
+
 def by_system(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
     """The figures of every run of each system."""
     systems: dict[str, list[dict[str, Any]]] = {}
@@ -222,6 +271,24 @@ def _machines(records: Sequence[Record]) -> str:
 
 def _mean_and_spread(values: Sequence[float]) -> str:
     return f"{mean(values):.2f} ± {stdev(values):.2f} %" if len(values) > 1 else f"{values[0]:.2f} %"
+
+
+def _difference(value: float, draws: npt.NDArray[np.float64]) -> str:
+    """A difference in points with its interval, and a mark where that does not hold 0."""
+    low, high = interval(draws)
+    return f"{100 * value:+.2f} ({100 * low:+.2f} to {100 * high:+.2f})" + " *" * (low > 0 or high < 0)
+
+
+def _both(pairs: Sequence[tuple[Runs, Runs]], figure: str) -> list[float]:
+    """The mean over sets of a figure, of ours and of the peers."""
+    return [mean(mean_of(runs, figure) for runs in side) for side in zip(*pairs, strict=True)]
+
+
+def _scores_and_seconds(pairs: Sequence[tuple[Runs, Runs]]) -> tuple[str, str]:
+    """Macro F1 in % and seconds of training, each of ours and of the peer."""
+    scores = (f"{100 * value:.1f}" for value in _both(pairs, "macro_f1"))
+    seconds = (f"{value:.1f}" if value < 10 else f"{value:,.0f}" for value in _both(pairs, "wall_seconds"))
+    return ", ".join(scores), ", ".join(seconds)
 
 
 def _ratio(value: float, base: float) -> str:

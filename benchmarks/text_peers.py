@@ -29,7 +29,7 @@ STARTED = time.perf_counter()
 
 
 class Peer(Protocol):
-    """A classifier of two classes, 0 and 1."""
+    """A classifier; classes are numbers from 0."""
 
     def fit(self, texts: Sequence[str], labels: Labels) -> None:
         """Learn from texts whose tokens are separated by spaces."""
@@ -84,30 +84,50 @@ class TfIdf:
 class NbSvm:
     """Logistic regression on which words, bigrams and trigrams occur, each weighted by its naive-Bayes log-count ratio.
 
+    For more than two classes there is one for every class against the rest, each with log-count ratios of its own.
+
     Source: Wang and Manning 2012, "Baselines and Bigrams", section 2.3, α = 1; with trigrams and logistic regression: Mesnil et al. 2015,
     "Ensemble of Generative and Discriminative Techniques for Sentiment Analysis of Movie Reviews", section 2.3.
     """
 
     def __init__(self, seed: int) -> None:
         from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.linear_model import LogisticRegression
 
         self.vectorizer = CountVectorizer(ngram_range=(1, 3), binary=True, dtype=np.float32, **BY_SPACES)
-        self.model = LogisticRegression(C=1.0, solver="liblinear", dual=True, max_iter=1000, random_state=seed)
+        self.seed = seed
 
     def fit(self, texts: Sequence[str], labels: Labels) -> None:
         """Learn from texts."""
         occurs = self.vectorizer.fit_transform(texts)
-        positive, negative = (1.0 + np.asarray(occurs[labels == label].sum(axis=0)).ravel() for label in (1, 0))
-        self.log_ratios = np.log(positive / positive.sum()) - np.log(negative / negative.sum())
-        self.model.fit(self._weighted(occurs), labels)
+        self.classes = np.unique(labels)
+        told_apart = self.classes if len(self.classes) > 2 else self.classes[1:]
+        self.log_ratios = [log_count_ratios(occurs, labels == label) for label in told_apart]
+        self.models = [
+            self._logistic_regression().fit(_weighted(occurs, log_ratios), labels == label)
+            for label, log_ratios in zip(told_apart, self.log_ratios, strict=True)
+        ]
 
     def predict(self, texts: Sequence[str]) -> Labels:
         """The class of every text."""
-        return self.model.predict(self._weighted(self.vectorizer.transform(texts)))
+        occurs = self.vectorizer.transform(texts)
+        pairs = zip(self.models, self.log_ratios, strict=True)
+        scores = np.column_stack([model.decision_function(_weighted(occurs, log_ratios)) for model, log_ratios in pairs])
+        return self.classes[scores.argmax(axis=1) if len(self.models) > 1 else (scores[:, 0] > 0).astype(int)]
 
-    def _weighted(self, occurs: Any) -> Any:
-        return occurs.multiply(self.log_ratios.astype(np.float32)).tocsr()
+    def _logistic_regression(self) -> Any:
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(C=1.0, solver="liblinear", dual=True, max_iter=1000, random_state=self.seed)
+
+
+def log_count_ratios(occurs: Any, of_class: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """How much more often every n-gram occurs in the texts of a class than in the others, as a log ratio of shares."""
+    inside, outside = (1.0 + np.asarray(occurs[rows].sum(axis=0)).ravel() for rows in (of_class, ~of_class))
+    return np.log(inside / inside.sum()) - np.log(outside / outside.sum())
+
+
+def _weighted(occurs: Any, log_ratios: npt.NDArray[np.float64]) -> Any:
+    return occurs.multiply(log_ratios.astype(np.float32)).tocsr()
 
 
 BY_SPACES: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None, "lowercase": False}

@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
+from pydantic import BeforeValidator
 from typer.main import get_command
 
 from mha_cli.cli.app import app
@@ -243,6 +244,8 @@ def _range(field: FieldInfo) -> str:
                 limits.append("not empty")
             case annotated_types.MaxLen():
                 limits.append(f"≤ {rule.max_length} {'entries' if get_origin(field.annotation) is list else 'characters'}")
+            case BeforeValidator():  # it takes other types, and the meaning says which
+                pass
             case _:
                 raise ValueError(f"no words for the rule {rule!r}")
     return ", ".join(limits)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+MOST_NAMES = 30
+"""Names that one line lists, so that it is still read."""
 
 
 class MhaError(Exception):
@@ -31,10 +34,16 @@ class MhaError(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint that names the closest known word, or lists all of them when none is close."""
+    """A hint that names the closest known word, or lists them when none is close."""
     choices = sorted(known)
     close = get_close_matches(word, choices, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"choose from {', '.join(choices)}"
+    return f"did you mean {close[0]}?" if close else f"choose from {listed(choices)}"
+
+
+def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names in one line: all of them, or the first and how many more there are. They are shown as they are; see ``printable``."""
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more:,} more"
 
 
 def printable(text: str, limit: int = 80) -> str:

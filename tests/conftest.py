@@ -39,9 +39,10 @@ class ModelCase(NamedTuple):
     num_classes: int
 
 
-def _case(num_classes: int = 2, **model: Any) -> ModelCase:
+def _case(num_classes: int = 2, characters: int = 0, **model: Any) -> ModelCase:
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17}
     text = {"vocabulary_size": 29, "sequence_length": SEQUENCE_LENGTH}  # more ids allowed than the vocabulary really has
+    text["subword_characters"] = characters
     return ModelCase(config_from_dict({"text": text, "model": {**sizes, **model}}, "test"), VOCABULARY_SIZE, num_classes)
 
 
@@ -59,6 +60,11 @@ MODEL_CASES = {
     "scores-and-ngrams": _case(score_ngrams=2, score_buckets=17, score_ending=3, max_ngram=3, ngram_buckets=19, num_classes=3),
     "scores-in-windows": _case(score_ngrams=2, score_buckets=17, score_ending=3, score_windows=[1, 4], num_classes=3),
     "scores-no-positions": _case(score_ngrams=1, score_buckets=7, positions="none", num_classes=5),
+    "subwords": _case(characters=11, subword_buckets=29, max_ngram=2, ngram_buckets=19, num_classes=77),
+    "subwords-in-scores": _case(characters=7, score_subwords=True, score_ngrams=2, score_buckets=64, score_ending=3, score_windows=[2]),
+    "subwords-of-three": _case(
+        characters=3, subword_buckets=1, score_subwords=True, score_ngrams=1, score_buckets=7, positions="none", num_classes=3
+    ),
     "additive": _case(scoring="additive", value_dim=5),
     "additive-no-bias": _case(scoring="additive", use_bias=False, key_dim=3, num_classes=3),
     "no-scale": _case(use_scale=False, normalization="pre"),

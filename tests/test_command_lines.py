@@ -45,14 +45,21 @@ NOT_RUN = {
     "TFDS_DATA_DIR=…": "has a placeholder, and takes hours",
     "python -c": "downloads a data set",
     "mha predict … | head": "has a placeholder; tests/cli/test_predict_output.py has a reader that leaves",
+    "mha batch s3://": "needs an object store",
     "mha explain -i FILE": "has a placeholder",
+    "mha init FILE": "has a placeholder",
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
+    "TF_CONFIG=": "waits for other workers; tests/training/test_distribution.py starts two",
+    "srun": "needs SLURM",
     "mha train --config runs/imdb/config.yaml --output runs/imdb --resume": "tests/cli/test_stopping.py goes on with an interrupted run",
 }
 """How lines begin that are shown and not run here, and why."""
 
 REVIEWS = ("A superb, moving film.", "Great cast, awful script.")
 """Of which the model that comes with mha knows the first for pos with more than 0.9, the second for neg."""
+
+WRITTEN_BY_INIT = "reviews.yaml"
+"""The config of lines that follow on ``mha init reviews.csv``."""
 
 
 def not_run(line: str) -> str | None:
@@ -70,7 +77,12 @@ def cases() -> Iterator[Any]:
         trains = any({"--config", "--retrain"} & {*words} for words in mha_commands(line))
         again = kind in seen and kind[0] in LEARNING and "--help" not in words
         seen |= set() if trains else {kind}
-        yield pytest.param(line, id=f"{LINES[line]}: {line}", marks=[pytest.mark.exhaustive] if trains or again else [])
+        marks = [pytest.mark.exhaustive] if trains or again else [pytest.mark.process] if needs_ray(words) else []
+        yield pytest.param(line, id=f"{LINES[line]}: {line}", marks=marks)
+
+
+def needs_ray(words: Sequence[str]) -> bool:
+    return words[:2] == ["mha", "batch"] and not {"--shard", "--help"} & {*words}
 
 
 def test_what_is_not_run_is_shown_and_told_apart_by_its_beginning() -> None:
@@ -94,7 +106,7 @@ def test_it_fits_the_command(line: str) -> None:
             given = GROUP.commands[name].make_context(name, list(arguments)).params
         except typer.Exit:  # --help
             continue
-        if given.get("config") is not None and not not_run(line):
+        if given.get("config") not in (None, WRITTEN_BY_INIT) and not not_run(line):
             load_config(ROOT / find_config(given["config"]), given["overrides"] or [])
 
 
@@ -104,7 +116,13 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for before, word in pairwise(words):
         if before == "--format" and word in FORMATS and not all(map(find_spec, FORMATS[word].packages.values())):
             pytest.skip(f"needs the extra {word}")
+    if needs_ray(words) and not find_spec("ray"):
+        pytest.skip("needs the extra ray")
     prepare(tmp_path)
+    if WRITTEN_BY_INIT in words:
+        (tmp_path / WRITTEN_BY_INIT).write_text(
+            "auto: true\ndata: {source: files, train: reviews.csv}\ntext: {}\nmodel: {}\ntraining: {}\n"
+        )
     monkeypatch.setattr(loading, "load_config", load_small_config)
     for path in checkpoints_in(words):
         if "--retrain" in words:  # which wants the very data of the training
@@ -139,11 +157,18 @@ def prepare(folder: Path) -> None:
     rows = [(REVIEWS[number % 2], ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(40)]
     write_table(folder / "reviews.csv", ("id", "text", "review", "label", "stars"), [(7, text, text, *classes) for text, *classes in rows])
     write_table(folder / "more.csv", ("text", "stars"), [(text, stars) for text, _, stars in rows])
+    write_table(folder / "new.csv", ("id", "review"), [(7, text) for text in REVIEWS])
     write_table(folder / "mine.csv", ("review", "verdict"), [(text, label) for text, label, _ in rows])
     (folder / "review.txt").write_text(REVIEWS[0])
     (folder / "reviews.txt").write_text("\n".join(REVIEWS))
     (folder / "reviews.gz").write_bytes(gzip.compress("\n".join(REVIEWS).encode()))
     (folder / "reviews.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))
+    nested = [{"text": {"body": text}, "label": label} for text, label, _ in rows]
+    (folder / "part-1.jsonl").write_text("".join(json.dumps(record) + "\n" for record in nested))
+    for path in ("reviews/a.jsonl", "archive/2024/a.jsonl.gz"):
+        objects = "".join(json.dumps({"text": text, "body": text}) + "\n" for text in REVIEWS).encode()
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_bytes(gzip.compress(objects) if path.endswith(".gz") else objects)
     for number, (text, label, _) in enumerate(rows):
         for split in ("train", "test"):
             path = folder / "aclImdb" / split / label / f"{number}_1.txt"
@@ -188,7 +213,7 @@ def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     if whole["data"]["source"] == "tfds":
         whole["data"] = {"source": "files", "train": "reviews.csv"}
     small = {"num_reviews": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}
-    small |= dict.fromkeys(("ngram_buckets", "score_buckets"), 64)
+    small |= dict.fromkeys(("ngram_buckets", "score_buckets", "subword_buckets"), 64)
     for section in ("data", "text", "model", "training"):
         whole[section] |= {name: size for name, size in small.items() if whole[section].get(name)}
     return config_from_dict(whole, "small")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, did_you_mean, printable
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, did_you_mean, listed, printable
 
 
 def test_an_error_is_one_line_message_then_hint() -> None:
@@ -30,6 +30,13 @@ def test_an_error_without_a_hint() -> None:
 )
 def test_did_you_mean(word: str, hint: str) -> None:
     assert did_you_mean(word, ["num_heads", "embed_dim", "dropout"]) == hint
+
+
+def test_names_are_listed_as_far_as_a_line_is_read() -> None:
+    assert listed(["b", "a"], 2) == "b, a"
+    assert listed(["c", "b", "a"], 2) == "c, b and 1 more"
+    assert listed([]) == ""
+    assert did_you_mean("xyz", [f"class {number:04}" for number in range(1500)]).endswith(", class 0029 and 1,470 more")
 
 
 @pytest.mark.parametrize(

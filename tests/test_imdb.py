@@ -83,5 +83,5 @@ def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
     texts = islice(TfdsReviews(TfdsData(source="tfds", data_dir=DATA)).read_texts("test"), 4000)
     reviews = encode_texts(texts, TextEncoder(checkpoint.config.text, checkpoint.vocabulary))
     expected = predict_probabilities(compile_forward(to_model(checkpoint)), checkpoint.forward_pass, reviews)
-    found = probabilities_of([reviews.token_ids[start:end].tolist() for start, end in pairwise(reviews.offsets)], checkpoint)
+    found = probabilities_of([reviews.tokens[start:end].tolist() for start, end in pairwise(reviews.offsets)], checkpoint)
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)

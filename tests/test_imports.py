@@ -68,6 +68,13 @@ def test_a_diagnosis_needs_numpy_only(tmp_path: Path) -> None:
     assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas"})
 
 
+def test_looking_at_data_needs_numpy_only(tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text("text,label\nfine,positive\nbad,negative\n")
+    code, modules = imported_by(tmp_path, "init", "reviews.csv")
+    assert code == 0
+    assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas", "pyarrow"})
+
+
 def test_predict_needs_scipy_for_gelu(tmp_path: Path) -> None:
     checkpoint = small_checkpoint_file(tmp_path / "a.keras", activation="gelu")
     code, modules = imported_by(tmp_path, "predict", "-c", checkpoint, "the film")
@@ -169,6 +176,7 @@ def module_server() -> ForkServer:
 @pytest.mark.parametrize(
     "module",
     [
+        "mha_cli.batch.run",
         "mha_cli.checkpoint.file",
         "mha_cli.config.loading",
         "mha_cli.data.files",

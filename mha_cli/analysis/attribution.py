@@ -42,19 +42,19 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """
-    token_ids = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(text).token_ids
+    tokens = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(text).tokens
     class_id = checkpoint.class_names.index(label)
     forward_pass = dataclasses.replace(checkpoint.forward_pass, gradient=True)
-    forward_pass.refuse_too_long(len(token_ids))
+    forward_pass.refuse_too_long(len(tokens))
     model = to_model(checkpoint)
-    ids_1L = tf.constant([token_ids], dtype=tf.int32)
-    review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(ids_1L, training=False))
-    words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(ids_1L, training=False))
+    review = tf.constant(tokens[None])
+    review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(review, training=False))
+    words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(review, training=False))
     start_1LD = review_1LD - words_1LD  # the positions alone
-    scores_1U = scores_of(model, ids_1L)
+    scores_1U = scores_of(model, review)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
-    together = forward_pass.most_texts(len(token_ids), min(steps, BATCH_TOKENS // len(token_ids)))
+    together = forward_pass.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
     for some_S11 in np.array_split(shares_S11, math.ceil(steps / together)):
         path_SLD = start_1LD + some_S11 * words_1LD
         with tf.GradientTape() as tape:

@@ -19,6 +19,12 @@ from mha_cli.system.working_memory import refuse_confusion_matrix
 
 CALIBRATION_BINS = 15
 
+TOP = 3
+"""Most probable classes among which the right one is looked for, where there are at least twice as many."""
+
+MOST_CONFUSIONS = 15
+"""Pairs of classes that are named."""
+
 PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Upper ends of the ranges of an answer's probability."""
 
@@ -32,6 +38,23 @@ class ClassScore:
     recall: float
     f1: float
     num_reviews: int
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A class that is taken for another.
+
+    Args:
+        true: class of the texts.
+        predicted: class that was answered.
+        num_reviews: texts of one that were taken for the other.
+        share: part of the texts of the true class, in (0, 1].
+    """
+
+    true: str
+    predicted: str
+    num_reviews: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -63,12 +86,16 @@ class Evaluation:
         unknown_share: tokens that the vocabulary does not have among those that the model reads, in [0, 1].
         accuracy: share of right answers, in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
+        top_3_accuracy: share of reviews whose class is among the three most probable ones, in [0, 1]; None for fewer than six classes.
+        macro_f1: mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out.
+        weighted_f1: mean likewise, weighted by the reviews of each class.
         loss: mean cross-entropy, in nats.
         roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where a
             class does not occur.
         calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
         classes: scores, a row a class.
         confusion: counts; rows are true classes, columns predicted ones.
+        confusions: pairs of classes of most reviews, the most frequent first, ``MOST_CONFUSIONS`` at most.
         by_probability: ranges of the answer's probability.
         by_length: ranges of the tokens that the model reads, in quarters of the longest that it can read.
         seconds: time for the forward passes.
@@ -81,11 +108,15 @@ class Evaluation:
     unknown_share: float
     accuracy: float
     accuracy_interval: tuple[float, float]
+    top_3_accuracy: float | None
+    macro_f1: float
+    weighted_f1: float
     loss: float
     roc_auc: float | None
     calibration_error: float
     classes: list[ClassScore]
     confusion: list[list[int]]
+    confusions: list[Confusion]
     by_probability: list[Range]
     by_length: list[Range]
     seconds: float
@@ -108,20 +139,29 @@ def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher
     probabilities = score(reviews, lambda done: watcher.on_reviews(done, len(reviews)))
     seconds = time.perf_counter() - started
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
-    correct, longest = probabilities.argmax(axis=1) == reviews.labels, checkpoint.config.text.sequence_length
+    predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
+    correct = predicted == reviews.labels
+    macro_f1, weighted_f1 = (
+        float(metrics.f1_score(reviews.labels, predicted, average=mean, zero_division=0.0)) for mean in ("macro", "weighted")
+    )
+    confusion = confusion_matrix(probabilities, reviews.labels)
     return Evaluation(
         data=labelled.data,
         split=labelled.split,
         num_reviews=len(reviews),
         num_truncated=reviews.num_truncated,
-        unknown_share=reviews.num_unknown / max(1, len(reviews.token_ids)),
+        unknown_share=reviews.num_unknown / max(1, len(reviews.tokens)),
         accuracy=accuracy,
         accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
+        top_3_accuracy=top_3_accuracy(probabilities, reviews.labels),
+        macro_f1=macro_f1,
+        weighted_f1=weighted_f1,
         loss=loss,
         roc_auc=area_under_roc(probabilities, reviews.labels),
         calibration_error=calibration_error(probabilities, reviews.labels),
         classes=class_scores(probabilities, reviews.labels, checkpoint.class_names),
-        confusion=confusion_matrix(probabilities, reviews.labels),
+        confusion=confusion,
+        confusions=most_frequent_confusions(confusion, checkpoint.class_names),
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
         seconds=seconds,
@@ -135,6 +175,14 @@ def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
     """
     interval = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
     return float(interval.low), float(interval.high)
+
+
+def top_3_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
+    """Share of reviews whose class is among the three most probable ones; None for fewer than six classes, where half of them are."""
+    num_classes = probabilities.shape[1]
+    if num_classes < 2 * TOP:
+        return None
+    return float(metrics.top_k_accuracy_score(labels, probabilities, k=TOP, labels=range(num_classes)))
 
 
 def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
@@ -182,3 +230,16 @@ def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.
 def confusion_matrix(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> list[list[int]]:
     """Counts, rows true and columns predicted."""
     return metrics.confusion_matrix(labels, probabilities.argmax(axis=1), labels=range(probabilities.shape[1])).tolist()
+
+
+def most_frequent_confusions(confusion: list[list[int]], class_names: tuple[str, ...]) -> list[Confusion]:
+    """The pairs of classes of most reviews, the most frequent first; of equally frequent ones those of the rarer class."""
+    counts = np.array(confusion)
+    sizes = counts.sum(axis=1)
+    np.fill_diagonal(counts, 0)
+    rows, columns = np.nonzero(counts)
+    order = np.lexsort((sizes[rows], -counts[rows, columns]))[:MOST_CONFUSIONS]
+    return [
+        Confusion(class_names[row], class_names[column], int(counts[row, column]), float(counts[row, column] / sizes[row]))
+        for row, column in zip(rows[order], columns[order], strict=True)
+    ]

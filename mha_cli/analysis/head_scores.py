@@ -79,8 +79,8 @@ def score_heads(
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
-    signature = [tf.TensorSpec([None, None], tf.int32)]
-    forward = tf.function(lambda token_ids: masked_forward(model, token_ids, masks), autograph=False, input_signature=signature)
+    signature = [tf.TensorSpec(model.input_shape, tf.int32)]
+    forward = tf.function(lambda tokens: masked_forward(model, tokens, masks), autograph=False, input_signature=signature)
 
     def accuracy() -> float:
         return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.forward_pass, reviews), reviews.labels)[1]
@@ -106,13 +106,13 @@ def gradient_importance(
     Source: Michel et al. 2019, eq. 2.
     """
 
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)])
-    def sums(token_ids: Any, labels: Any) -> Any:
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32), tf.TensorSpec([None], tf.int32)])
+    def sums(tokens: Any, labels: Any) -> Any:
         # A mask a review gives the gradient of each review's own loss in one backward pass.
-        own = [tf.tile(mask[None], (tf.shape(token_ids)[0], 1)) for mask in masks]
+        own = [tf.tile(mask[None], (tf.shape(tokens)[0], 1)) for mask in masks]
         with tf.GradientTape() as tape:
             tape.watch(own)
-            probabilities = masked_forward(model, token_ids, own)
+            probabilities = masked_forward(model, tokens, own)
             loss = tf.reduce_sum(cross_entropy(probabilities, tf.one_hot(labels, max(2, probabilities.shape[-1]))))
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
@@ -123,7 +123,8 @@ def gradient_importance(
     return [total / len(reviews) for total in totals]
 
 
-def masked_forward(model: keras.Model, token_ids: Any, head_masks: list[Any]) -> Any:
+def masked_forward(model: keras.Model, tokens: Any, head_masks: list[Any]) -> Any:
     """The model's output with a head mask for every block, each (H,) or (B, H)."""
-    embedded = model.get_layer("embedding")(token_ids, training=False)
-    return after_embedding(model, embedded, tf.not_equal(token_ids, 0), scores_of(model, token_ids), head_masks=head_masks)
+    embedding = model.get_layer("embedding")
+    embedded, mask = embedding(tokens, training=False), embedding.compute_mask(tokens)
+    return after_embedding(model, embedded, mask, scores_of(model, tokens), head_masks=head_masks)

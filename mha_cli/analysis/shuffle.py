@@ -174,5 +174,5 @@ def verdict(result: ShuffleResult) -> str:
 def shuffle_words(reviews: EncodedReviews, rng: np.random.Generator) -> EncodedReviews:
     """The same reviews with the tokens of each in random order, after truncation: the same words, another order."""
     review_of_token = np.repeat(np.arange(len(reviews)), reviews.lengths)
-    order = np.lexsort((rng.random(len(reviews.token_ids)), review_of_token))
-    return replace(reviews, token_ids=reviews.token_ids[:][order])
+    order = np.lexsort((rng.random(len(reviews.tokens)), review_of_token))
+    return replace(reviews, tokens=reviews.tokens[:][order])

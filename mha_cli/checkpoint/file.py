@@ -32,9 +32,10 @@ import numpy.typing as npt
 from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
-from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.loading import config_to_dict, written_config
 from mha_cli.config.parameters import Parameter, parameter_table
 from mha_cli.config.settings import Config, FilesData
+from mha_cli.config.yaml_file import YamlDocument
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import ForwardPass
@@ -94,7 +95,8 @@ class Checkpoint:
     @property
     def forward_pass(self) -> ForwardPass:
         """The measures that decide how much memory the model takes where TensorFlow computes it."""
-        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model")
+        characters = self.config.text.subword_characters
+        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model", characters=characters)
 
     def __repr__(self) -> str:
         """The kind of classifier in one line; the weights and words would fill a screen."""
@@ -207,7 +209,7 @@ def _read_description(archive: Archive) -> dict[str, Any]:
 def _config(value: object, name: str) -> Config:
     if len(json.dumps(value)) > MAX_CONFIG_BYTES:  # a long list of faults would take much memory to report
         raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_BYTES:,} characters", WAY_OUT)
-    return config_from_dict(value, f"{name}: mha.json")
+    return written_config(YamlDocument(value, f"{name}: mha.json"))
 
 
 def _class_names(value: object, name: str) -> tuple[str, ...]:

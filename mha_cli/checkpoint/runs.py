@@ -12,8 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import NewType
 
-from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
+from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config, written_config
 from mha_cli.config.settings import Config
+from mha_cli.config.yaml_file import read_yaml
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.whole_files import LOCK, atomic_write, locked
 
@@ -101,17 +102,26 @@ def refuse_other_run(output: Path, config: Config) -> None:
         raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
     if (output / METRICS).is_file():
         raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
-    earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
+    earlier, now = config_to_dict(written_config(read_yaml(output / CONFIG))), config_to_dict(config)
+    now = {**now, "auto": earlier.get("auto", False)}  # what was open is decided
     for section, settings in now.items():
         pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
         for key, value in pairs:
-            before = earlier[section].get(key) if key else earlier[section]
+            before = earlier.get(section, {}).get(key) if key else earlier.get(section)
             if before != value:
                 dotted = f"{section}.{key}" if key else section
+                # The file of an earlier mha lacks this one, and as the config of a new run it means the default.
+                also = f" --set {dotted}={before}" if dotted == "text.tokenizer" else ""
                 raise MhaError(
                     f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
-                    f"resume with --config {name}/{CONFIG}",
+                    f"resume with --config {name}/{CONFIG}{also}",
                 )
+
+
+def keep_config(output: Path, config: Config) -> None:
+    """Write the config of a run into its directory."""
+    with atomic_write(output / CONFIG) as file:
+        file.write(config_to_yaml(config).encode())
 
 
 def has_state(output: Path) -> bool:
@@ -150,8 +160,7 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
                 yield RunDirectory(output)
                 return
             try:
-                with atomic_write(output / CONFIG) as file:
-                    file.write(config_to_yaml(config).encode())
+                keep_config(output, config)
                 yield RunDirectory(output)
             except BaseException:
                 if not has_state(output):

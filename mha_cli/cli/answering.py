@@ -80,7 +80,7 @@ def answer_texts(
     # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
     typed = STANDARD_INPUT in inputs and os.isatty(standard_input)
     counted = stderr.isatty() and not (on_terminal or quiet or typed) and os.environ.get("TERM") not in {"dumb", "unknown"}
-    number = written = num_unknown = num_read = 0
+    number = written = num_unknown = num_words = 0
     with (
         opened_output(output, stdout) as write,
         counter(stderr) if counted else nullcontext(lambda _: None) as count,
@@ -91,7 +91,7 @@ def answer_texts(
             for record, prediction in batch:
                 number += 1
                 num_unknown += prediction.num_unknown
-                num_read += prediction.num_read
+                num_words += prediction.num_words
                 if choice.only and choice.answer(prediction) is None:
                     continue
                 if quiet:
@@ -101,6 +101,6 @@ def answer_texts(
                 write(b"".join(lines))
             written += len(lines)
             count(len(batch))
-    if doubt := doubt_of_unknown(num_unknown, num_read):
+    if doubt := doubt_of_unknown(num_unknown, num_words):
         print(doubt, file=stderr)
     return written

@@ -25,8 +25,6 @@ MIN_TEXT_WIDTH = 10
 MAX_FIELD_WIDTH = 40
 UNSURE = "unsure"
 """Stands on a terminal where no class is probable enough."""
-NO_MARK = "-"
-"""Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
 
 
 def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record, prediction: Prediction) -> bytes:
@@ -54,8 +52,7 @@ def tab_line(choice: Choice, _number: int, record: Record, prediction: Predictio
 
     The columns of a class that is no answer are empty.
     """
-    marks = ",".join(mark for mark, _ in _oddities(prediction)) or NO_MARK
-    return "\t".join([*_class_columns(choice, prediction), marks, *map(tab_cell, record.fields)]).encode() + b"\n"
+    return "\t".join([*_class_columns(choice, prediction), prediction.mark, *map(tab_cell, record.fields)]).encode() + b"\n"
 
 
 def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, record: Record, prediction: Prediction) -> bytes:
@@ -67,7 +64,7 @@ def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, rec
     if not columns[0]:
         columns[:2] = UNSURE, f"{prediction.probability:.4f}"
     columns += [printable(_as_text(value), MAX_FIELD_WIDTH) for value in record.fields]
-    notes = ", ".join(note for _, note in _oddities(prediction))
+    notes = ", ".join(_notes(prediction))
     note = f"({notes})" if notes else ""
     taken = len("\t".join([*columns, note]).expandtabs()) + 2
     text = _fitted(record.text, max(shutil.get_terminal_size().columns - taken, MIN_TEXT_WIDTH))
@@ -120,14 +117,14 @@ def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
     return columns + [""] * (2 * num_pairs - len(columns))
 
 
-def _oddities(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """What is odd about a text, and its answer therefore to be doubted: in a word for programs, and in words for people."""
+def _notes(prediction: Prediction) -> Iterator[str]:
+    """What is odd about a text, as ``Prediction.mark`` says it, in words for people."""
     if prediction.empty:
-        yield "empty", "no words"
+        yield "no words"
     if prediction.all_unknown:
-        yield "unknown", "no known word"
+        yield "no known word"
     if prediction.truncated:
-        yield "cut", f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read"
+        yield f"{prediction.num_read:,} of {prediction.num_tokens:,} tokens read"
 
 
 def _as_text(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import mha_cli
-from mha_cli.cli import attention, doctor, evaluate, explain, export, heads, predict, shuffle_test, train
+from mha_cli.cli import attention, batch, doctor, evaluate, explain, export, heads, init, predict, shuffle_test, train
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
@@ -29,9 +29,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("init", cls=Command, epilog=init.EXAMPLES)(init.init)
 app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
 app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
+app.command("batch", cls=Command, epilog=batch.EXAMPLES)(batch.batch)
 app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
 app.command("attention", cls=Command, epilog=attention.EXAMPLES)(attention.attention)
 app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)

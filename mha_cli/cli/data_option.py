@@ -11,13 +11,16 @@ from mha_cli.config.settings import FilesData, SampleData
 from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from mha_cli.config.settings import Config
     from mha_cli.data.sources import DataSection
 
 
-def data_section(data: str | None, checkpoint: Path, trained_on: Config, text_column: str | None, label_column: str | None) -> DataSection:
+def data_section(
+    data: Sequence[str] | None, checkpoint: Path, trained_on: Config, text_column: str | None, label_column: str | None
+) -> DataSection:
     """What --data means, for a checkpoint and the config in it; columns that are not named are those that the model was trained on.
 
     Raises:
@@ -29,15 +32,8 @@ def data_section(data: str | None, checkpoint: Path, trained_on: Config, text_co
         raise MhaError(f"{printable(str(checkpoint), 200)}: {left}", "say with --data what to read")
     if data is None:
         section: DataSection = trained
-    elif data == "sample":
-        section = SampleData()
-    elif data.startswith("tfds:"):
-        section = config_from_dict({"data": {"source": "tfds", "name": data.removeprefix("tfds:")}}, "--data").data
-    elif data.isidentifier() and not os.path.exists(data):
-        raise MhaError(f"--data {data}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{data}")
     else:
-        # One file: whatever split is asked for.
-        section = config_from_dict({"data": {"source": "files", "train": data, "test": data}}, "--data").data
+        section = _given_section(data)
     # So that the validation part of the training data is the one held out, however these are named.
     section = section.model_copy(update={"validation": trained.validation, "validation_share": trained.validation_share})
     if isinstance(section, FilesData):
@@ -47,8 +43,24 @@ def data_section(data: str | None, checkpoint: Path, trained_on: Config, text_co
     return section
 
 
+def _given_section(data: Sequence[str]) -> DataSection:
+    """The data that is named by one --data or several."""
+    for given in data:
+        if given == "sample" or given.startswith("tfds:"):
+            if len(data) > 1:
+                raise MhaError(f"--data {printable(given)}: goes with no other data", "leave the other --data out")
+            if given == "sample":
+                return SampleData()
+            return config_from_dict({"data": {"source": "tfds", "name": given.removeprefix("tfds:")}}, "--data").data
+        if given.isidentifier() and not os.path.exists(given):
+            raise MhaError(f"--data {given}: no such file or folder", f"check the path; for TensorFlow Datasets write tfds:{given}")
+    paths = data[0] if len(data) == 1 else list(data)
+    # The same files whatever split is asked for.
+    return config_from_dict({"data": {"source": "files", "train": paths, "test": paths}}, "--data").data
+
+
 def _named(section: DataSection) -> str:
     """A data section as --data would name it."""
     if section.source == "files":
-        return printable(", ".join(filter(None, (section.train, section.test))), 200)
+        return printable(", ".join([*section.train_paths, *section.test_paths]), 200)
     return f"tfds:{printable(section.name, 200)}" if section.source == "tfds" else section.source

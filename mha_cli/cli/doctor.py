@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import JsonOption
+from mha_cli.errors import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mha_cli.cli.diagnosis import CheckpointReport, Diagnosis, Place
+
+MOST_CLASSES = 10
+"""Names of classes that are shown."""
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -79,7 +83,7 @@ def _checkpoint(report: CheckpointReport) -> Iterator[tuple[str, str]]:
     yield "size", f"{report.bytes:,} bytes"
     yield "SHA-256", report.sha256
     yield "format", f"{report.format}"
-    yield "classes", ", ".join(report.class_names)
+    yield "classes", f"{len(report.class_names):,}: {listed(report.class_names, MOST_CLASSES)}"
     yield "vocabulary", f"{report.vocabulary_size:,} ids"
     yield "weights", f"{report.num_weights:,}"
     for name, value in report.metrics.items():

@@ -39,11 +39,11 @@ def export(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.", show_default=False)],
     data: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--data",
             metavar="SOURCE",
-            help="Labelled texts to score checkpoint and export on: a CSV, TSV or JSONL file, a folder with one sub-folder a class, "
+            help="Labelled texts to score checkpoint and export on: files, a folder with one sub-folder a class, "
             "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
             show_default=False,
         ),

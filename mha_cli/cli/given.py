@@ -22,6 +22,11 @@ STANDARD_INPUT = "-"
 
 def load_checkpoint(given: Path | None, stderr: TextIO | None = None) -> Checkpoint:
     """The checkpoint to use; stderr, the process's own by default, says which where it was not named."""
+    return load_checkpoint_and_path(given, stderr)[0]
+
+
+def load_checkpoint_and_path(given: Path | None, stderr: TextIO | None = None) -> tuple[Checkpoint, Path]:
+    """The same, and the file that it was read from."""
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import choose_checkpoint
 
@@ -29,7 +34,7 @@ def load_checkpoint(given: Path | None, stderr: TextIO | None = None) -> Checkpo
     checkpoint = read_checkpoint(path)
     if reason:
         print(f"using {printable(str(path), 200)} ({reason})", file=stderr or sys.stderr)
-    return checkpoint
+    return checkpoint, path
 
 
 def decodable(text: str) -> str:

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from mha_cli.cli.console import print_json, print_line, stdout_console, table
-from mha_cli.errors import printable
+from mha_cli.errors import listed, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, mean_entropy, near_uniform, strongest_links
 from mha_cli.system.whole_files import atomic_write
 
@@ -32,7 +32,10 @@ NUM_LINKS = 12
 """Links that are listed of a review too long for a heat map."""
 UNKNOWN_MARK = "*"
 """Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
-UNKNOWN_LEGEND = f"{UNKNOWN_MARK} not in the model's vocabulary: it reads all such words as one"
+UNKNOWN_LEGEND = {
+    subwords: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads {how}"
+    for subwords, how in ((False, "all such words as one"), (True, "such words by their subwords"))
+}
 MAX_CLASSES = 20
 """Names of classes on a page."""
 
@@ -57,7 +60,7 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
         _print_heat_map(console, words, weights_LL, width)
     else:
         _print_links(console, words, weights_LL)
-    for note in _notes(view.prediction, view.unknown):
+    for note in _notes(view):
         print_line(note)
 
 
@@ -66,7 +69,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     if as_json:
         fields = dataclasses.asdict(result)
-        del fields["prediction"]
+        del fields["prediction"], fields["subwords"]
         print_json({**_label(result.prediction), **fields, "entropy": entropy, "max_entropy": math.log(num_words)})
         return
     console = stdout_console()
@@ -87,7 +90,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
         figures += [] if result.gradients is None else [f"{result.gradients[position]:+.4f}"]
         decisive.add_row(Text(words[position]), *figures, f"{result.attention[position]:.1%}")
     console.print(decisive)
-    for note in _notes(result.prediction, result.unknown):
+    for note in _notes(result):
         print_line(note)
     if near_uniform(entropy, num_words):
         print_line(f"all words are looked at about equally: {entropy_line(entropy, num_words)}")
@@ -155,9 +158,9 @@ def _entropies(view: AttentionView) -> dict[str, Any]:
     return {"entropy": entropy, "max_entropy": math.log(len(view.words)), "near_uniform": uniform}
 
 
-def _notes(prediction: Prediction, unknown: list[bool]) -> list[str]:
+def _notes(seen: AttentionView | Explanation) -> list[str]:
     """Lines that a reader of the words needs."""
-    notes = [UNKNOWN_LEGEND] if any(unknown) else []
+    notes, prediction = [UNKNOWN_LEGEND[seen.subwords]] if any(seen.unknown) else [], seen.prediction
     if prediction.truncated:
         notes.append(f"the model reads {prediction.num_read:,} of the {prediction.num_tokens:,} words; the others are not shown")
     return notes
@@ -165,13 +168,11 @@ def _notes(prediction: Prediction, unknown: list[bool]) -> list[str]:
 
 def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str, Any]:
     """The data of both pages. All but numbers may come from a stranger; of the metrics only a share of reviews is taken."""
-    names = [printable(name, 40) for name in model.class_names[:MAX_CLASSES]]
-    more = len(model.class_names) - len(names)
     accuracy = model.metrics.get("validation_accuracy", -1)
     settings = model.config.model
     figures = {
         "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
-        "classes": ", ".join(names) + (f" and {more:,} more" if more else ""),
+        "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
         "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
         "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
         "positions": settings.positions,
@@ -184,7 +185,7 @@ def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str
         "unknown": seen.unknown,
         "prediction": f"{seen.prediction.label} {seen.prediction.probability:.4f}",
         "model": figures,
-        "notes": _notes(seen.prediction, seen.unknown),
+        "notes": _notes(seen),
     }
 
 

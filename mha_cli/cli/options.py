@@ -34,12 +34,13 @@ HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.", show_default=False)
 ]
 DataOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--data",
         metavar="SOURCE",
-        help="Labelled texts: a CSV, TSV or JSONL file, a folder with one sub-folder a class, [bold]sample[/bold], or "
-        "[bold]tfds:NAME[/bold]. By default, for a run of your own, the data that it was trained on.",
+        help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a folder "
+        "with one sub-folder a class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, for a run of your own, the data that it "
+        "was trained on.",
         show_default=False,
     ),
 ]
@@ -49,14 +50,21 @@ SplitOption = Annotated[
         "--split", metavar="NAME", help="Split of the data; [bold]validation[/bold] is the part held out in training.", show_default="test"
     ),
 ]
-TextColumnOption = Annotated[str | None, typer.Option("--text-column", help="Column of the text in --data.", show_default="text")]
-LabelColumnOption = Annotated[str | None, typer.Option("--label-column", help="Column of the class in --data.", show_default="label")]
+TextColumnOption = Annotated[
+    str | None, typer.Option("--text-column", help="Column of the text in --data, by name or number.", show_default="text")
+]
+LabelColumnOption = Annotated[
+    str | None, typer.Option("--label-column", help="Column of the class in --data, by name or number.", show_default="label")
+]
 FormatOption = Annotated[
-    Literal["lines", "jsonl", "csv", "tsv"] | None,
+    Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
 ]
 InputTextColumnOption = Annotated[
-    str | None, typer.Option("--text-column", metavar="NAME", help="Column or key of the text.", show_default="as in training, else text")
+    str | None,
+    typer.Option(
+        "--text-column", metavar="NAME", help="Column or key of the text, or its number.", show_default="as in training, else text"
+    ),
 ]
 OneInputOption = Annotated[
     Path | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.", show_default=False)

@@ -85,7 +85,7 @@ def plot_attention(view: AttentionView, block: int, head: int | None, path: Path
     for axes in grid[len(heads) :]:
         axes.set_axis_off()
     figure.supylabel("word that looks", fontsize=9)
-    legend = f"\n{UNKNOWN_LEGEND}" if any(view.unknown) else ""
+    legend = f"\n{UNKNOWN_LEGEND[view.subwords]}" if any(view.unknown) else ""
     figure.supxlabel(f"word that is looked at{legend}", fontsize=9)
     figure.colorbar(image, ax=grid, label="attention weight", fraction=0.03, aspect=30)
     missing = _save(figure, path)

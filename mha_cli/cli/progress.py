@@ -118,5 +118,5 @@ def epoch_text(record: EpochRecord) -> str:
     return (
         f"epoch {record.epoch}: loss {record.train_loss:.4f}, validation loss {record.validation_loss:.4f}, "
         f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} texts/s)"
-        + (", best so far" if record.best else "")
+        + (", kept" if record.best else "")
     )

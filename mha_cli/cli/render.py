@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from mha_cli.training.run import TrainingSummary
 
 
+MOST_CLASSES = 15
+"""Classes that a table shows; of more, the worst."""
+
+
 def training(summary: TrainingSummary, following: str) -> None:
     """The closing table of a training, and the command that may follow."""
     best = summary.best
@@ -26,7 +30,7 @@ def training(summary: TrainingSummary, following: str) -> None:
         "Training",
         {
             "checkpoint": str(summary.checkpoint),
-            "best epoch": f"{best.epoch} of {summary.epochs_run}",
+            "epoch kept": f"{best.epoch} of {summary.epochs_run}",
             "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} texts",
             "validation loss": f"{best.validation_loss:.4f}",
             "trained on": f"{summary.num_train:,} texts",
@@ -39,13 +43,17 @@ def training(summary: TrainingSummary, following: str) -> None:
 
 
 def evaluation(result: Evaluation) -> None:
-    """Figures of a scored split, a table of the classes and the confusion matrix."""
+    """Figures of a scored split, tables of the classes and of what is taken for what."""
     low, high = result.accuracy_interval
+    top = {} if result.top_3_accuracy is None else {"top-3 accuracy": f"{result.top_3_accuracy:.2%}"}
     _print_figures(
         f"{result.data}, split {result.split}",
         {
             "texts": f"{result.num_reviews:,}",
             "accuracy": f"{result.accuracy:.2%} (95 % interval {low:.2%} to {high:.2%})",
+            **top,
+            "macro F1": f"{result.macro_f1:.4f}",
+            "weighted F1": f"{result.weighted_f1:.4f}",
             "loss": f"{result.loss:.4f}",
             "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
             "calibration error": f"{result.calibration_error:.4f}",
@@ -54,15 +62,8 @@ def evaluation(result: Evaluation) -> None:
             "speed": f"{result.num_reviews / result.seconds:,.0f} texts/s",
         },
     )
-    classes = table(["class"], ["precision", "recall", "F1", "texts"], "Classes")
-    for score in result.classes:
-        figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
-        classes.add_row(Text(printable(score.name)), *figures)
-    stdout_console().print(classes)
-    confusion = table(["true class"], [Text(f"as {printable(score.name)}") for score in result.classes], "Confusion")
-    for score, counts in zip(result.classes, result.confusion, strict=True):
-        confusion.add_row(Text(printable(score.name)), *(f"{count:,}" for count in counts))
-    stdout_console().print(confusion)
+    _print_classes(result)
+    _print_confusions(result)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
     _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
 
@@ -109,6 +110,38 @@ def export(result: Export) -> None:
             **scored,
         },
     )
+
+
+def _print_classes(result: Evaluation) -> None:
+    scores, title = result.classes, "Classes"
+    if len(scores) > MOST_CLASSES:
+        scores = sorted((score for score in scores if score.num_reviews), key=lambda score: (score.f1, -score.num_reviews))[:MOST_CLASSES]
+        title = f"The {len(scores)} classes of lowest F1, of {len(result.classes):,} (--json has all)"
+    classes = table(["class"], ["precision", "recall", "F1", "texts"], title)
+    for score in scores:
+        figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
+        classes.add_row(Text(printable(score.name), overflow="fold"), *figures)
+    stdout_console().print(classes)
+
+
+def _print_confusions(result: Evaluation) -> None:
+    """Print the confusion matrix if there are few classes and the terminal has room for it; else the most frequent confusions."""
+    console, names = stdout_console(), [printable(score.name) for score in result.classes]
+    if len(names) <= MOST_CLASSES:
+        matrix = table(["true class"], [Text(f"as {name}") for name in names], "Confusion")
+        for name, counts in zip(names, result.confusion, strict=True):
+            matrix.add_row(Text(name), *(f"{count:,}" for count in counts))
+        unbounded = console.options.update(width=100_000)
+        if console.measure(matrix, options=unbounded).minimum <= console.width:
+            console.print(matrix)
+            return
+    if not result.confusions:
+        return
+    confusions = table(["true class → answer"], ["texts", "of true\nclass"], "Most frequent confusions")
+    for one in result.confusions:
+        pair = Text(f"{printable(one.true)} → {printable(one.predicted)}", overflow="fold")
+        confusions.add_row(pair, f"{one.num_reviews:,}", f"{one.share:.1%}")
+    console.print(confusions)
 
 
 def _print_ranges(title: str, ranges: list[Range], style: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,8 +23,7 @@ mha train --config sample
 
 mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
 
-mha train --config imdb-fast --set data.source=files \\
-    --set data.train=reviews.csv"""
+mha train --config text --set data.train=reviews.csv"""
 
 
 def train(
@@ -38,14 +38,18 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
-    from mha_cli.checkpoint.runs import CONFIG, has_state, new_run_directory, run_directory
+    from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.system.cluster import task_of
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
     config_file = find_config(config)
     settings = load_config(config_file, overrides or [])
+    task = task_of(settings.training.distribution)
+    if task.num_workers > 1 and output is None:
+        raise MhaError("training on several workers needs --output", "name the run directory, which the chief writes")
     folder = output or new_run_directory(new_run_name(config_file, settings))
 
     from mha_cli.cli import render
@@ -53,12 +57,16 @@ def train(
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
     from mha_cli.data.preparation import prepare
+    from mha_cli.system.watcher import SILENT
 
     with stop_request() as request:
         try:
-            with run_directory(folder, settings, resume) as held, training_progress() as watcher:
-                request.log = watcher.log
-                data = prepare(settings, watcher)
+            holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
+            with holding as held, training_progress() as progress:
+                request.log = progress.log
+                watcher = progress if task.is_chief else SILENT
+                # With other workers later: TensorFlow has to know them before it reads a set of TensorFlow Datasets.
+                data = prepare(settings, watcher) if task.num_workers == 1 else None
                 watcher.log("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
@@ -67,8 +75,10 @@ def train(
                     watcher.on_step(progress)
 
                 watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_training(settings, held, watching, data)
+                summary = run_training(settings if data is None else data.config, held, watching, data)
         except KeyboardInterrupt:
+            if not task.is_chief:
+                raise MhaError("interrupted", "the chief says how to go on", request.exit_code) from None
             if not has_state(folder):
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             again = shlex.join(["mha", "train", "--config", f"{folder}/{CONFIG}", "--output", f"{folder}", "--resume"])
@@ -78,6 +88,8 @@ def train(
                 raise
             hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
-    untested = settings.data.source == "files" and settings.data.test is None
+    if not task.is_chief:
+        return
+    untested = settings.data.source == "files" and not settings.data.test_paths
     scoring = shlex.join(["mha", "evaluate", f"{folder}", *(["--split", "validation"] if untested else [])])
     print_json(summary) if as_json else render.training(summary, scoring)

@@ -5,6 +5,7 @@ Whatever does not fit becomes one line that names the file, the line, the settin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -38,8 +39,8 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
 
 
 def config_to_dict(config: Config) -> dict[str, Any]:
-    """The resolved config as plain values, every default spelled out."""
-    return config.model_dump(mode="json")
+    """The resolved config as plain values, every default spelled out; with ``auto`` only what is set, since the rest is still open."""
+    return config.model_dump(mode="json", exclude_unset=config.auto)
 
 
 def config_to_yaml(config: Config) -> str:
@@ -65,6 +66,18 @@ _Representer.add_representer(str, _Representer.represent_str)
 def config_from_dict(value: object, name: str) -> Config:
     """A config from plain values, such as those in a checkpoint; ``name`` stands in the error messages."""
     return _validated(value, YamlDocument(value, name, {}))
+
+
+def written_config(document: YamlDocument) -> Config:
+    """A config that mha itself wrote, perhaps before a setting was there: a setting that is missing means what mha did then.
+
+    Raises:
+        MhaError: a setting does not fit.
+    """
+    value = document.value
+    if isinstance(value, dict) and isinstance(text := value.get("text", {}), dict):
+        value = {**value, "text": {"tokenizer": "letters", **text}}
+    return _validated(value, document)
 
 
 def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -123,9 +136,16 @@ def _config_error(error: ValidationError, document: YamlDocument, override_keys:
             found = printable(repr(first["input"]["source"]), 60) if kind == "union_tag_invalid" else "missing"
             return MhaError(f"{location} data.source is {found}", "choose from sample, tfds, files")
         case "missing":
-            return MhaError(f"{setting} is missing", "add it")
+            of_data = keys == ("data", "train")
+            hint = "give it with --set data.train=FILE, or let `mha init FILE` write a config" if of_data else "add it"
+            return MhaError(f"{setting} is missing", hint)
         case "value_error":
-            return MhaError(f"{location} {f'{dotted}: ' if dotted else ''}{first['ctx']['error']}")
+            message = str(first["ctx"]["error"])
+            if not keys:  # a rule across sections, which names its settings
+                named = [tuple(found.split(".")) for found in re.findall(r"[a-z]+\.[a-z_]+", message)]
+                set_there = (found for found in named if found in override_keys or found in document.lines)
+                location = _location(next(set_there, ()), document, override_keys)
+            return MhaError(f"{location} {f'{dotted}: ' if dotted else ''}{message}")
         case "model_type" | "model_attributes_type":
             return MhaError(f"{setting} is {found}, not a section of settings", "write `key: value` lines below it")
     message = (first["msg"][0].lower() + first["msg"][1:]).replace("input should", "it should")

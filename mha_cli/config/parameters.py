@@ -68,6 +68,8 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
         weights["position_embeddings"] = (config.text.sequence_length, config.model.embed_dim)
     if config.model.max_ngram > 1:
         weights["ngram_embeddings"] = (config.model.ngram_buckets, config.model.embed_dim)
+    if config.model.subword_buckets:
+        weights["subword_embeddings"] = (config.model.subword_buckets, config.model.embed_dim)
     return _group("embedding", "layers/positional_embedding", weights)
 
 

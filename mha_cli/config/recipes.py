@@ -38,6 +38,10 @@ def find_config(given: str) -> Path:
 def new_run_name(config_file: Path, config: Config) -> str:
     """A name for a run: that of its config file, or, from a recipe on files of one's own, that of these."""
     if config.data.source == "files" and config_file.resolve().parent == RECIPES.resolve():
-        name = os.path.basename(os.path.abspath(os.path.expanduser(config.data.train)))
-        return name.partition(".")[0] or config_file.stem
+        return name_of_data(config.data.train_paths[0]) or config_file.stem
     return config_file.stem
+
+
+def name_of_data(path: str) -> str:
+    """The name of a file or folder, or pattern of them, without extensions; empty where nothing is left."""
+    return os.path.basename(os.path.abspath(os.path.expanduser(path))).partition(".")[0].strip("*?[]-_")

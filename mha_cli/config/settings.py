@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 class Settings(BaseModel):
@@ -54,15 +54,42 @@ class TfdsData(DataSettings):
     label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
 
 
+Column = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""A column by its name, or by its number as a YAML file may have it."""
+
+
 class FilesData(DataSettings):
-    """Labelled texts in CSV, TSV or JSONL files, or in a folder with one sub-folder a class."""
+    """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder a class."""
 
     source: Literal["files"] = Field(description="Files or folders of one's own.")
-    train: str = Field(min_length=1, description="File or folder to train on; relative paths start at the current folder.")
-    test: str | None = Field(None, description="File or folder that `mha evaluate` scores by default.")
+    train: str | list[str] = Field(
+        min_length=1,
+        description="File or folder to train on, or a list of them; `*` stands for anything in a name. Relative paths start at the "
+        "current folder.",
+    )
+    test: str | list[str] | None = Field(None, description="The same for what `mha evaluate` scores by default.")
     unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
-    text_column: str = Field("text", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the text.")
-    label_column: str = Field("label", min_length=1, description="Column (CSV, TSV) or key (JSONL) of the class.")
+    text_column: Column = Field(
+        "text",
+        min_length=1,
+        description="Column or key of the text. A table whose columns are given by their numbers, from 1, has no header line; a dot "
+        "leads into a nested object.",
+    )
+    label_column: Column = Field("label", min_length=1, description="Column or key of the class.")
+
+    @property
+    def train_paths(self) -> list[str]:
+        """What to train on, as a list."""
+        return [self.train] if isinstance(self.train, str) else self.train
+
+    @property
+    def test_paths(self) -> list[str]:
+        """What to score by default, as a list; empty for none."""
+        return [self.test] if isinstance(self.test, str) else self.test or []
+
+
+SUBWORD_LENGTHS = (3, 4, 5)
+"""Characters of a subword; a word's two ends are among them."""
 
 
 class TextConfig(Settings):
@@ -81,6 +108,29 @@ class TextConfig(Settings):
     truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer text is kept.")
     lowercase: bool = Field(True, description="Turn every word into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
+    tokenizer: Literal["unicode", "letters"] = Field(
+        "unicode",
+        description="Rules by which a text is split: those for every script, or letters, by which mha split before there was a choice.",
+    )
+    subword_characters: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="Characters of a word, its two ends included, whose n-grams are its subwords; 0 reads words whole.",
+    )
+
+    @model_validator(mode="after")
+    def _characters_hold_a_subword(self) -> Self:
+        if 0 < self.subword_characters < min(SUBWORD_LENGTHS):
+            raise ValueError(
+                f"subword_characters={self.subword_characters} is less than the shortest subword; take {min(SUBWORD_LENGTHS)} or more, or 0"
+            )
+        return self
+
+    @property
+    def token_shape(self) -> tuple[int | None, ...]:
+        """Shape of a text's tokens: (L,) ids, or (L, 1 + W) ids with code points of W characters; L is None."""
+        return (None, 1 + self.subword_characters) if self.subword_characters else (None,)
 
 
 _WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
@@ -96,14 +146,20 @@ class ModelConfig(Settings):
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
     ngram_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table that all n-grams share.")
-    ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the n-gram embeddings' units zeroed in training.")
+    ngram_dropout: float = Field(
+        0.0, ge=0, lt=1, description="Share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training."
+    )
+    subword_buckets: int = Field(
+        0, ge=0, le=100_000_000, description="Rows of the table of subwords, whose mean embedding is added to the token's; 0 for none."
+    )
     score_ngrams: int = Field(
         0,
         ge=0,
         le=5,
-        description="Longest n-gram that counts in a text's naive-Bayes score, a feature beside the encoder's; 0 for none.",
+        description="Longest n-gram that counts in a text's score by a linear model, a feature beside the encoder's; 0 for none.",
     )
-    score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of naive-Bayes scores.")
+    score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of scores, which n-grams share by hash.")
+    score_subwords: bool = Field(False, description="Count subwords in the score too, by rows of the same table.")
     score_ending: int = Field(
         0,
         ge=0,
@@ -174,15 +230,9 @@ class ModelConfig(Settings):
             if getattr(self, name) and not self.score_ngrams:
                 none = _WITHOUT_WORD_ORDER[name]
                 raise ValueError(f"{name}={getattr(self, name)} weighs n-gram scores, and score_ngrams=0 has none; take {name}={none}")
-        if (self.score_ngrams > 0) != (self.score_buckets > 0):
+        if self.score_subwords and not self.score_ngrams:
             raise ValueError(
-                f"score_ngrams={self.score_ngrams} and score_buckets={self.score_buckets} do not go together; "
-                "take 0 for both, or more of both"
-            )
-        if (self.max_ngram > 1) != (self.ngram_buckets > 0):
-            raise ValueError(
-                f"max_ngram={self.max_ngram} and ngram_buckets={self.ngram_buckets} do not go together; "
-                "take max_ngram=1 and ngram_buckets=0, or more of both"
+                "score_subwords=true counts beside n-grams, and score_ngrams=0 has none; take score_subwords=false, or score_ngrams=1"
             )
         return self
 
@@ -204,19 +254,25 @@ class ModelConfig(Settings):
     def without_positions(self) -> ModelConfig:
         """The same model without anything that carries word order."""
         bounded = {name: min(getattr(self, name), most) for name, most in _WITHOUT_WORD_ORDER.items()}
-        return self.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": 0.0, **bounded})
+        dropout = self.ngram_dropout if self.subword_buckets else 0.0
+        return self.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **bounded})
 
 
 class TrainingConfig(Settings):
     """How the weights are found."""
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
-    batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step, of all workers and devices together.")
     batch_tokens: int | None = Field(
         None,
         ge=1,
         le=100_000_000,
         description="Tokens in a step, padding included: many short texts or few long ones; null takes batch_size texts.",
+    )
+    distribution: Literal["none", "mirrored", "multi-worker", "auto"] = Field(
+        "none",
+        description="Devices that share the batches: one, all GPUs of the machine, or those of all workers that TF_CONFIG or srun names; "
+        "auto is the last of these that is there.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
@@ -236,6 +292,11 @@ class TrainingConfig(Settings):
         None, gt=0, description="Largest global norm of the gradient of all weights but the embedding tables; null does not clip."
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
+    class_weights: Literal["none", "balanced"] = Field(
+        "none",
+        description="Weight of a text's loss: balanced is texts / (classes * texts of its class), so that all classes count alike, "
+        "however rare.",
+    )
     pseudo_labels: int = Field(
         0,
         ge=0,
@@ -255,7 +316,15 @@ class TrainingConfig(Settings):
     patience: int | None = Field(
         None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
     )
-    select_by: Literal["accuracy", "loss"] = Field("accuracy", description="Validation figure that chooses the best epoch.")
+    select_by: Literal["accuracy", "loss", "last"] = Field(
+        "accuracy",
+        description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
+    )
+    refit_scores: bool = Field(
+        False,
+        description="Fit the n-gram scores that the checkpoint keeps on the validation part too; what chooses the epoch, and says how much "
+        "they count, is scores fitted without it.",
+    )
 
     @model_validator(mode="after")
     def _labelled_epochs_follow_others(self) -> Self:
@@ -279,11 +348,43 @@ class TrainingConfig(Settings):
 class Config(Settings):
     """One run, whole."""
 
+    auto: bool = Field(
+        False, description="Decide what is not set here from the data: lengths, sizes of tables, epochs and the like; see recipes.md."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
     data: Annotated[SampleData | TfdsData | FilesData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="after")
+    def _ngrams_have_tables(self) -> Self:
+        model = self.model
+        if self.auto:  # the tables are still to be decided
+            return self
+        for ngrams, least, buckets in (("score_ngrams", 0, "score_buckets"), ("max_ngram", 1, "ngram_buckets")):
+            if (getattr(model, ngrams) > least) != (getattr(model, buckets) > 0):
+                raise ValueError(
+                    f"model.{ngrams}={getattr(model, ngrams)} and model.{buckets}={getattr(model, buckets)} do not go together; "
+                    f"take {ngrams}={least} and {buckets}=0, or more of both"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _subwords_have_characters(self) -> Self:
+        if self.auto:
+            return self
+        characters, buckets, scored = self.text.subword_characters, self.model.subword_buckets, self.model.score_subwords
+        if not characters and buckets:
+            raise ValueError(f"model.subword_buckets={buckets} needs text.subword_characters above 0; take 24, or subword_buckets=0")
+        if not characters and scored:
+            raise ValueError("model.score_subwords=true needs text.subword_characters above 0; take 24, or score_subwords=false")
+        if characters and not (buckets or scored):
+            raise ValueError(
+                f"text.subword_characters={characters} is read by neither model.subword_buckets=0 nor model.score_subwords=false; "
+                "set one of the two, or take subword_characters=0"
+            )
+        return self
 
     @model_validator(mode="after")
     def _pseudo_labels_need_texts(self) -> Self:

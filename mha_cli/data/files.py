@@ -1,23 +1,25 @@
-"""Labelled reviews from CSV, TSV and JSONL files, and from folders with one sub-folder a class. No TensorFlow."""
+"""Labelled reviews from files of every format, and from folders with one sub-folder a class. No TensorFlow."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import stat
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from mha_cli.data.paths import matching_paths, natural_order, shown_path
 from mha_cli.data.reviews import Review
-from mha_cli.errors import MhaError, did_you_mean, printable
+from mha_cli.errors import MhaError, did_you_mean, listed, printable
+from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
-from mha_cli.records.json_lines import json_kind, without_surrogates
-from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8, without_mark
+from mha_cli.records.lines import BOM, MAX_LINE_BYTES, not_utf_8, without_mark
+from mha_cli.records.objects import json_kind, without_surrogates
 from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
-from mha_cli.records.record import Columns, listed
+from mha_cli.records.record import Columns, shown_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mha_cli.config.settings import FilesData
     from mha_cli.records.reader import RecordReader
@@ -26,7 +28,12 @@ if TYPE_CHECKING:
 UNLABELLED_FOLDER = "unsup"
 """Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
 
-_KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
+_KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
+_ROWS: dict[Format, str] = {
+    "jsonl": "write one JSON object a line, a text each",
+    "fasttext": f"write {LABEL_PREFIX}, the class and a text a line",
+    "parquet": "write a text a row",
+}
 
 
 def labelled_columns(text: str = "text", label: str = "label", by_options: bool = False) -> Columns:
@@ -53,13 +60,13 @@ class FileReviews:
 
     @property
     def name(self) -> str:
-        """Path of the training data, as the config gives it."""
-        return self._settings.train
+        """Path of the training data, as the config gives it; of several, the first and how many there are beside it."""
+        return listed(self._settings.train_paths, 1)
 
     @property
     def splits(self) -> tuple[str, ...]:
         """``train``, and ``test`` where the config names test data."""
-        return ("train",) if self._settings.test is None else ("train", "test")
+        return ("train", "test") if self._settings.test_paths else ("train",)
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -71,24 +78,28 @@ class FileReviews:
         return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled)
 
     def read(self, split: str) -> Iterator[Review]:
-        """The reviews of a split, in the order of the file, or of the sorted file names of a folder; see ``read_labelled_file``."""
-        settings = self._settings
-        paths = {"train": settings.train, "test": settings.test}
-        if split not in paths:
-            raise MhaError(f'no split "{printable(split)}" in {_shown(settings.train)}', did_you_mean(printable(split), self.splits))
-        path = paths[split]
-        if path is None:
+        """The reviews of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
+        given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
+        if split not in given:
+            raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
+        if not given[split]:
             raise MhaError("the config names no test data", "set data.test, give --data FILE, or take --split validation")
-        return read_labelled_file(path, self._columns, self._count_blank)
+        return read_labelled(given[split], self._columns, self._count_blank)
 
     def _count_blank(self) -> None:
         self.num_blank += 1
 
 
+def read_labelled(paths: Iterable[str], columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[Review]:
+    """Labelled reviews from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
+    every = [path for given in paths for path in matching_paths(given)]
+    return chain.from_iterable([read_labelled_file(path, columns, on_blank) for path in every])
+
+
 def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[Review]:
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
-    A file is CSV, TSV or JSON lines in UTF-8, by its extension, plain or gzipped. In JSON lines a label may be a string, a whole
+    A file is in the format that ``labelled_format`` finds, plain or gzipped, in UTF-8. In objects a label may be a string, a whole
     number, true or false, and is read as it is spelt. A folder has one sub-folder a class, named for the class, that holds a
     ``.txt`` file a review; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
     are left alone, and may be empty. Blank lines are skipped.
@@ -101,15 +112,26 @@ def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None]
     Raises:
         MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
     """
-    shown = _shown(path)
-    if _is_folder(path):
+    shown = shown_path(path)
+    if is_folder(path):
         return _folder_reviews(os.path.expanduser(path), shown)
+    return _file_reviews(path, labelled_format(path), columns, on_blank)
+
+
+def labelled_format(path: str) -> Format:
+    """The format of a file of labelled texts, by its extension; in ``.txt`` it is fastText's if the first label begins so, else a table.
+
+    Raises:
+        MhaError: the extension is another one, or the file cannot be read.
+    """
     extension = extension_of(path)
+    if extension == ".txt":
+        pieces = (piece.removeprefix(BOM).lstrip() for piece in unpacked(path))
+        return "fasttext" if next(filter(None, pieces), b"").startswith(LABEL_PREFIX.encode()) else "csv"
     if extension not in EXTENSIONS:
-        raise MhaError(
-            f"{shown}: {f'unknown extension {printable(extension)}' if extension else 'no extension that tells its format'}", _KINDS
-        )
-    return _file_reviews(path, EXTENSIONS[extension], columns, on_blank)
+        found = f"unknown extension {printable(extension)}" if extension else "no extension that tells its format"
+        raise MhaError(f"{shown_path(path)}: {found}", _KINDS)
+    return EXTENSIONS[extension]
 
 
 def read_text_lines(path: str) -> Iterator[str]:
@@ -118,8 +140,8 @@ def read_text_lines(path: str) -> Iterator[str]:
     Raises:
         MhaError: at once for a path that is missing, or is no file; while iterating for the first fault inside, or if there is no text.
     """
-    if _is_folder(path):
-        raise MhaError(f"{_shown(path)}: is a folder", "give a text file, a text a line")
+    if is_folder(path):
+        raise MhaError(f"{shown_path(path)}: is a folder", "give a text file, a text a line")
     return _text_lines(path)
 
 
@@ -130,16 +152,12 @@ def _text_lines(path: str) -> Iterator[str]:
             empty = False
             yield text
     if empty:
-        raise MhaError(f"{_shown(path)}: no text in it", "write a text a line")
+        raise MhaError(f"{shown_path(path)}: no text in it", "write a text a line")
 
 
-def _shown(path: str) -> str:
-    return printable(path, 200)
-
-
-def _is_folder(path: str) -> bool:
+def is_folder(path: str) -> bool:
     """Whether a path is a folder rather than a file; anything else, a pipe or a device say, could block or never end, and is refused."""
-    shown = _shown(path)
+    shown = shown_path(path)
     try:
         mode = os.stat(os.path.expanduser(path)).st_mode
     except FileNotFoundError:
@@ -164,23 +182,32 @@ def _chunks(path: str) -> Iterator[bytes]:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
     except OSError as error:
-        raise MhaError(f"{_shown(path)}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
+        raise MhaError(f"{shown_path(path)}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
+
+
+def unpacked(path: str) -> Iterator[bytes]:
+    """The bytes of a file in pieces, unpacked if they are gzip data."""
+    unpacker = Unpacker(shown_path(path), path.lower().endswith(".gz"))
+    for chunk in _chunks(path):
+        yield from unpacker.feed(chunk)
+    yield unpacker.close()
 
 
 def _reader(path: str, form: Format, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> RecordReader:
-    return READERS[form](_shown(path), columns, "strict", on_blank, path.lower().endswith(".gz"))
+    return READERS[form](shown_path(path), columns, "strict", on_blank, path.lower().endswith(".gz"))
 
 
 def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
-    shown, reader, empty = _shown(path), _reader(path, form, columns, on_blank), True
+    if form == "fasttext":
+        columns = labelled_columns()  # it has no others
+    shown, reader, empty = shown_path(path), _reader(path, form, columns, on_blank), True
     for record in reader.read(_chunks(path)):
         empty = False
         yield Review(record.text, _label(record.fields[0], f"{shown}:{record.line}", columns.fields[0]))
     if empty and reader.header:
         raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
     if empty:
-        row = "one JSON object a line, a text each" if form == "jsonl" else f"a header line ({columns.header}) and a text a row"
-        raise MhaError(f"{shown}: the file is empty", f"write {row}")
+        raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
 
 
 def _label(value: object, location: str, column: str = "") -> str:
@@ -206,7 +233,7 @@ def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
         if not _text_files(entry):
             raise _no_texts(entry)
     for entry in class_folders:
-        label = _label(entry.name, _shown(entry.path))
+        label = _label(entry.name, shown_path(entry.path))
         for text_file in _text_files(entry):
             yield Review(_text_of(text_file), label)
 
@@ -215,16 +242,9 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     """What a folder holds that is not hidden, sorted so that 2 comes before 10."""
     try:
         with os.scandir(folder) as entries:
-            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: _natural(entry.name))
+            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: natural_order(entry.name))
     except OSError as error:
-        raise MhaError(f"{_shown(folder)}: {error.strerror}", "give the path of data that can be read") from None
-
-
-def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Sort key under which runs of digits compare as numbers; by length first, since ``int`` refuses thousands of digits."""
-    parts = re.split("([0-9]+)", name)
-    key = [(len(digits := part.lstrip("0")), digits) if at % 2 else (0, part) for at, part in enumerate(parts)]
-    return key, name
+        raise MhaError(f"{shown_path(folder)}: {error.strerror}", "give the path of data that can be read") from None
 
 
 def _text_files(folder: os.DirEntry[str]) -> list[os.DirEntry[str]]:
@@ -233,23 +253,23 @@ def _text_files(folder: os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 def _no_texts(entry: os.DirEntry[str]) -> MhaError:
     inner_folders = [inner.name for inner in _entries(entry.path) if inner.is_dir()]
-    shown = _shown(entry.path)
+    shown = shown_path(entry.path)
     if inner_folders:
-        return MhaError(f"{shown}: no .txt files, only the sub-folders {listed(inner_folders)}", f"perhaps {shown} is the folder to give")
+        return MhaError(
+            f"{shown}: no .txt files, only the sub-folders {shown_columns(inner_folders)}", f"perhaps {shown} is the folder to give"
+        )
     return MhaError(f"{shown}: no .txt files", "put the texts of the class there, one a .txt file, or remove the folder")
 
 
 def _text_of(entry: os.DirEntry[str]) -> str:
-    shown = _shown(entry.path)
-    if _is_folder(entry.path):
+    shown = shown_path(entry.path)
+    if is_folder(entry.path):
         raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
-    unpacker, raw = Unpacker(shown, entry.path.lower().endswith(".gz")), bytearray()
-    for chunk in _chunks(entry.path):
-        for piece in unpacker.feed(chunk):
-            raw += piece
-            if len(raw) > MAX_LINE_BYTES:
-                raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
-    raw += unpacker.close()
+    raw = bytearray()
+    for piece in unpacked(entry.path):
+        raw += piece
+        if len(raw) > MAX_LINE_BYTES:
+            raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
     try:
         return without_mark(bytes(raw), shown).decode()
     except UnicodeDecodeError as error:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config, SampleData, TfdsData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
+from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.sources import DataSection, open_source
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, listed, printable
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.encoding import TextEncoder
-from mha_cli.text.vocabulary import Vocabulary, doubt_of_unknown
+from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
+
+NAMED_CLASSES = 5
+"""Classes that a note names."""
+
+NOTE_WIDTH = 79
+"""Columns of what is told of the decisions, so that the usual terminal breaks no line."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +33,17 @@ class PreparedData:
     """The training split, divided and encoded.
 
     Args:
+        config: settings of the run, with what the data decided.
         train: reviews to learn from, N.
         targets: probability of each class that they are to be given, (N, C).
         validation: reviews that choose the best epoch, never learnt from.
-        vocabulary: ids of the words of ``train``.
+        vocabulary: ids of the words of ``train``; with ``training.refit_scores`` those of the validation part, too.
         class_names: names in the order of their ids.
         unlabelled: reviews without a class, for what needs none; None for none.
         num_guessed: reviews at the end of ``train`` whose class no person gave.
     """
 
+    config: Config
     train: EncodedReviews
     targets: npt.NDArray[np.float32]
     validation: EncodedReviews
@@ -55,14 +67,23 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
     if isinstance(source, FileReviews):
         _note_oddities(corpus, source, watcher)
+    if rare := corpus.single_text_classes:
+        classes = "1 class has" if len(rare) == 1 else f"{len(rare):,} classes have"
+        names = listed([printable(name) for name in rare], NAMED_CLASSES)
+        watcher.note(f"{source.name}: {classes} a single text, which is learnt from and not validated with: {names}")
+    if config.auto:
+        config = _decided(config, corpus, watcher)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
-    vocabulary = corpus.vocabulary(train_rows)
+    vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.training.refit_scores else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
+    if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):
+        watcher.note(f"{source.name}, validation part: {doubt}")
     encoded = None
     if unlabelled is not None:
         texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {number:,} texts without labels"))
         encoded = encode_texts(texts, TextEncoder(config.text, vocabulary))
     return PreparedData(
+        config=config,
         train=train,
         targets=one_hot(train.labels, len(corpus.class_names)),
         validation=validation,
@@ -70,6 +91,21 @@ def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
         class_names=corpus.class_names,
         unlabelled=encoded,
     )
+
+
+def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
+    """The config with what the texts decide, which is noted; the corpus goes by it from here on."""
+    facts = corpus.facts()
+    decided = decide(config, facts)
+    lines = [str(facts), "decided from them, where the config says nothing:"]
+    for section, settings in rules(facts, config_to_dict(config)).items():
+        found = (f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
+        lines.append(f"  {section}: {', '.join(found)}")
+    for line in lines:
+        for part in textwrap.wrap(line, NOTE_WIDTH, subsequent_indent="    ", break_long_words=False):
+            watcher.note(part)
+    corpus.settings = decided.text
+    return decided
 
 
 def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> None:
@@ -91,6 +127,18 @@ def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> Non
         else:
             if known:
                 watcher.note(f"{source.name}: {known:,} texts of the {split} data are among the training data, to the letter")
+
+
+def _doubt(reviews: EncodedReviews, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
+    """A warning about reviews whose words are mostly unknown, or nothing."""
+    return doubt_of_unknown(reviews.num_unknown, len(reviews.tokens) - reviews.count(vocabulary.mark_ids), way_out)
+
+
+def _learnt(checkpoint: Checkpoint) -> str:
+    """A warning about a validation part that the n-gram scores have learnt from, with what it gave before, where that is known."""
+    accuracy = checkpoint.metrics.get("validation_accuracy")
+    before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
+    return f"the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much{before}"
 
 
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
@@ -131,13 +179,15 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary)
+        if config.model.score_ngrams and config.training.refit_scores:
+            watcher.note(f"{source.name}, validation part: {_learnt(checkpoint)}")
     else:
         split = split or default_split(data)
         reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
-    if doubt := doubt_of_unknown(encoded.num_unknown, len(encoded.token_ids)):
+    if doubt := _doubt(encoded, checkpoint.vocabulary):
         watcher.note(f"{source.name}, split {split}: {doubt}")
     return LabelledReviews(source.name, split, encoded)
 

@@ -1,7 +1,8 @@
-"""Token ids of any number of reviews, kept on disk, so that memory does not grow with the data."""
+"""The tokens of any number of reviews, kept on disk, so that memory does not grow with the data."""
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import weakref
@@ -18,9 +19,9 @@ ITEM_BYTES = np.dtype(np.int32).itemsize
 
 
 class TokenStore:
-    """Token ids in a temporary file without a name, which is gone with the store, or with the process.
+    """Tokens in a temporary file without a name, which is gone with the store, or with the process.
 
-    It lies in the system's temporary folder, four bytes a token. What was read or written lately the system keeps in memory as long as
+    It lies in the system's temporary folder, four bytes a number. What was read or written lately the system keeps in memory as long as
     no one else needs it, so that reading a review takes a few microseconds; none of it is this process's own memory, as it
     would be with an array or a memory map.
 
@@ -33,26 +34,29 @@ class TokenStore:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
         weakref.finalize(self, _close, self._file)
         self._length = 0
+        self._token_shape: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         """Tokens stored."""
         return self._length
 
-    def append(self, token_ids: Sequence[int] | npt.NDArray[np.int32]) -> None:
-        """Put the ids of one review behind all others."""
+    def append(self, tokens: Sequence[int] | npt.NDArray[np.int32]) -> None:
+        """Put the tokens of one review behind all others: a number each, or a row of as many numbers as in all others."""
+        tokens = np.asarray(tokens, dtype=np.int32)
         with _faults_named():
-            self._file.write(np.asarray(token_ids, dtype=np.int32).tobytes())
-        self._length += len(token_ids)
+            self._file.write(tokens.tobytes())
+        self._length, self._token_shape = self._length + len(tokens), tokens.shape[1:]
 
     def __getitem__(self, span: slice, /) -> npt.NDArray[np.int32]:
-        """The ids from one position to another, as an array that cannot be written to; only they are read."""
+        """The tokens from one position to another, as an array that cannot be written to; only they are read."""
         start, stop, step = span.indices(self._length)
         if step != 1:
             raise ValueError(f"a token store gives whole spans, not every {step}th token")
+        token_bytes = math.prod(self._token_shape) * ITEM_BYTES
         with _faults_named():
             self._file.flush()
-            raw = os.pread(self._file.fileno(), max(0, stop - start) * ITEM_BYTES, start * ITEM_BYTES)
-        return np.frombuffer(raw, dtype=np.int32)
+            raw = os.pread(self._file.fileno(), max(0, stop - start) * token_bytes, start * token_bytes)
+        return np.frombuffer(raw, dtype=np.int32).reshape(-1, *self._token_shape)
 
 
 def _close(file: IO[bytes]) -> None:
@@ -67,5 +71,5 @@ def _faults_named() -> Iterator[None]:
     except OSError as error:
         folder = printable(tempfile.tempdir or "the temporary folder", 200)
         reason = error.strerror or printable(str(error))
-        hint = "it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
+        hint = "it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder"
         raise MhaError(f"{folder}: {reason}", hint, EXIT_FAILURE) from None

@@ -41,7 +41,7 @@ def compare(
     """Score an export beside its checkpoint.
 
     Args:
-        run: export as a function from token ids (B, L) to the probabilities of all classes (B, C).
+        run: export as a function from tokens to the probabilities of all classes (B, C).
         checkpoint: model that was exported.
         labelled: reviews to score both on, at least one.
         watcher: reporter of what goes on.
@@ -50,8 +50,8 @@ def compare(
     answers = np.zeros((2, len(reviews)), dtype=np.int64)
     scored = 0
     for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
-        token_ids_BL = reviews.padded(rows)
-        answers[:, rows] = [np.asarray(probabilities(token_ids_BL)).argmax(axis=1) for probabilities in (forward, run)]
+        tokens = reviews.padded(rows)
+        answers[:, rows] = [np.asarray(probabilities(tokens)).argmax(axis=1) for probabilities in (forward, run)]
         scored += len(rows)
         watcher.on_reviews(scored, len(reviews))
     ours, exported = (answers == reviews.labels).mean(axis=1)

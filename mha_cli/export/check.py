@@ -40,8 +40,8 @@ ODD_TEXTS = (
 )
 
 
-def check_reviews(checkpoint: Checkpoint) -> list[list[int]]:
-    """Token ids of a few dozen texts: short and long ones, known and unknown words, up to the model's length.
+def check_reviews(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
+    """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length.
 
     Raises:
         MhaError: an export of the checkpoint would take more memory for one of them than there is to be taken.
@@ -53,7 +53,7 @@ def check_reviews(checkpoint: Checkpoint) -> list[list[int]]:
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
-    reviews = [encoder.encode(text).token_ids for text in texts]
+    reviews = [encoder.encode(text).tokens for text in texts]
     _forward_pass(checkpoint).refuse_too_long(max(map(len, reviews)))
     return reviews
 
@@ -64,8 +64,8 @@ def _forward_pass(checkpoint: Checkpoint) -> ForwardPass:
     return dataclasses.replace(checkpoint.forward_pass, model=model)
 
 
-def batches_of(reviews: list[list[int]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
-    """Row numbers and token ids, (B, L): every review alone, then batches of different lengths with padding after the longest."""
+def batches_of(reviews: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
+    """Row numbers and tokens, (B, L, …): every review alone, then batches of different lengths with padding after the longest."""
     most = checkpoint.config.text.sequence_length
     for row in range(len(reviews)):
         yield [row], padded([reviews[row]])

@@ -21,7 +21,8 @@ from mha_cli.runtime.classifier import forward_of, probabilities_of
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.whole_files import atomic_place
 
-TokenIds = npt.NDArray[np.int32]
+Tokens = npt.NDArray[np.int32]
+"""Ids (B, L), or ids and characters (B, L, 1 + W)."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,14 @@ class Format:
 
     Args:
         write: function that writes a checkpoint to a path where nothing is yet.
-        opened: function that opens the written file or folder in its own runtime, as a function from token ids, int32 (B, L), to the
-            probabilities of all classes, float32 (B, C).
+        opened: function that opens the written file or folder in its own runtime, as a function from tokens to the probabilities of all
+            classes, float32 (B, C).
         tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
         packages: packages that it needs beyond what mha always has: names to install by, each with the module to import.
     """
 
     write: Callable[[Checkpoint, Path], None]
-    opened: Callable[[Path], Callable[[TokenIds], Any]]
+    opened: Callable[[Path], Callable[[Tokens], Any]]
     tolerance: float
     packages: dict[str, str]
 
@@ -136,7 +137,7 @@ def export_checkpoint(
     return Export(str(output), name, num_bytes, len(reviews), difference, chosen.tolerance, num_changed, accuracy)
 
 
-def differences(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews: list[list[int]]) -> tuple[float, int]:
+def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, reviews: list[Tokens]) -> tuple[float, int]:
     """How far an export is from its checkpoint, over reviews alone and in padded batches.
 
     Returns:
@@ -145,8 +146,8 @@ def differences(run: Callable[[TokenIds], Any], checkpoint: Checkpoint, reviews:
     """
     expected = probabilities_of(reviews, checkpoint)
     largest, changed = [0.0], set()
-    for rows, token_ids in batches_of(reviews, checkpoint):
-        answer = np.asarray(run(token_ids))
+    for rows, tokens in batches_of(reviews, checkpoint):
+        answer = np.asarray(run(tokens))
         if answer.shape != expected[rows].shape:
             return float("inf"), len(reviews)
         largest.append(float(np.abs(answer - expected[rows]).max()))

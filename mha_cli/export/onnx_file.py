@@ -3,7 +3,8 @@
 The graph is written out here, operator by operator, as ``runtime/forward.py`` writes the same formulas in NumPy: a converter would have to
 guess them back from TensorFlow's graph.
 
-Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes, R buckets.
+Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes, R buckets,
+W characters of a token.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import numpy.typing as npt
 import mha_cli
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import HASH_FACTOR, NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
+from mha_cli.runtime.forward import NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
+from mha_cli.runtime.ngrams import HASH_FACTOR, SUBWORD_START
 
 OPSET = 17
 """The first with LayerNormalization; ONNX Runtime reads it since 1.12."""
@@ -38,7 +40,7 @@ LOWEST = np.float32(-3e38)
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the file: ``token_ids`` int32 (batch, length) to ``probabilities`` float32 (batch, classes).
+    """Write the file: ``token_ids`` int32 (batch, length[, 1 + characters]) to ``probabilities`` float32 (batch, classes).
 
     Raises:
         MhaError: the weights are too large for the format.
@@ -48,6 +50,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
     if sum(weight.nbytes for weight in checkpoint.weights.values()) > MAX_BYTES:
         raise MhaError("--format onnx: the weights are over 2 GB, more than one ONNX file holds", "take --format saved-model")
     graph = _Graph()
+    shape = ["batch", "length", *checkpoint.config.text.token_shape[1:]]
     _probabilities(graph, checkpoint)
     graph.nodes[-1].output[0] = "probabilities"  # the last node gives them
     num_classes = len(checkpoint.class_names)
@@ -55,7 +58,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
         onnx.helper.make_graph(
             graph.nodes,
             "mha",
-            [onnx.helper.make_tensor_value_info("token_ids", onnx.TensorProto.INT32, ["batch", "length"])],
+            [onnx.helper.make_tensor_value_info("token_ids", onnx.TensorProto.INT32, shape)],
             [onnx.helper.make_tensor_value_info("probabilities", onnx.TensorProto.FLOAT, ["batch", num_classes])],
             graph.constants,
         ),
@@ -86,12 +89,13 @@ def metadata(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 class _Graph:
-    """Nodes and constants of a graph in the making."""
+    """Nodes and constants of a graph in the making; ``ids_BL`` names the ids of the tokens."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._names: dict[str, int] = {}
+        self.ids_BL = "token_ids"
 
     def __call__(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add a node; returns the name of its output."""
@@ -115,17 +119,19 @@ class _Graph:
 
 
 def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
-    """Probabilities of all classes, (B, C), from ``token_ids`` (B, L)."""
-    model, weights = checkpoint.config.model, checkpoint.weights
-    mask_BL = graph("Not", graph("Equal", "token_ids", graph.constant(np.int32(0), "padding_id")), name="mask")
+    """Probabilities of all classes, (B, C), from ``token_ids`` (B, L) or (B, L, 1 + W)."""
+    model, characters = checkpoint.config.model, checkpoint.config.text.subword_characters
+    if characters:
+        graph.ids_BL = graph("Gather", "token_ids", graph.constant(np.int64(0)), axis=2, name="ids")
+    mask_BL = graph("Not", graph("Equal", graph.ids_BL, graph.constant(np.int32(0), "padding_id")), name="mask")
     x_BLD = _embed(graph, mask_BL, checkpoint)
     for block in range(model.num_blocks):
         x_BLD = _encode(graph, x_BLD, mask_BL, checkpoint, block)
     features_BD = _global_max_pool(graph, x_BLD, mask_BL)
     if model.score_ngrams:
-        scores_BU = _review_scores(graph, mask_BL, below(weights, "scores/"), model)
+        scores_BU = _ngram_scores(graph, mask_BL, checkpoint)
         features_BD = graph("Concat", features_BD, scores_BU, axis=1, name="features")
-    logits = _affine(graph, features_BD, below(weights, "classifier/"), "classifier")
+    logits = _affine(graph, features_BD, below(checkpoint.weights, "classifier/"), "classifier")
     if len(checkpoint.class_names) > 2:
         return graph("Softmax", logits, axis=-1)
     second_B1 = graph("Sigmoid", logits)
@@ -134,15 +140,20 @@ def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
 
 
 def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
-    """Token embedding, embeddings of the n-grams that end there and position embedding, (B, L, D)."""
+    """Token embedding, embeddings of the n-grams that end there, mean embedding of its subwords and position embedding, (B, L, D)."""
     model, weights = checkpoint.config.model, checkpoint.weights
-    x_BLD = graph("Gather", graph.constant(weights["embedding/token_embeddings"], "token_embeddings"), "token_ids", name="embedding")
+    x_BLD = graph("Gather", graph.constant(weights["embedding/token_embeddings"], "token_embeddings"), graph.ids_BL, name="embedding")
     if model.max_ngram > 1:
         table = graph.constant(weights["embedding/ngram_embeddings"], "ngram_embeddings")
         for n in range(2, model.max_ngram + 1):
             bucket_BL, whole_BL = _ngrams(graph, mask_BL, n, model.ngram_buckets)
             ngrams_BLD = graph("Mul", graph("Gather", table, bucket_BL), _unsqueeze(graph, _as_float(graph, whole_BL), 2))
             x_BLD = graph("Add", x_BLD, ngrams_BLD)
+    if model.subword_buckets:
+        table = graph.constant(weights["embedding/subword_embeddings"], "subword_embeddings")
+        sums_BLD, numbers_BL1 = _subword_sums(graph, table, model.subword_buckets, checkpoint.config.text.subword_characters)
+        mean_BLD = graph("Div", sums_BLD, graph("Max", numbers_BL1, graph.constant(np.float32(1.0))))
+        x_BLD = graph("Add", x_BLD, mean_BLD)
     if model.positions == "none":
         return x_BLD
     learned = model.positions == "learned"
@@ -154,25 +165,61 @@ def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
 
 def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str]:
     """The bucket of the n tokens that end at each position, int32 (B, L), and where there are n, bool (B, L)."""
-    length = _length(graph)
-    # 32-bit arithmetic that wraps round; the first product is of two constants.
-    with np.errstate(over="ignore"):
-        hash_BL = graph.constant(np.int32(n) * HASH_FACTOR)
-    for back in range(n - 1, -1, -1):
-        earlier_BL = "token_ids"
-        if back:
-            padded = graph("Pad", "token_ids", graph.constant(np.array([0, back, 0, 0], np.int64)), graph.constant(np.int32(0)))
-            earlier_BL = _first(graph, padded, length, axis=1)
-        hash_BL = graph("Add", earlier_BL, hash_BL)
-        if back:
-            hash_BL = graph("Mul", hash_BL, graph.constant(HASH_FACTOR))
-    bucket_BL = graph("Mod", hash_BL, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
+    bucket_BL = _ngram_buckets(graph, graph.ids_BL, _length(graph), n, buckets, axis=1)
     if n == 1:
         return bucket_BL, mask_BL
     return bucket_BL, graph("And", mask_BL, graph("GreaterOrEqual", _positions(graph), graph.constant(np.int64(n - 1))))
 
 
-def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelConfig) -> str:
+def _ngram_buckets(graph: _Graph, numbers: str, length: str, n: int, buckets: int, axis: int, start: int = 0) -> str:
+    """The bucket of the n numbers that end at each position of the last axis, int32; ``length`` is that axis's, int64 (1,)."""
+    # 32-bit arithmetic that wraps round; the first product is of two constants.
+    with np.errstate(over="ignore"):
+        hashes = graph.constant(np.int32(start + n) * HASH_FACTOR)
+    for back in range(n - 1, -1, -1):
+        earlier = numbers
+        if back:
+            pads = np.zeros(2 * (axis + 1), np.int64)
+            pads[axis] = back
+            padded = graph("Pad", numbers, graph.constant(pads), graph.constant(np.int32(0)))
+            earlier = _first(graph, padded, length, axis=axis)
+        hashes = graph("Add", earlier, hashes)
+        if back:
+            hashes = graph("Mul", hashes, graph.constant(HASH_FACTOR))
+    return graph("Mod", hashes, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
+
+
+def _subword_sums(graph: _Graph, table: str, buckets: int, characters: int) -> tuple[str, str]:
+    """For each token the sum of its subwords' rows, (B, L, D), and how many they are, (B, L, 1)."""
+    one, axis, width = (graph.constant(np.array([number], np.int64)) for number in (1, 2, characters))
+    zero = graph.constant(np.int32(0))
+    code_points_BLW = graph("Slice", "token_ids", one, graph.constant(np.array([1 + characters], np.int64)), axis, name="characters")
+    real_BLW = graph("Not", graph("Equal", code_points_BLW, zero))
+    sums, numbers = [], []
+    for n in SUBWORD_LENGTHS:
+        bucket_BLW = _ngram_buckets(graph, code_points_BLW, width, n, buckets, axis=2, start=SUBWORD_START)
+        whole_BLW = graph("And", real_BLW, graph.constant(np.arange(characters) >= n - 1))
+        rows_BLWD = graph("Gather", table, graph("Where", whole_BLW, bucket_BLW, zero))
+        there_BLW = _as_float(graph, whole_BLW)
+        sums.append(graph("Squeeze", graph("MatMul", _unsqueeze(graph, there_BLW, 2), rows_BLWD), axis))
+        numbers.append(graph("ReduceSum", there_BLW, axis, keepdims=1))
+    return graph("Sum", *sums), graph("Sum", *numbers)
+
+
+def _ngram_scores(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
+    """What n-grams and subwords say about a review, (B, U)."""
+    model, weights = checkpoint.config.model, below(checkpoint.weights, "scores/")
+    table = graph.constant(weights["table"], "score_table")
+    scores_BU = _review_scores(graph, mask_BL, table, weights, model)
+    if not model.score_subwords:
+        return scores_BU
+    sums_BLU, numbers_BL1 = _subword_sums(graph, table, model.score_buckets, checkpoint.config.text.subword_characters)
+    along = graph.constant(np.array([1], np.int64))
+    number_B1 = graph("Max", graph("ReduceSum", numbers_BL1, along, keepdims=0), graph.constant(np.float32(1.0)))
+    return graph("Add", scores_BU, graph("Div", graph("ReduceSum", sums_BLU, along, keepdims=0), graph("Sqrt", number_B1)))
+
+
+def _review_scores(graph: _Graph, mask_BL: str, table: str, weights: Weights, model: ModelConfig) -> str:
     """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
     buckets, orders = len(weights["table"]), range(1, model.score_ngrams + 1)
     none = graph.constant(np.int32(buckets))
@@ -191,7 +238,7 @@ def _review_scores(graph: _Graph, mask_BL: str, weights: Weights, model: ModelCo
     weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), positions_BN, axis=1)
     weights_BN = graph("Mul", weights_BN, _as_float(graph, counts_BN))
     rows = graph("Min", sorted_BN, graph.constant(np.int32(buckets - 1)))
-    scores_BNU = graph("Gather", graph.constant(weights["table"], "score_table"), rows)
+    scores_BNU = graph("Gather", table, rows)
     weighted = graph("Mul", scores_BNU, _unsqueeze(graph, weights_BN, 2))
     sums_BU = graph("ReduceSum", weighted, axis, keepdims=0)
     norms_B1 = graph("Sqrt", graph("ReduceSum", graph("Mul", weights_BN, weights_BN), axis, keepdims=1))
@@ -210,7 +257,7 @@ def _place_weights(graph: _Graph, mask_BL: str, weights: Weights, model: ModelCo
     if not model.score_windows:
         return weights_BL
     real_BL = _as_float(graph, mask_BL)
-    word_BL = graph("Min", "token_ids", graph.constant(np.int32(len(weights["salience"]) - 1)))
+    word_BL = graph("Min", graph.ids_BL, graph.constant(np.int32(len(weights["salience"]) - 1)))
     for k, reach in enumerate(model.score_windows):
         salience_BL = graph("Gather", graph.constant(weights["salience"][:, k], f"salience_{k}"), word_BL)
         sums_BL = _window_sums(graph, graph("Mul", salience_BL, real_BL), reach)
@@ -353,7 +400,7 @@ def _as_float(graph: _Graph, x: str) -> str:
 
 
 def opened(path: Path) -> Any:
-    """The file in ONNX Runtime, as a function from token ids to probabilities."""
+    """The file in ONNX Runtime, as a function from tokens to probabilities."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -47,7 +47,7 @@ def write_saved_model(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def open_saved_model(path: Path) -> Any:
-    """The folder in TensorFlow, as a function from token ids to probabilities."""
+    """The folder in TensorFlow, as a function from tokens to probabilities."""
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(path))  # kept by the function: a signature alone does not keep the variables alive
@@ -77,7 +77,7 @@ def write_litert(checkpoint: Checkpoint, path: Path) -> None:
 
 
 def open_litert(path: Path) -> Any:
-    """The file in LiteRT's interpreter, as a function from token ids to probabilities."""
+    """The file in LiteRT's interpreter, as a function from tokens to probabilities."""
     with tensorflow_setup.native_stderr_held_back():
         from ai_edge_litert.interpreter import Interpreter
 
@@ -115,5 +115,6 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
 
         module = tf.Module()  # Keras's own ExportArchive writes every weight twice, as its variable and as TensorFlow's
         module.weights = [weight.value for weight in model.weights]
-        module.serve = tf.function(serve, input_signature=[tf.TensorSpec((None, None), tf.int32, name="token_ids")], autograph=False)
+        of_tokens = tf.TensorSpec(model.input_shape, tf.int32, name="token_ids")
+        module.serve = tf.function(serve, input_signature=[of_tokens], autograph=False)
         tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})

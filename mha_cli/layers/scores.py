@@ -7,6 +7,9 @@ a_gk the mean salience of the words around that position, those up to ``windows[
 to twice; what stands among words that go with a verdict counts for more than what stands in a retelling of the plot; and a long review
 does not count for more than a short one by its length.
 
+On request subwords count too, all of them, wherever and however often they stand: their mean score times the square root of their number
+is added. Their scores stand in the same table.
+
 Axes: B batch, L length, R buckets, U units of a score, N n-grams of a review, W words that have a salience of their own, K windows.
 """
 
@@ -19,7 +22,7 @@ import keras
 from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_sizes
-from mha_cli.layers.positions import ngram_buckets_of, rows_of
+from mha_cli.layers.ngrams import ids_of, ngram_buckets_of, rows_of, subword_sums
 
 SMALLEST_NORM = 1e-6
 """Below it is no weight: a review without a token, whose score is zero."""
@@ -50,6 +53,17 @@ def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: 
     scores_BNU = rows_of(table_RU, ops.minimum(sorted_BN, buckets - 1))
     sums_BU = ops.sum(scores_BNU * ops.expand_dims(weights_BN, 2), axis=1)
     return sums_BU / ops.maximum(ops.sqrt(ops.sum(ops.square(weights_BN), axis=1, keepdims=True)), SMALLEST_NORM)
+
+
+def text_subword_scores(table_RU: Any, tokens: Any) -> Any:
+    """The sum of the scores of all subwords of a text, those that come again too, over the square root of their number, (B, U).
+
+    Args:
+        table_RU: scores, one a bucket and unit.
+        tokens: int32 (B, L, 1 + characters); see ``subword_sums``.
+    """
+    sums_BLU, numbers_BL1 = subword_sums(table_RU, tokens, table_RU.dtype)
+    return ops.sum(sums_BLU, axis=1) / ops.sqrt(ops.maximum(ops.sum(numbers_BL1, axis=1), 1))
 
 
 def place_weights(token_ids_BL: Any, ending: int, windows: Sequence[int] = (), salience_WK: Any = None) -> Any:
@@ -101,6 +115,7 @@ class NgramScores(Layer):
         ending: tokens over which the greater weight of a review's end fades; 0 weighs all positions alike.
         windows: reach of each, in tokens to either side; the mean salience of the words in it weighs what stands there.
         salient_words: ids that have a salience of their own, one a window; all later ids share the last row.
+        subwords: True to count the subwords of the words, too; tokens then have characters beside their ids.
 
     Masking: padding counts for nothing; no mask leaves this layer, since the output has no length axis.
 
@@ -115,6 +130,7 @@ class NgramScores(Layer):
         ending: int = 0,
         windows: Sequence[int] = (),
         salient_words: int = 1,
+        subwords: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -125,9 +141,16 @@ class NgramScores(Layer):
             raise ValueError(f"windows is {list(windows)}; each must be 0 or more")
         self.max_ngram, self.buckets, self.num_scores = max_ngram, buckets, num_scores
         self.ending, self.windows, self.salient_words = ending, list(windows), salient_words
+        self.subwords = subwords
 
     def build(self, input_shape: Any) -> None:
-        """Create the table, and the salience where there are windows."""
+        """Create the table, and the salience where there are windows.
+
+        Raises:
+            ValueError: subwords count, and tokens have no characters.
+        """
+        if self.subwords and len(input_shape) != 3:
+            raise ValueError(f"the input has shape {tuple(input_shape)}; with subwords it takes (batch, length, 1 + characters)")
         self.table = self._fitted("table", (self.buckets, self.num_scores))
         self.salience = self._fitted("salience", (self.salient_words, len(self.windows))) if self.windows else None
 
@@ -135,9 +158,13 @@ class NgramScores(Layer):
         return self.add_weight(name=name, shape=shape, initializer="zeros", trainable=False, autocast=False)
 
     def call(self, token_ids: Any) -> Any:
-        """Score token ids, int (B, L), as (B, U)."""
-        weights_BL = place_weights(token_ids, self.ending, self.windows, self.salience)
-        return ops.cast(review_scores(self.table, token_ids, self.max_ngram, weights_BL), self.compute_dtype)
+        """Score tokens, int (B, L) or (B, L, 1 + characters), as (B, U)."""
+        ids_BL = ids_of(token_ids)
+        weights_BL = place_weights(ids_BL, self.ending, self.windows, self.salience)
+        scores_BU = review_scores(self.table, ids_BL, self.max_ngram, weights_BL)
+        if self.subwords:
+            scores_BU = scores_BU + text_subword_scores(self.table, token_ids)
+        return ops.cast(scores_BU, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         """(B, U)."""

@@ -16,7 +16,7 @@ from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding,
 
 
 def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_scores: bool = True) -> keras.Model:
-    """A Keras model from token ids (B, L) to class probabilities.
+    """A Keras model from tokens to class probabilities: ids (B, L), or ids and characters (B, L, 1 + W).
 
     Args:
         config: settings with the sizes.
@@ -29,7 +29,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         probabilities of all classes, (B, num_classes), for more (softmax).
     """
     model = config.model
-    token_ids = keras.Input(shape=(None,), dtype="int32", name="token_ids")
+    token_ids = keras.Input(shape=config.text.token_shape, dtype="int32", name="token_ids")
     x = PositionalEmbedding(
         sequence_length=config.text.sequence_length,
         vocabulary_size=vocabulary_size,
@@ -39,6 +39,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         max_ngram=model.max_ngram,
         ngram_buckets=model.ngram_buckets,
         ngram_dropout=model.ngram_dropout,
+        subword_buckets=model.subword_buckets,
         name="embedding",
     )(token_ids)
     for block in range(model.num_blocks):
@@ -86,6 +87,7 @@ def build_scores(config: Config, vocabulary_size: int, num_classes: int) -> Ngra
         ending=model.score_ending,
         windows=model.score_windows,
         salient_words=salient_words(config, vocabulary_size),
+        subwords=model.score_subwords,
         name="scores",
     )
 
@@ -136,6 +138,6 @@ def classify(model: keras.Model, pooled: Any, scores: Any) -> Any:
 
 
 def scores_of(model: keras.Model, token_ids: Any) -> Any:
-    """N-gram scores of reviews (B, L), (B, U); U is 0 for a model without."""
+    """N-gram scores of reviews, (B, U), from tokens as the model takes them; U is 0 for a model without."""
     tables = [layer for layer in model.layers if isinstance(layer, NgramScores)]
     return tables[0](token_ids) if tables else keras.ops.zeros((keras.ops.shape(token_ids)[0], 0))

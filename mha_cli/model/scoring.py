@@ -44,16 +44,23 @@ def predicted_classes(probabilities: Any) -> Any:
     return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
 
 
-def compile_forward(model: keras.layers.Layer) -> Callable[[Any], Any]:
-    """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it."""
+def compile_forward(model: keras.layers.Layer, token_shape: tuple[int | None, ...] = (None,)) -> Callable[[Any], Any]:
+    """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it.
+
+    Args:
+        model: model or layer that takes tokens.
+        token_shape: shape of a text's tokens, as ``TextConfig`` gives it.
+    """
     return tf.function(
-        lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+        lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, *token_shape], tf.int32)]
     )
 
 
 def scorer_of(checkpoint: Checkpoint) -> partial[Floats]:
     """A checkpoint's model, built and traced once, as ``predict_probabilities`` of whatever reviews it is then given."""
-    return partial(predict_probabilities, compile_forward(to_model(checkpoint)), checkpoint.forward_pass)
+    return partial(
+        predict_probabilities, compile_forward(to_model(checkpoint), checkpoint.config.text.token_shape), checkpoint.forward_pass
+    )
 
 
 def predict_probabilities(

@@ -1,6 +1,7 @@
-"""The n-grams of reviews as sparse features: what a linear model reads.
+"""The n-grams and subwords of reviews as sparse features: what a linear model reads.
 
-Axes: N reviews, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another, R buckets.
+Axes: N reviews, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another, W characters of a token,
+R buckets.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.layers.positions import ngram_buckets_of
+from mha_cli.layers.ngrams import SUBWORD_START, ngram_buckets_of
+from mha_cli.text.encoding import ids_of
 
 CHUNK_REVIEWS = 2_000
 
@@ -40,7 +42,7 @@ def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
     for start in range(0, len(reviews), CHUNK_REVIEWS):
         lengths = reviews.lengths[start : start + CHUNK_REVIEWS]
         first_token = reviews.offsets[start]
-        token_ids = reviews.token_ids[first_token : reviews.offsets[start + len(lengths)]]
+        token_ids = ids_of(reviews.tokens[first_token : reviews.offsets[start + len(lengths)]])
         starts = np.cumsum(lengths) - lengths
         rows = np.repeat(np.arange(len(lengths)), lengths)
         positions = np.arange(len(token_ids)) - starts[rows]
@@ -58,6 +60,12 @@ def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
     return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
 
 
+def text_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) -> Any:
+    """All that counts in the score of a review: sparse (N, R). Times a table it is the layer ``NgramScores`` without windows."""
+    features = ngram_features(reviews, ngrams, model)
+    return features + subword_features(reviews, model) if model.score_subwords else features
+
+
 def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) -> Any:
     """What each n-gram counts by its position, over the length of all that a review's count: sparse (N, R).
 
@@ -71,3 +79,27 @@ def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) 
     norms = np.sqrt(np.bincount(np.repeat(np.arange(len(counts)), counts), np.square(weights), len(counts)))
     unit_weights = (weights / np.repeat(norms, counts)).astype(np.float32)
     return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), model.score_buckets))
+
+
+def subword_features(reviews: EncodedReviews, model: ModelConfig) -> Any:
+    """How often each subword stands in a review, over the square root of how many all are: sparse (N, R).
+
+    Times a table it is ``layers.scores.text_subword_scores``.
+    """
+    from scipy.sparse import csr_matrix, vstack
+
+    parts = []
+    for start in range(0, len(reviews), CHUNK_REVIEWS):
+        lengths = reviews.lengths[start : start + CHUNK_REVIEWS]
+        tokens = reviews.tokens[reviews.offsets[start] : reviews.offsets[start + len(lengths)]]
+        of_token = np.repeat(np.arange(len(lengths)), lengths)
+        rows, buckets = [], []
+        for n in SUBWORD_LENGTHS:
+            buckets_PW, whole_PW = map(np.asarray, ngram_buckets_of(tokens[:, 1:], n, model.score_buckets, SUBWORD_START))
+            rows.append(np.repeat(of_token, whole_PW.sum(axis=1)))
+            buckets.append(buckets_PW[whole_PW])
+        row_E = np.concatenate(rows)
+        norms = np.sqrt(np.bincount(row_E, minlength=len(lengths)))
+        counts = (1.0 / norms[row_E]).astype(np.float32)
+        parts.append(csr_matrix((counts, (row_E, np.concatenate(buckets))), shape=(len(lengths), model.score_buckets)))
+    return vstack(parts, format="csr")

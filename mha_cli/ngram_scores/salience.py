@@ -20,6 +20,7 @@ import tensorflow as tf
 from mha_cli.config.settings import ModelConfig
 from mha_cli.data.batches import training_batches
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.layers.ngrams import ids_of
 from mha_cli.layers.scores import SMALLEST_NORM, place_weights
 from mha_cli.ngram_scores.features import Ngrams
 from mha_cli.ngram_scores.stacking import Stack
@@ -54,7 +55,7 @@ def learn_salience(
     salience = keras.Variable(np.zeros((salient_words, len(model.score_windows)), np.float32))
     step = _compile_step(salience, start, model, len(steps))
     for rows in steps:
-        step(reviews.padded(rows), reviews.padded(rows, sums_PU), reviews.padded(rows, counts_P), reviews.labels[rows])
+        step(ids_of(reviews.padded(rows)), reviews.padded(rows, sums_PU), reviews.padded(rows, counts_P), reviews.labels[rows])
     return np.array(salience)
 
 

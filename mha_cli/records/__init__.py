@@ -1,1 +1,1 @@
-"""Bytes to records: plain lines, JSON lines, CSV and TSV, plain or gzipped. The readers are fed: they know of no files and never wait."""
+"""Bytes to records: plain lines, JSON lines, tables, fastText's lines, Parquet. The readers are fed: they know no files and never wait."""

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.reader import RecordReader
-from mha_cli.records.record import Record
+from mha_cli.records.objects import json_kind
+from mha_cli.records.reader import LineReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from mha_cli.records.record import Record
+
 JSON_BEGINNINGS = ("[", "{", "[{")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class JsonReader(RecordReader):
+class JsonReader(LineReader):
     """Reads JSON objects, one a line; blank lines are skipped."""
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        columns = self._columns
-        for raw in lines:
-            self._num_lines += 1
-            line = self._decoded(raw)
-            if line.isspace():
-                self._on_blank()
-                continue
+        for raw, line in self._filled(lines):
             location = f"{self._name}:{self._num_lines}"
-            found = json_object(line, location)
-            columns.refuse_missing(found, location)
-            text = found[columns.text]
-            if not isinstance(text, str):
-                problem = f'{location}: the text "{printable(columns.text)}" is {json_kind(text)}'
-                raise MhaError(problem, "write a string in double quotes")
-            yield Record(without_surrogates(text), raw, tuple([found.get(field) for field in columns.fields]), b"", self._num_lines)
+            try:
+                record = self._columns.record(json_object(line, location), location, raw, self._num_lines)
+            except MhaError as fault:
+                record = self._on_fault(fault, self._num_lines)
+            yield record
 
 
 def json_object(line: str, location: str) -> dict[str, object]:
@@ -52,19 +44,3 @@ def json_object(line: str, location: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", hint)
     return value
-
-
-def json_kind(value: object) -> str:
-    """A JSON value in words."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool | int | float):
-        return f"{'the fraction' if isinstance(value, float) else 'the value'} {printable(json.dumps(value))}"
-    if isinstance(value, str):
-        return f'the string "{printable(value, 40)}"'
-    return "a list" if isinstance(value, list) else "an object"
-
-
-def without_surrogates(text: str) -> str:
-    """Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes U+FFFD, as a byte that is not UTF-8 does elsewhere."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)

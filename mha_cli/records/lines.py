@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mha_cli.errors import MhaError
 
@@ -18,24 +18,37 @@ BOM = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
+class LineTooLong(MhaError):
+    """A line has more than ``MAX_LINE_BYTES``. The splitter that raises it goes on behind that line with what it is fed next."""
+
+
 class LineSplitter:
     """Is fed with the bytes of a stream and gives its lines, without a byte-order mark. A line feed ends a line, nothing else does.
 
     Args:
         name: name of the stream in messages.
+
+    Attributes:
+        rest: bytes that came behind a line that was too long, to be fed again by who goes on.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._begun = bytearray()
         self._num_lines = 0
+        self._skipping = False
+        self.rest = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The lines that end in these bytes, each with its line feed, to be taken before the next are fed.
 
         Raises:
-            MhaError: a line is too long, or the first bytes are UTF-16's; every line before that has come.
+            LineTooLong: every line before that has come.
+            MhaError: the first bytes are UTF-16's.
         """
+        if self._skipping:
+            _, ended, data = data.partition(b"\n")
+            self._skipping = not ended
         end = data.rfind(b"\n") + 1
         if end:
             whole = bytes(self._begun) + data[:end]
@@ -46,21 +59,42 @@ class LineSplitter:
             for number, line in enumerate(lines) if len(whole) > MAX_LINE_BYTES else ():
                 if len(line) > MAX_LINE_BYTES + 1:
                     yield from lines[:number]
-                    raise self._too_long(number + 1)
+                    raise self._too_long(number + 1, b"".join([*lines[number + 1 :], data[end:]]))
             yield from lines
             self._num_lines += len(lines)
         self._begun += data[end:]
         if len(self._begun) > MAX_LINE_BYTES:
-            raise self._too_long(1)
+            self._begun.clear()
+            self._skipping = True
+            raise self._too_long(1, b"")
 
     def close(self) -> Iterator[bytes]:
         """What follows the last line feed, unless it is nothing, as a line like the others."""
         if self._begun and (self._num_lines or self._begun != BOM):
             yield from self.feed(b"\n")
 
-    def _too_long(self, number: int) -> MhaError:
-        location = f"{self._name}:{self._num_lines + number}"
-        return MhaError(f"{location}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+    def _too_long(self, number: int, rest: bytes) -> LineTooLong:
+        self._num_lines += number
+        self.rest = rest
+        return LineTooLong(f"{self._name}:{self._num_lines}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+
+
+def decoded(line: bytes, errors: Literal["strict", "replace"], name: str, number: int) -> str:
+    """A line as text.
+
+    Args:
+        line: line to decode.
+        errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
+        name: name of the stream in messages.
+        number: number of the line, from 1.
+
+    Raises:
+        MhaError: it is not UTF-8, and errors are strict.
+    """
+    try:
+        return line.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise not_utf_8(error, name, number) from None
 
 
 def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaError:

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.gzipped import Unpacker
-from mha_cli.records.lines import LineSplitter, not_utf_8
+from mha_cli.records.lines import LineSplitter, LineTooLong, decoded
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
+
+
+def raised(fault: MhaError, _line: int) -> Record:
+    """No record: the fault is raised."""
+    raise fault
 
 
 class RecordReader(ABC):
@@ -23,6 +30,8 @@ class RecordReader(ABC):
         errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
         on_blank: callback for every blank line that is skipped.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
+        on_fault: function from the fault of a single record, and the line that it begins on, to the record that stands in for it. What
+            is wrong with the stream as a whole, its gzip data or its header, is raised in any case.
 
     Attributes:
         header: header line of a table as it came; empty before it, and where there is none.
@@ -37,12 +46,12 @@ class RecordReader(ABC):
         errors: Literal["strict", "replace"] = "replace",
         on_blank: Callable[[], None] = lambda: None,
         gzipped: bool = False,
+        on_fault: Callable[[MhaError, int], Record] = raised,
     ) -> None:
-        self._name, self._columns, self._errors, self._on_blank = name, columns, errors, on_blank
+        self._name, self._columns, self._errors, self._on_blank, self._on_fault = name, columns, errors, on_blank, on_fault
         self._unpacker = Unpacker(name, gzipped)
-        self._splitter = LineSplitter(name)
-        self._num_lines = 0
 
+    @abstractmethod
     def feed(self, data: bytes) -> Iterator[Record]:
         """The records that end in these bytes, to be taken before the next are fed.
 
@@ -50,13 +59,10 @@ class RecordReader(ABC):
             MhaError: the bytes are damaged gzip data or UTF-16, a line is too long, or a record is broken or lacks what is wanted;
                 every record before that has come.
         """
-        for piece in self._unpacker.feed(data):
-            yield from self._records(self._splitter.feed(piece))
 
+    @abstractmethod
     def close(self) -> Iterator[Record]:
         """The records that end with the stream, which may not be cut short."""
-        yield from self._records(self._splitter.feed(self._unpacker.close()))
-        yield from self._records(self._splitter.close())
 
     def read(self, pieces: Iterable[bytes]) -> Iterator[Record]:
         """All records of a stream that is there."""
@@ -64,18 +70,52 @@ class RecordReader(ABC):
             yield from self.feed(piece)
         yield from self.close()
 
+
+class LineReader(RecordReader):
+    """Reads a format whose records are lines, one or several each."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._splitter = LineSplitter(self._name)
+        self._num_lines = 0
+
+    def feed(self, data: bytes) -> Iterator[Record]:
+        """The records that end in these bytes."""
+        for piece in self._unpacker.feed(data):
+            yield from self._fed(piece)
+
+    def close(self) -> Iterator[Record]:
+        """The records that end with the stream."""
+        yield from self._fed(self._unpacker.close())
+        yield from self._records(self._splitter.close())
+
+    def _fed(self, piece: bytes) -> Iterator[Record]:
+        try:
+            yield from self._records(self._splitter.feed(piece))
+        except LineTooLong as fault:
+            self._num_lines += 1
+            yield self._on_fault(fault, self._num_lines)
+            yield from self._fed(self._splitter.rest)
+
     @abstractmethod
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
         """The records that end with these lines."""
 
+    def _filled(self, lines: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
+        """The lines that are not blank, as they came and decoded; the others are skipped."""
+        for raw in lines:
+            self._num_lines += 1
+            line = self._decoded(raw)
+            if line.isspace():
+                self._on_blank()
+            else:
+                yield raw, line
+
     def _decoded(self, line: bytes) -> str:
-        try:
-            return line.decode("utf-8", self._errors)
-        except UnicodeDecodeError as error:
-            raise not_utf_8(error, self._name, self._num_lines) from None
+        return decoded(line, self._errors, self._name, self._num_lines)
 
 
-class PlainReader(RecordReader):
+class PlainReader(LineReader):
     """Reads plain lines: each is a record, blank ones too, whose only column is ``text``; to want another one is an MhaError."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -95,5 +135,5 @@ def refuse_fields_of_plain_lines(fields: Sequence[str], name: str) -> None:
         if field != TEXT_COLUMN:
             raise MhaError(
                 f'--field {printable(field)}: {name}: plain lines have only the column "{TEXT_COLUMN}"',
-                "add --format csv, tsv or jsonl if they are no plain lines",
+                f"{NAME_FORMAT} if they are no plain lines",
             )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mha_cli.errors import MhaError, did_you_mean, printable
+from mha_cli.errors import MhaError, did_you_mean, listed, printable
+from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 TEXT_COLUMN = "text"
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-"""By extension, what stands between two columns."""
-SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
-"""What may stand between two columns, in words; files are read with the first two."""
-
 _SHOWN_COLUMNS = 20
+_MOST_DIGITS = 6
+"""Of the number of a column; a longer one is a name."""
 
 
 class Record(NamedTuple):
@@ -37,7 +35,10 @@ class Record(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What is wanted of a table or of JSON objects.
+    """What is wanted of a table or of objects.
+
+    In a table, a column may be given by its number from 1; one that has no column given otherwise has no header line. In objects, a dot
+    leads into a nested object, unless a key has the dot itself.
 
     Args:
         text: column or key of the text; of no meaning in plain lines.
@@ -58,50 +59,72 @@ class Columns(NamedTuple):
         """A header line that would do."""
         return ",".join(map(printable, (self.text, *self.fields)))
 
-    def find(self, names: Sequence[str], location: str, delimiter: str) -> tuple[int, list[int]]:
-        """The positions of the text and of the further columns in a row under a header of these names.
+    @property
+    def has_header(self) -> bool:
+        """Whether a table with these columns begins with a header line."""
+        return not all(map(is_number, (self.text, *self.fields)))
+
+    def find(self, names: Sequence[str], location: str) -> tuple[int, list[int]]:
+        """The positions of the text and of the further columns in the rows of a table.
+
+        Args:
+            names: header line, or the first row of a table that has none.
+            location: file and line of it, for messages.
 
         Raises:
             MhaError: a column is not there, or is there more than once.
         """
         wanted = [(self.text, self.text_setting), *((field, self.field_setting) for field in self.fields)]
-        missing = [(column, setting) for column, setting in wanted if column not in names]
+        missing = [(column, setting) for column, setting in wanted if column not in names and not is_number(column)]
         if self.required and len(missing) == len(wanted) and len(names) > 1 and not any(close_column(name, names) for name, _ in missing):
             neither = " nor ".join(f'"{printable(name)}"' for name, _ in wanted)
             settings = " and ".join(setting for _, setting in wanted)
             hint = f"set {settings}, or add a header line ({self.header})"
-            raise MhaError(f"{location}: the first line names neither {neither}, but {listed(names)}", hint)
-        for column, setting in missing:
-            raise missing_column(column, setting, names, location, delimiter)
-        for column, _ in wanted:
+            raise MhaError(f"{location}: the first line names neither {neither}, but {shown_columns(names)}", hint)
+        text, *fields = [self._position(column, setting, names, location) for column, setting in wanted]
+        return text, fields
+
+    def _position(self, column: str, setting: str, names: Sequence[str], location: str) -> int:
+        if self.has_header and column in names:  # a name first, be it a number
             if names.count(column) > 1:
                 hint = "rename all but one of them"
                 raise MhaError(f'{location}: the column "{printable(column)}" stands {names.count(column)} times', hint)
-        return names.index(self.text), [names.index(field) for field in self.fields]
+            return names.index(column)
+        if not is_number(column):
+            raise missing_column(column, setting, names, location)
+        if not 1 <= int(column) <= len(names):
+            raise MhaError(f"{location}: no column {column} among {len(names)}", f"count them from 1 (see {setting})")
+        return int(column) - 1
 
-    def refuse_missing(self, keys: Collection[str], location: str) -> None:
-        """Raise an MhaError for a JSON object that lacks a key."""
-        if self.text not in keys:
-            raise missing_column(self.text, self.text_setting, keys, location)
-        for field in self.fields if self.required else ():
-            if field not in keys:
-                raise missing_column(field, self.field_setting, keys, location)
+    def record(self, found: Mapping[str, object], location: str, raw: bytes, line: int) -> Record:
+        """The record in an object.
+
+        Raises:
+            MhaError: it lacks a key, or its text is no string.
+        """
+        text = value_at(found, self.text)
+        fields = tuple([value_at(found, field) for field in self.fields])
+        if text is ABSENT:
+            raise missing_column(self.text, self.text_setting, dotted_keys(found), location)
+        if self.required and ABSENT in fields:
+            raise missing_column(self.fields[fields.index(ABSENT)], self.field_setting, dotted_keys(found), location)
+        if not isinstance(text, str):
+            raise MhaError(f'{location}: the text "{printable(self.text)}" is {json_kind(text)}', "write every text as a string")
+        values = tuple([None if value is ABSENT else value for value in fields])
+        return Record(without_surrogates(text), raw, values, b"", line)
 
 
-def missing_column(column: str, setting: str, columns: Iterable[str], location: str, delimiter: str = "") -> MhaError:
-    """The column that a setting names is not among those that are there, perhaps because these are separated otherwise.
+def is_number(column: str) -> bool:
+    """Whether a column is given by its number."""
+    return column.isascii() and column.isdigit() and len(column) <= _MOST_DIGITS
 
-    Where JSON keys are meant, ``delimiter`` is empty.
-    """
+
+def missing_column(column: str, setting: str, columns: Iterable[str], location: str) -> MhaError:
+    """The column that a setting names is not among those that are there."""
     columns = list(columns)
-    others = [separator for separator in SEPARATORS if separator != delimiter]
-    if delimiter and len(columns) == 1 and (found := max(others, key=columns[0].count)) in columns[0]:
-        extension = next((f", or name it {extension}" for extension, other in DELIMITERS.items() if other == found), "")
-        hint = f"save it with {SEPARATORS[delimiter]}s between the columns{extension}"
-        return MhaError(f"{location}: the columns are separated by {SEPARATORS[found]}s: {printable(columns[0])}", hint)
     close = close_column(column, columns)
     hint = f"{close} (see {setting})" if close else f"set {setting}"
-    return MhaError(f'{location}: no column "{printable(column)}" among {listed(columns)}', hint)
+    return MhaError(f'{location}: no column "{printable(column)}" among {shown_columns(columns)}', hint)
 
 
 def close_column(column: str, columns: Iterable[str]) -> str:
@@ -110,8 +133,6 @@ def close_column(column: str, columns: Iterable[str]) -> str:
     return hint if hint.startswith("did you mean") else ""
 
 
-def listed(columns: Sequence[str]) -> str:
+def shown_columns(columns: Sequence[str]) -> str:
     """Names in one line, the first twenty of them."""
-    names = [printable(column) for column in columns[:_SHOWN_COLUMNS]]
-    rest = len(columns) - len(names)
-    return (", ".join(names) or "none") + (f" and {rest} more" if rest else "")
+    return listed([printable(column) for column in columns], _SHOWN_COLUMNS) or "none"

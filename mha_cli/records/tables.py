@@ -3,127 +3,215 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.lines import MAX_LINE_BYTES
-from mha_cli.records.reader import RecordReader
-from mha_cli.records.record import SEPARATORS, Record
+from mha_cli.records.headers import is_header
+from mha_cli.records.lines import decoded
+from mha_cli.records.reader import LineReader
+from mha_cli.records.record import Record
+from mha_cli.records.rows import Rows
+from mha_cli.records.separators import SEPARATORS, SeparatorFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from mha_cli.records.record import Columns
+
+EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
+"""What Excel may put before a table."""
 UNCLOSED_QUOTE = "unexpected end of data"
 """What the csv module says of it."""
 
 
-class TableReader(RecordReader):
-    """Reads the rows below a header line; a quoted field may hold line feeds, and blank lines are skipped.
+Row: TypeAlias = tuple[list[str], bytes, int]
+"""The values of a row, none in a blank line; its bytes as they came; and the line that it begins on, from 1."""
+
+
+class BrokenRow(MhaError):
+    """A row that the csv module refuses. ``RowReader.go_on`` reads what follows on its first line.
 
     Args:
-        delimiter: character between two columns.
+        message: fault, as are its line and what is wrong.
+        hint: next thing to do.
+        line: line that the row begins on, from 1.
+    """
+
+    def __init__(self, message: str, hint: str, line: int) -> None:
+        super().__init__(message, hint)
+        self.line = line
+
+
+class RowReader:
+    """Is fed with the lines of a table and gives its rows, the header line too; a quoted field may hold line feeds.
+
+    Rows are held back only while the first lines do not tell how the columns are separated.
+
+    Args:
+        name: name of the stream in messages.
+        columns: columns that are wanted, since a header line shows by them how it is to be read.
+        preferred: separator where the lines leave it open.
+        errors: treatment of bytes that are not UTF-8.
+
+    Attributes:
+        separator: character between two columns; the preferred one until the first lines have told.
+    """
+
+    def __init__(self, name: str, columns: Columns, preferred: str, errors: Literal["strict", "replace"]) -> None:
+        self._name, self._errors = name, errors
+        self._finder: SeparatorFinder | None = SeparatorFinder(name, columns, preferred)
+        self._held: list[bytes] = []
+        self._begun: list[bytes] = []
+        self._lines: Iterator[bytes] = iter(())
+        self._again: deque[bytes] = deque()
+        self._num_lines, self._row_start = 0, 1
+        self._closed = False
+        self._begin(preferred)
+
+    def feed(self, lines: Iterable[bytes]) -> Iterator[Row]:
+        """The rows that end with these lines.
+
+        Raises:
+            BrokenRow: every row before that has come.
+            MhaError: several separators fit.
+        """
+        self._lines = self._separable(lines)
+        return self._read(self._lines)
+
+    def go_on(self) -> Iterator[Row]:
+        """The rows behind a broken one, of which only the first line is lost: a stray quote may have drawn others into it."""
+        self._again.extendleft(reversed(self._begun[1:]))
+        self._num_lines = self._row_start
+        self._row_start += 1
+        self._begun.clear()
+        self._begin(self.separator)
+        return self._read(self._lines_again())
+
+    def _separable(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines, from when it is known what separates their columns."""
+        for raw in lines:
+            if self._finder is None:
+                yield raw
+            elif not self._held and (found := EXCEL_LINE.fullmatch(raw)):
+                self._finder, self._num_lines, self._row_start = None, 1, 2
+                self._begin(found[1].decode())
+            else:
+                self._held.append(raw)
+                if (separator := self._finder.feed(raw.decode("utf-8", "replace"))) is not None:
+                    yield from self._released(separator)
+
+    def close(self) -> Iterator[Row]:
+        """The rows that were held back; the table may not end in a quoted field."""
+        self._closed = True
+        if self._finder is not None:
+            self._lines = iter(self._released(self._finder.close()))
+        return self._read(self._lines)
+
+    def _begin(self, separator: str) -> None:
+        self.separator, self._rows = separator, Rows(separator)
+
+    def _released(self, separator: str) -> list[bytes]:
+        """The lines that were held back."""
+        held, self._held, self._finder = self._held, [], None
+        self._begin(separator)
+        return held
+
+    def _lines_again(self) -> Iterator[bytes]:
+        while (raw := self._again.popleft() if self._again else next(self._lines, None)) is not None:
+            yield raw
+
+    def _read(self, lines: Iterable[bytes]) -> Iterator[Row]:
+        for raw in lines:
+            self._num_lines += 1
+            try:
+                values = self._rows.feed(decoded(raw, self._errors, self._name, self._num_lines))
+            except csv.Error as error:
+                self._begun.append(raw)
+                raise self._bad_row(str(error)) from None
+            if values is None:
+                self._begun.append(raw)
+                continue
+            if self._begun:
+                raw = b"".join([*self._begun, raw])
+                self._begun.clear()
+            yield values, raw, self._row_start
+            self._row_start = self._num_lines + 1
+        if self._closed and self._begun:
+            raise self._bad_row(UNCLOSED_QUOTE)
+
+    def _bad_row(self, problem: str) -> BrokenRow:
+        """What the csv module says of a row, in words that tell what to do."""
+        location, double = f"{self._name}:{self._row_start}", 'a quote inside a quoted text is written twice: ""'
+        if UNCLOSED_QUOTE in problem:
+            message, hint = "a quote in this row is never closed", f"close it; {double}"
+        elif "field limit" in problem:
+            message, hint = f"a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed"
+        elif "new-line character" in problem:
+            message, hint = "a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field"
+        else:
+            message = printable(problem)
+            hint = f"separate the columns with {SEPARATORS[self.separator]}s, and quote the whole field; {double}"
+        return BrokenRow(f"{location}: {message}", hint, self._row_start)
+
+
+class TableReader(LineReader):
+    """Reads the rows of a table, below its header line if it has one; blank lines are skipped.
+
+    Args:
+        preferred: separator where the first lines leave it open.
         args: arguments of every reader, as are ``options``.
     """
 
-    def __init__(self, delimiter: str, *args: Any, **options: Any) -> None:
+    def __init__(self, preferred: str, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._delimiter = delimiter
-        self._rows = Rows(delimiter)
-        self._earlier_lines: list[bytes] = []
-        self._row_start = 1
-        self._names: list[str] = []
+        self._rows = RowReader(self._name, self._columns, preferred, self._errors)
+        self._num_columns = 0
         self._text_at, self._fields_at = 0, list[int]()
 
     def close(self) -> Iterator[Record]:
         """The records that end with the stream; it may not end in a quoted field."""
         yield from super().close()
-        if self._earlier_lines:
-            raise self._bad_row(UNCLOSED_QUOTE)
+        yield from self._records_in(self._rows.close())
+
+    def _fed(self, piece: bytes) -> Iterator[Record]:
+        return self._records(self._splitter.feed(piece))  # a line that is too long may stand in the middle of a row
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for raw in lines:
-            self._num_lines += 1
+        return self._records_in(self._rows.feed(lines))
+
+    def _records_in(self, rows: Iterator[Row]) -> Iterator[Record]:
+        while True:
             try:
-                values = self._rows.feed(self._decoded(raw))
-            except csv.Error as error:
-                raise self._bad_row(str(error)) from None
-            if values is None:
-                self._earlier_lines.append(raw)
-                continue
-            if self._earlier_lines:
-                raw = b"".join([*self._earlier_lines, raw])
-                self._earlier_lines.clear()
-            if len(values) == len(self._names) != 0:
-                yield Record(values[self._text_at], raw, tuple([values[at] for at in self._fields_at]), self.header, self._row_start)
-            elif not values:
-                self._on_blank()
-            else:
-                self._begin_table(values, raw)
-            self._row_start = self._num_lines + 1
+                for values, raw, line in rows:
+                    if not values:
+                        self._on_blank()
+                    elif self._num_columns and len(values) != self._num_columns:
+                        yield self._on_fault(self._other_width(len(values), line), line)
+                    elif self._num_columns or not self._begins_with_header(values, raw, line):
+                        yield Record(values[self._text_at], raw, tuple([values[at] for at in self._fields_at]), self.header, line)
+                return
+            except BrokenRow as fault:
+                if not self._num_columns:  # the header
+                    raise
+                yield self._on_fault(fault, fault.line)
+                rows = self._rows.go_on()
 
-    def _begin_table(self, names: list[str], raw: bytes) -> None:
-        location = f"{self._name}:{self._row_start}"
-        if self._names:
-            found = f"{len(names)} field{'' if len(names) == 1 else 's'} where the header has {len(self._names)}"
-            raise MhaError(f"{location}: {found}", f"put a text that holds a {SEPARATORS[self._delimiter]} in double quotes")
-        self.header, self._names = raw, [name.strip() for name in names]
-        self._text_at, self._fields_at = self._columns.find(self._names, location, self._delimiter)
+    def _begins_with_header(self, values: list[str], raw: bytes, line: int) -> bool:
+        """Whether the first row is a header line; it says where the columns stand in any case."""
+        location = f"{self._name}:{line}"
+        self._num_columns = len(values)
+        self._text_at, self._fields_at = self._columns.find([value.strip() for value in values], location)
+        if self._columns.has_header:
+            self.header = raw
+        elif is_header(values, [self._text_at, *self._fields_at]):
+            found = ", ".join(map(printable, values))
+            hint = f"name the columns instead of numbering them (see {self._columns.text_setting}), or take the line out"
+            raise MhaError(f"{location}: the first line looks like a header: {found}", hint)
+        return self._columns.has_header
 
-    def _bad_row(self, problem: str) -> MhaError:
-        """What the csv module says of a row, in words that tell what to do."""
-        location, double = f"{self._name}:{self._row_start}", 'a quote inside a quoted text is written twice: ""'
-        if UNCLOSED_QUOTE in problem:
-            return MhaError(f"{location}: a quote in this row is never closed", f"close it; {double}")
-        if "field limit" in problem:
-            return MhaError(f"{location}: a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed")
-        if "new-line character" in problem:
-            return MhaError(f"{location}: a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field")
-        hint = f"separate the columns with {SEPARATORS[self._delimiter]}s, and quote the whole field; {double}"
-        return MhaError(f"{location}: {printable(problem)}", hint)
-
-
-class Rows:
-    """Is fed with the lines of a table and gives its rows, as Python's csv module reads them in its strict mode.
-
-    That module wants all lines of a row at once. Whether a quoted field goes on after a line follows from the line and from whether
-    one was open before it; so each line of a long row is looked at once by itself, and the row is read once it is whole.
-
-    Args:
-        delimiter: character between two columns.
-    """
-
-    def __init__(self, delimiter: str) -> None:
-        csv.field_size_limit(MAX_LINE_BYTES)  # the limit is the process's: csv has no other
-        self._waiting: deque[str] = deque()
-        self._reader = csv.reader(iter(self._waiting.popleft, None), delimiter=delimiter, strict=True)
-        self._begun: list[str] = []
-        self._num_characters = self._num_checked = 0
-
-    def feed(self, line: str) -> list[str] | None:
-        """The values of the row that ends with this line; none in a blank line, and None where a quoted field goes on.
-
-        Raises:
-            csv.Error: this is no row.
-        """
-        if not self._begun:
-            if (row := self._read(line)) is None:
-                self._begun, self._num_characters, self._num_checked = [line], len(line), MAX_LINE_BYTES
-            return row
-        self._begun.append(line)
-        self._num_characters += len(line)
-        if '"' in line.replace('""', "") and self._read(f'"{line}') is not None:
-            values, self._begun = self._read(*self._begun), []
-            return values
-        if self._num_characters > self._num_checked:
-            self._read(*self._begun)  # which refuses a field that is too long
-            self._num_checked = 2 * self._num_characters
-        return None
-
-    def _read(self, *lines: str) -> list[str] | None:
-        """The row in these lines; None if it goes on."""
-        self._waiting.extend(lines)
-        try:
-            return next(self._reader)
-        except IndexError:  # it asks for a further line
-            return None
+    def _other_width(self, num_values: int, line: int) -> MhaError:
+        first = "header" if self._columns.has_header else "first row"
+        found = f"{num_values} field{'' if num_values == 1 else 's'} where the {first} has {self._num_columns}"
+        return MhaError(f"{self._name}:{line}: {found}", f"put a text that holds a {SEPARATORS[self._rows.separator]} in double quotes")

@@ -18,6 +18,8 @@ from mha_cli.text.encoding import TextEncoder
 
 BATCH_TOKENS = 4_096
 """Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
+NO_MARK = "-"
+"""Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Prediction:
         num_tokens: tokens of the whole text.
         num_read: tokens that the model reads of them.
         num_unknown: tokens among those read that the vocabulary does not have.
+        num_marks: punctuation marks among those read that the vocabulary has.
     """
 
     text: str
@@ -41,6 +44,12 @@ class Prediction:
     num_tokens: int
     num_read: int
     num_unknown: int
+    num_marks: int
+
+    @property
+    def num_words(self) -> int:
+        """Tokens that the model reads, without the punctuation marks that it knows."""
+        return self.num_read - self.num_marks
 
     @property
     def truncated(self) -> bool:
@@ -54,8 +63,14 @@ class Prediction:
 
     @property
     def all_unknown(self) -> bool:
-        """Whether the text has tokens, but the vocabulary has none of those that are read."""
-        return self.num_unknown == self.num_read > 0
+        """Whether the text has words, but the vocabulary has none of those that are read."""
+        return self.num_unknown == self.num_words > 0
+
+    @property
+    def mark(self) -> str:
+        """What is odd about the text, and its answer therefore to be doubted, in a word or two for programs."""
+        marks = {"empty": self.empty, "unknown": self.all_unknown, "cut": self.truncated}
+        return ",".join(mark for mark, applies in marks.items() if applies) or NO_MARK
 
 
 class Scores(NamedTuple):
@@ -66,12 +81,14 @@ class Scores(NamedTuple):
         num_tokens: tokens of the N whole texts.
         num_read: tokens that the model reads of them.
         num_unknown: tokens among those read that the vocabulary does not have.
+        num_marks: punctuation marks among those read that the vocabulary has.
     """
 
     probabilities: npt.NDArray[np.float32]
     num_tokens: list[int]
     num_read: list[int]
     num_unknown: list[int]
+    num_marks: list[int]
 
 
 class Classifier:
@@ -93,10 +110,11 @@ class Classifier:
         """The long part of ``predict``, which may be done in another process."""
         encoded = [self.encoder.encode(text) for text in texts]
         return Scores(
-            probabilities_of([code.token_ids for code in encoded], self.checkpoint),
+            probabilities_of([code.tokens for code in encoded], self.checkpoint),
             [code.num_tokens for code in encoded],
-            [len(code.token_ids) for code in encoded],
+            [len(code.tokens) for code in encoded],
             [code.num_unknown for code in encoded],
+            [code.num_marks for code in encoded],
         )
 
     def predictions(self, texts: Sequence[str], scores: Scores) -> list[Prediction]:
@@ -109,8 +127,8 @@ class Classifier:
         ]
 
 
-def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -> npt.NDArray[np.float32]:
-    """Probabilities of all classes, (N, C), for reviews given as token ids. Reviews of similar length are computed together.
+def probabilities_of(reviews: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> npt.NDArray[np.float32]:
+    """Probabilities of all classes, (N, C), for reviews given as tokens. Reviews of similar length are computed together.
 
     Raises:
         MhaError: a review takes more memory than there is to be taken, or the weights are too large.
@@ -126,8 +144,8 @@ def probabilities_of(reviews: Sequence[Sequence[int]], checkpoint: Checkpoint) -
 
 
 def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
-    """The forward pass of a checkpoint, as a function from padded token ids (B, L) to probabilities of all classes (B, C)."""
-    return lambda token_ids_BL: class_probabilities(token_ids_BL, checkpoint.weights, checkpoint.config.model)
+    """The forward pass of a checkpoint, as a function from padded tokens (B, L, …) to probabilities of all classes (B, C)."""
+    return lambda tokens: class_probabilities(tokens, checkpoint.weights, checkpoint.config.model)
 
 
 @contextmanager

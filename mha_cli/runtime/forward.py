@@ -13,12 +13,11 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
+from mha_cli.runtime.ngrams import ids_of, ngram_buckets, ngrams_end, subword_sums
 from mha_cli.system.working_memory import SCORE_BLOCK, blocks, head_bytes, hidden_bytes
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
-
-HASH_FACTOR = np.int32(-1_640_531_535)
 
 NORM_EPSILON = 1e-3
 """Added to the variance, as ``LayerNormalization`` of the layers does by default."""
@@ -34,33 +33,31 @@ quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
 @quiet_overflow
-def class_probabilities(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
-    """Probabilities of all classes, (B, C), for padded token ids (B, L).
+def class_probabilities(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
+    """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
 
     Raises:
         MhaError: they cannot be computed, because the weights are too large.
     """
-    mask_BL = token_ids_BL != 0
-    x_BLD = embed(token_ids_BL, weights, model)
+    mask_BL = ids_of(tokens) != 0
+    x_BLD = embed(tokens, weights, model)
     for block in range(model.num_blocks):
         x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
     features_BD = global_max_pool(x_BLD, mask_BL)
     if model.score_ngrams:
-        weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, weights.get("scores/salience"))
-        scores_BU = review_scores(token_ids_BL, weights["scores/table"], model.score_ngrams, weights_BL)
-        features_BD = np.concatenate([features_BD, scores_BU], axis=1)
+        features_BD = np.concatenate([features_BD, ngram_scores(tokens, weights, model)], axis=1)
     return finite(classify(features_BD, weights))
 
 
 @quiet_overflow
-def attention_weights(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> list[Array]:
-    """Which position looks at which: the attention weights (B, H, L, M) of every block.
+def attention_weights(tokens: Array, weights: Weights, model: ModelConfig) -> list[Array]:
+    """Which position looks at which: the attention weights (B, H, L, M) of every block; tokens as of ``class_probabilities``.
 
     Raises:
         MhaError: they cannot be computed, because the weights are too large.
     """
-    mask_BL = token_ids_BL != 0
-    x_BLD = embed(token_ids_BL, weights, model)
+    mask_BL = ids_of(tokens) != 0
+    x_BLD = embed(tokens, weights, model)
     attention = []
     for block in range(model.num_blocks):
         x_BLD, attention_BHLM = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model, keep_attention=True)
@@ -88,11 +85,16 @@ def classify(features_BD: Array, weights: Weights) -> Array:
     return softmax(logits)
 
 
-def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
-    """Token embedding, embeddings of the n-grams that end there and position embedding, (B, L, D)."""
+def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
+    """Token embedding, embeddings of the n-grams that end there, mean embedding of its subwords and position embedding, (B, L, D)."""
+    token_ids_BL = ids_of(tokens)
     x_BLD: Array = weights["embedding/token_embeddings"][token_ids_BL]
     for n in range(2, model.max_ngram + 1):
-        x_BLD += weights["embedding/ngram_embeddings"][ngram_buckets(token_ids_BL, n, model.ngram_buckets)] * ngrams_end(token_ids_BL, n)
+        buckets_BL, whole_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets), ngrams_end(token_ids_BL, n)
+        x_BLD += weights["embedding/ngram_embeddings"][buckets_BL] * whole_BL[:, :, None].astype(np.float32)
+    if model.subword_buckets:
+        sums_BLD, numbers_BL1 = subword_sums(weights["embedding/subword_embeddings"], tokens)
+        x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
         x_BLD = x_BLD + weights["embedding/position_embeddings"][:length]
@@ -101,13 +103,23 @@ def embed(token_ids_BL: Array, weights: Weights, model: ModelConfig) -> Array:
     return x_BLD
 
 
+def ngram_scores(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
+    """What n-grams and subwords say about a text, (B, U)."""
+    token_ids_BL, table_RU = ids_of(tokens), weights["scores/table"]
+    weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, weights.get("scores/salience"))
+    scores_BU = review_scores(token_ids_BL, table_RU, model.score_ngrams, weights_BL)
+    if model.score_subwords:
+        sums_BLU, numbers_BL1 = subword_sums(table_RU, tokens)
+        scores_BU += sums_BLU.sum(axis=1) / np.sqrt(np.maximum(numbers_BL1.sum(axis=1), 1))
+    return scores_BU
+
+
 def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL: Array) -> Array:
     """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
     buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
     for n in range(1, max_ngram + 1):
-        whole_BL = ngrams_end(token_ids_BL, n)[:, :, 0] > 0
-        buckets_BL = np.where(whole_BL, ngram_buckets(token_ids_BL, n, buckets), buckets)
+        buckets_BL = np.where(ngrams_end(token_ids_BL, n), ngram_buckets(token_ids_BL, n, buckets), buckets)
         found.append(buckets_BL.astype(np.int64) * length + np.arange(length))
     sorted_BN, positions_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
     counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
@@ -147,26 +159,6 @@ def ending_weights(token_ids_BL: Array, ending: int) -> Array:
     after_BL = np.count_nonzero(token_ids_BL, axis=1)[:, None] - 1.0 - np.arange(token_ids_BL.shape[1])
     weights: Array = (1.0 + np.exp(-np.maximum(after_BL, 0.0) / ending)).astype(np.float32)
     return weights
-
-
-def ngram_buckets(token_ids_BL: Array, n: int, buckets: int) -> Array:
-    """The bucket of the n tokens that end at each position, (B, L): a polynomial in their ids, in 32-bit arithmetic that wraps round."""
-    batch, length = token_ids_BL.shape
-    padded = np.zeros((batch, n - 1 + length), dtype=np.int32)
-    padded[:, n - 1 :] = token_ids_BL
-    hashes = np.full(token_ids_BL.shape, n, dtype=np.int32)
-    for start in range(n):
-        hashes = hashes * HASH_FACTOR + padded[:, start : start + length]
-    power_of_two = not buckets & (buckets - 1)  # then the lowest bits are the remainder, without a division
-    numbers: Array = hashes & np.int32(buckets - 1) if power_of_two else np.mod(hashes, np.int32(buckets))
-    return numbers
-
-
-def ngrams_end(token_ids_BL: Array, n: int) -> Array:
-    """1 where n tokens end, 0 at padding and at the first n - 1 positions, (B, L, 1)."""
-    whole_BL = (token_ids_BL != 0) & (np.arange(token_ids_BL.shape[1]) >= n - 1)
-    ends: Array = whole_BL[:, :, None].astype(np.float32)
-    return ends
 
 
 def sinusoid(length: int, width: int) -> Array:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.gzipped import CHUNK_BYTES
-from mha_cli.records.reader import RecordReader, refuse_fields_of_plain_lines
+from mha_cli.records.reader import NAME_FORMAT, RecordReader, refuse_fields_of_plain_lines
 from mha_cli.records.readers import EXTENSIONS, READERS, Format, extension_of
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
@@ -43,7 +44,7 @@ def read_inputs(
     """The records of several files, one file after the other. Bytes that are not UTF-8 become U+FFFD.
 
     Args:
-        paths: files; ``-`` is standard input.
+        paths: files, or patterns of them as in ``matching_paths``; ``-`` is standard input.
         form: format of all of them; None takes each file's from its extension.
         text_column: column or key of the text; None takes ``default_column``. Plain lines have only the one.
         fields: columns or keys to keep; a JSON object that lacks one has null there.
@@ -54,14 +55,14 @@ def read_inputs(
         MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside,
             after every record before it.
     """
+    paths = [path for given in paths for path in matching_paths(given)]
     for path in paths:
         try:
             os.stat(standard_input if path == STANDARD_INPUT else path)
         except (OSError, ValueError) as error:
             raise _unreadable(path, error) from None
     forms = [form or format_of(path) for path in paths]
-    if text_column is not None and set(forms) == {"lines"}:
-        raise MhaError(f"--text-column {printable(text_column)}: plain lines have no columns", "add --format csv, tsv or jsonl")
+    refuse_column_of_plain_lines(text_column, forms)
     return _one_by_one(paths, forms, Columns(text_column or default_column, tuple(fields)), standard_input)
 
 
@@ -74,6 +75,12 @@ def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Ar
 def format_of(path: str) -> Format:
     """The format that the extension of a file name tells, ``.gz`` left aside; plain lines if it tells none."""
     return EXTENSIONS.get(extension_of(path), "lines")
+
+
+def refuse_column_of_plain_lines(text_column: str | None, forms: Iterable[Format]) -> None:
+    """Raise an MhaError for a column where all inputs are plain lines."""
+    if text_column is not None and set(forms) == {"lines"}:
+        raise MhaError(f"--text-column {printable(text_column)}: plain lines have no columns", NAME_FORMAT)
 
 
 def shown_name(path: str) -> str:

@@ -14,6 +14,7 @@ from mha_cli.errors import MhaError
 from mha_cli.runtime.classifier import Classifier, Prediction, named, probabilities_of
 from mha_cli.runtime.forward import attention_weights
 from mha_cli.system.working_memory import refuse_bytes
+from mha_cli.text.encoding import ids_of
 from mha_cli.text.vocabulary import UNKNOWN_ID
 
 Array = npt.NDArray[np.float32]
@@ -37,12 +38,14 @@ class AttentionView:
     Args:
         words: words that the model reads, as their writer wrote them, L of them.
         unknown: True for every word that the vocabulary lacks.
+        subwords: whether the model reads the subwords of words, also of these.
         prediction: answer of the model about the review.
         weights: attention weights, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
     """
 
     words: list[str]
     unknown: list[bool]
+    subwords: bool
     prediction: Prediction
     weights: list[Array]
 
@@ -72,6 +75,7 @@ class Explanation:
     Args:
         words: words that the model reads, as their writer wrote them.
         unknown: True for every word that the vocabulary lacks.
+        subwords: whether the model reads the subwords of words, also of these.
         prediction: answer of the model about the whole review.
         occlusion: fall of the predicted class's probability when a word is removed, for every word; negative where it rises.
         attention: share of attention that a word gets, for every word: the mean over all words, heads and blocks. Not an explanation
@@ -81,6 +85,7 @@ class Explanation:
 
     words: list[str]
     unknown: list[bool]
+    subwords: bool
     prediction: Prediction
     occlusion: list[float]
     attention: list[float]
@@ -105,30 +110,31 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    view, token_ids = _view(checkpoint, text, WEIGHT_BYTES)
+    view, tokens = _view(checkpoint, text, WEIGHT_BYTES)
     label = checkpoint.class_names.index(view.prediction.label)
     left = []
-    for start in range(0, len(token_ids), OCCLUSIONS):
-        without = [token_ids[:position] + token_ids[position + 1 :] for position in range(start, min(start + OCCLUSIONS, len(token_ids)))]
+    for start in range(0, len(tokens), OCCLUSIONS):
+        without = [np.delete(tokens, position, axis=0) for position in range(start, min(start + OCCLUSIONS, len(tokens)))]
         left += probabilities_of(without, checkpoint)[:, label].tolist()
     looked_at = np.mean([weights_HLL.mean(axis=(0, 1)) for weights_HLL in view.weights], axis=0)
     falls = [view.prediction.probability - probability for probability in left]
-    return Explanation(view.words, view.unknown, view.prediction, falls, [float(share) for share in looked_at])
+    return Explanation(view.words, view.unknown, view.subwords, view.prediction, falls, [float(share) for share in looked_at])
 
 
-def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> tuple[AttentionView, list[int]]:
-    """The attention weights, and the ids of the words that the model reads."""
+def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> tuple[AttentionView, npt.NDArray[np.int32]]:
+    """The attention weights, and the tokens that the model reads."""
     classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.forward_pass.name
-    token_ids = classifier.encoder.encode(text).token_ids
-    if not token_ids:
+    tokens = classifier.encoder.encode(text).tokens
+    if not len(tokens):
         raise MhaError("the text has no words", "give a text with at least one word")
-    weights_of_all = sum(model.heads) * len(token_ids) ** 2
-    refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(token_ids):,} tokens", "give a shorter text")
+    weights_of_all = sum(model.heads) * len(tokens) ** 2
+    refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
     prediction = classifier.predict([text])[0]
     with named(checkpoint):
-        weights = attention_weights(np.array([token_ids], dtype=np.int32), checkpoint.weights, model)
-    words, unknown = classifier.encoder.read_words(text), [token_id == UNKNOWN_ID for token_id in token_ids]
-    return AttentionView(words, unknown, prediction, [weights_BHLL[0] for weights_BHLL in weights]), token_ids
+        weights = attention_weights(tokens[None], checkpoint.weights, model)
+    words, unknown = classifier.encoder.read_words(text), (ids_of(tokens) == UNKNOWN_ID).tolist()
+    subwords = checkpoint.config.text.subword_characters > 0
+    return AttentionView(words, unknown, subwords, prediction, [weights_BHLL[0] for weights_BHLL in weights]), tokens
 
 
 def mean_entropy(shares: npt.ArrayLike) -> float:

@@ -127,7 +127,7 @@ def serve(classifier: Classifier, connection: Connection) -> None:
     """Do a worker's work: send scores for the texts that come over a connection, until nobody asks any more."""
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     _close_all_but(connection.fileno())
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    threading.Thread(target=end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
             texts = connection.recv()
@@ -139,7 +139,7 @@ def serve(classifier: Classifier, connection: Connection) -> None:
             connection.send(answer)
 
 
-def _end_with(connection: Connection) -> None:
+def end_with(connection: Connection) -> None:
     """End this process when the parent has ended, in the middle of a product too: nobody will take the answer."""
     parent = select.poll()
     parent.register(connection.fileno(), 0)  # no event is asked for; poll says all the same that the other side is gone

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mha_cli.config.settings import SUBWORD_LENGTHS
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ ARRAYS_OF_SCORES = 3
 
 NGRAM_BYTES = 80
 """Memory for one n-gram of one text, where the text is scored."""
+
+CHARACTER_BYTES = 64
+"""Memory for one character of one token, where the subwords that end there are found."""
 
 CONFUSION_BYTES = 24
 """Memory for one entry of a confusion matrix, while it is counted and made a list."""
@@ -74,6 +78,7 @@ class ForwardPass:
         name: name of the model, for messages.
         in_blocks: True where NumPy computes it, and not TensorFlow.
         gradient: True where what every block of the encoder computes is kept for a gradient.
+        characters: characters of a token that subwords are read from; 0 for none.
     """
 
     model: ModelConfig
@@ -81,6 +86,7 @@ class ForwardPass:
     name: str = "this model"
     in_blocks: bool = False
     gradient: bool = False
+    characters: int = 0
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
@@ -92,7 +98,9 @@ class ForwardPass:
         encoder = FLOAT * ARRAYS_OF_WIDTH * tokens * model.embed_dim + max(attention, feed_forward)
         last = FLOAT * ARRAYS_OF_CLASSES * texts * self.num_classes
         scores = NGRAM_BYTES * ngrams + self._at_once(2 * FLOAT * ngrams * self.num_classes, 2 * FLOAT * self.num_classes)
-        return sinusoid + encoder * (2 * model.num_blocks if self.gradient else 1) + last + scores
+        subwords = self._subword_bytes(tokens, model.embed_dim) if model.subword_buckets else 0
+        scores += self._subword_bytes(tokens, self.num_classes) if model.score_subwords else 0
+        return sinusoid + subwords + encoder * (2 * model.num_blocks if self.gradient else 1) + last + scores
 
     def fits(self, texts: int, length: int) -> bool:
         """Whether they may be computed together; a text alone always may."""
@@ -112,6 +120,11 @@ class ForwardPass:
 
     def _at_once(self, every: int, least: int) -> int:
         return max(least, min(every, BLOCK_BYTES)) if self.in_blocks else every
+
+    def _subword_bytes(self, tokens: int, width: int) -> int:
+        """Memory for sums over rows of this width, a row a subword: NumPy takes one row a token at a time, TensorFlow all."""
+        rows = 1 if self.in_blocks else len(SUBWORD_LENGTHS) * self.characters
+        return tokens * (FLOAT * width * (2 + rows) + CHARACTER_BYTES * self.characters)
 
     def _score_bytes(self, texts: int, length: int) -> int:
         """Memory for attention scores."""

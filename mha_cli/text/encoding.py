@@ -1,18 +1,42 @@
-"""Text to token ids: tokenizer, vocabulary and truncation in one."""
+"""Text to tokens as the model reads them: tokenizer, vocabulary and truncation in one.
+
+A token is an id; with ``text.subword_characters`` it is a row of 1 + W numbers, its id and its characters.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.text.characters import characters_of
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
-from mha_cli.text.vocabulary import UNKNOWN_ID, EncodedText, Vocabulary, kept_slices
+from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, kept_slices
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig
 
 
+class EncodedText(NamedTuple):
+    """A text as the model reads it.
+
+    Args:
+        tokens: tokens that are kept, ``sequence_length`` at most, int32 (L,) or (L, 1 + W).
+        num_tokens: tokens of the whole text.
+        num_unknown: unknown tokens among those kept.
+        num_marks: known punctuation marks among those kept.
+    """
+
+    tokens: npt.NDArray[np.int32]
+    num_tokens: int
+    num_unknown: int
+    num_marks: int
+
+
 class TextEncoder:
-    """The way from a text to the token ids that the model reads.
+    """The way from a text to the tokens that the model reads.
 
     Args:
         settings: rules for splitting, and the length to keep.
@@ -26,15 +50,34 @@ class TextEncoder:
         self._split = make_splitter(settings)
 
     def encode(self, text: str) -> EncodedText:
-        """The token ids of a text, cut to ``sequence_length``."""
-        tokens = self.tokenize(text)
-        token_ids = self.vocabulary.ids(self._kept(tokens))
-        return EncodedText(token_ids, len(tokens), token_ids.count(UNKNOWN_ID))
+        """The tokens of a text, cut to ``sequence_length``."""
+        words = self.tokenize(text)
+        tokens = self.tokens(self._kept(words))
+        ids = ids_of(tokens).tolist()
+        num_marks = sum(map(self.vocabulary.mark_ids.__contains__, ids))
+        return EncodedText(tokens, len(words), ids.count(UNKNOWN_ID), num_marks)
+
+    def tokens(self, words: Sequence[str]) -> npt.NDArray[np.int32]:
+        """Words from ``tokenize`` as numbers, (L,) or (L, 1 + W)."""
+        return tokens_of(words, self.vocabulary, self.settings)
 
     def read_words(self, text: str) -> list[str]:
-        """The words that the model reads, as their writer wrote them: one for every id of ``encode``."""
+        """The words that the model reads, as their writer wrote them: one for every token of ``encode``."""
         return self._kept(self._split(text))
 
     def _kept(self, words: list[str]) -> list[str]:
         first, second = kept_slices(len(words), self.settings.sequence_length, self.settings.truncation)
         return words[first] + words[second]
+
+
+def tokens_of(words: Sequence[str], vocabulary: Vocabulary, settings: TextConfig) -> npt.NDArray[np.int32]:
+    """Words as numbers: their ids, (L,), or with subwords their ids and their characters, (L, 1 + W)."""
+    ids = np.array(vocabulary.ids(words), dtype=np.int32)
+    if not settings.subword_characters:
+        return ids
+    return np.concatenate([ids[:, None], characters_of(words, settings.subword_characters)], axis=1)
+
+
+def ids_of(tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The ids of tokens (P,) or (P, 1 + W), (P,)."""
+    return tokens[:, 0] if tokens.ndim == 2 else tokens

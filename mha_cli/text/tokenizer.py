@@ -6,33 +6,47 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from mha_cli.text.expressions import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mha_cli.config.settings import TextConfig
 
-# All expressions run in linear time: no alternative overlaps another, and a repetition within a repetition begins with a mark of its own.
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-# None is possessive: Python 3.11.0 to 3.11.4 match such groups wrongly (gh-106052), and nothing that follows a word makes these go back.
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_WORD_OR_MARK = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
-
-# Composing takes quadratic time in the length of a run of combining marks, which are all among these.
-_MARK_RUN = re.compile(r"[^\w\s\x00-\x7f]{32}")
 
 
 def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     """A function from a text to its words as their writer wrote them.
 
-    Unicode is composed (NFC); HTML line breaks and underscores separate words. A word is a run of letters and digits with inner
-    apostrophes (``don't``) or, with ``punctuation``, one mark.
+    Unicode is composed (NFC); HTML line breaks and underscores separate words. A word is a run of letters and digits with their combining
+    marks and inner apostrophes (``don't``); in a script without spaces it is one grapheme. A hashtag, a mention, a URL, an e-mail address
+    and an emoji sequence are one word each: they are what a writer says, not how a sentence is marked. With ``punctuation``, every other
+    mark is one, too.
     """
-    find_all = (_WORD_OR_MARK if settings.punctuation else _WORD).findall
+    if settings.tokenizer == "letters":
+        return _letters_splitter(settings.punctuation)
+    find_plain, find_latin = plain_words(settings.punctuation), latin_words(settings.punctuation)
+
+    def split(text: str) -> list[str]:
+        if text.isascii() or all_latin(text):
+            find_words = find_latin if may_have_addresses(text) else find_plain
+        else:
+            text, find_words = unicodedata.normalize("NFC", unformatted()(text)), unicode_words(settings.punctuation)
+        return find_words(_LINE_BREAK.sub(" ", text) if "<" in text else text)
+
+    return split
+
+
+def _letters_splitter(punctuation: bool) -> Callable[[str], list[str]]:
+    """What ``make_splitter`` was before there was ``text.tokenizer``, for the checkpoints of then."""
+    find_words = plain_words(punctuation)
+    mark_run = re.compile(r"[^\w\s\x00-\x7f]{32}")  # composing takes quadratic time in the length of a run of combining marks
 
     def split(text: str) -> list[str]:
         if not text.isascii():
-            text = unicodedata.normalize("NFC", _MARK_RUN.sub(r"\g<0> ", text))
-        return find_all(_LINE_BREAK.sub(" ", text))
+            text = unicodedata.normalize("NFC", mark_run.sub(r"\g<0> ", text))
+        return find_words(_LINE_BREAK.sub(" ", text))
 
     return split
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import count, islice
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,10 @@ UNKNOWN_ID = 1
 SPECIAL_TOKENS = ("[PAD]", "[UNK]")
 MAX_TOKEN_LENGTH = 100
 """Characters of the longest token that may have an id."""
-FEW_TOKENS = 100
-"""Tokens that it takes to judge a vocabulary by."""
+FOREIGN = "was it trained on such texts, in this language?"
+"""What to ask where a trained model does not know the words of a text."""
+FEW_WORDS = 100
+"""Words that it takes to judge a vocabulary by."""
 
 
 class Vocabulary:
@@ -39,17 +42,31 @@ class Vocabulary:
         """Whether a token stands there twice, which would leave an id without use."""
         return len(self._ids) < len(self.tokens) - len(SPECIAL_TOKENS)
 
+    @cached_property
+    def mark_ids(self) -> frozenset[int]:
+        """The ids of the punctuation marks: tokens without a letter, a digit or a symbol such as an emoji."""
+        return frozenset(
+            token_id
+            for token, token_id in self._ids.items()
+            if not any(map(str.isalnum, token)) and "So" not in map(unicodedata.category, token)
+        )
+
     def ids(self, tokens: Iterable[str]) -> list[int]:
         """The id of every token."""
         return [self._ids.get(token, UNKNOWN_ID) for token in tokens]
 
 
-def doubt_of_unknown(num_unknown: int, num_read: int) -> str:
-    """A warning about texts whose tokens are mostly unknown; empty if they are not, or too few to say."""
-    if num_read < FEW_TOKENS or num_unknown <= num_read / 2:
+def doubt_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -> str:
+    """A warning about texts whose words are mostly unknown; empty if they are not, or too few to say.
+
+    Args:
+        num_unknown: unknown tokens.
+        num_words: these and the known words, without the known punctuation marks: a comma is the same in many languages.
+        way_out: what to ask or do then.
+    """
+    if num_words < FEW_WORDS or num_unknown <= num_words / 2:
         return ""
-    share = f"{num_unknown / num_read:.0%} of the words are not in the model's vocabulary"
-    return f"{share}: was it trained on such texts, in this language?"
+    return f"{num_unknown / num_words:.0%} of the words are not in the model's vocabulary: {way_out}"
 
 
 def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int, min_count: int) -> Vocabulary:
@@ -65,20 +82,6 @@ def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabula
         (-int(count), token) for token, count in zip(tokens, counts, strict=True) if count >= min_count and len(token) <= MAX_TOKEN_LENGTH
     )
     return Vocabulary(token for _, token in heapq.nsmallest(vocabulary_size - len(SPECIAL_TOKENS), frequent))
-
-
-class EncodedText(NamedTuple):
-    """A text as the model reads it.
-
-    Args:
-        token_ids: ids of the tokens that are kept, ``sequence_length`` at most.
-        num_tokens: tokens of the whole text.
-        num_unknown: unknown tokens among ``token_ids``.
-    """
-
-    token_ids: list[int]
-    num_tokens: int
-    num_unknown: int
 
 
 def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:

@@ -17,6 +17,8 @@ from mha_cli.data.corpus import drop_words
 from mha_cli.data.preparation import PreparedData
 from mha_cli.training.precision import choose_precision
 
+EVERY = slice(None)
+
 
 class EpochInputs:
     """The steps of every epoch.
@@ -24,22 +26,27 @@ class EpochInputs:
     Args:
         config: settings of the run.
         data: reviews to learn from.
+        own: those of a step's reviews whose tokens are read; all of them by default.
     """
 
-    def __init__(self, config: Config, data: PreparedData) -> None:
-        self._config, self._data = config, data
+    def __init__(self, config: Config, data: PreparedData, own: slice = EVERY) -> None:
+        self._config, self._data, self._own = config, data, own
         self._at_common_length = choose_precision(config) == "bfloat16"
 
     def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, npt.NDArray[np.int32]]]:
-        """The rows of the reviews of every step, from ``batches``, and their padded token ids, of which some are dropped."""
+        """The rows of the reviews of every step, from ``batches``, and the padded tokens of one's own, of which some are dropped."""
         rng, share = np.random.default_rng((self._config.seed, epoch)), self._config.training.word_dropout
+        reviews = self._data.train
+        lengths = reviews.lengths
         for rows in batches:
-            token_ids = self._data.train.padded(rows)
+            own = rows[self._own]
+            tokens = reviews.padded(own) if len(own) else reviews.padded(rows[:1])[:0]
             if share:
-                token_ids = drop_words(token_ids, share, rng)
+                drawn = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # for all, so that chance is theirs
+                tokens = drop_words(tokens, drawn[self._own, : tokens.shape[1]])
             if self._at_common_length:
-                token_ids = at_common_length(token_ids, self._config.text.sequence_length)
-            yield rows, token_ids
+                tokens = at_common_length(tokens, self._config.text.sequence_length)
+            yield rows, tokens
 
     def batches(self, epoch: int) -> list[Rows]:
         """The rows of the reviews of every step."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from mha_cli.config.parameters import num_outputs, num_parameters
-from mha_cli.config.settings import Config
+from mha_cli.config.settings import SUBWORD_LENGTHS, Config
 from mha_cli.data.batches import training_batches
+from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.layers.fast.dispatch import form_of_auto
 from mha_cli.ngram_scores.fit import MOST_REVIEWS
 from mha_cli.system.memory import available_memory
+from mha_cli.system.processor import available_cores
 
 BYTES = 4
 FRAMEWORK_BYTES = 700_000_000
@@ -29,18 +31,26 @@ ARRAYS_OF_ATTENTION = 4
 ARRAYS_OF_HEADS = 16
 """Likewise of queries, keys, values and what they mix, (B, L, H, K)."""
 
-NGRAM_BYTES = 80
-"""For one n-gram of one review while scores are fitted: the sparse matrix, its scaled copy and the solver's own."""
+NGRAM_BYTES = 55
+"""For one n-gram of one review while scores are fitted: the sparse matrix and its scaled copy."""
+
+SOLVER_BYTES = 25
+"""Likewise in the copy of every solver, one a class, that runs at the same time."""
+
+SUBWORDS_OF_REVIEW = 0.4
+"""Of a review's subwords those that come for the first time, roughly: only these are kept."""
+
+SAMPLED_TOKENS = 100_000
 
 
-def refuse_what_does_not_fit(config: Config, data: PreparedData) -> None:
-    """Compare the estimate with what is free.
+def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: int = 1) -> None:
+    """Compare the estimate with what is free; arguments as of ``memory_estimate``.
 
     Raises:
         MhaError: it does not fit; the message names the estimate, what is free and which setting takes most.
     """
     free = available_memory()
-    parts = memory_estimate(config, data)
+    parts = memory_estimate(config, data, num_workers)
     total = sum(parts.values())
     if free is None or total <= free:
         return
@@ -48,8 +58,14 @@ def refuse_what_does_not_fit(config: Config, data: PreparedData) -> None:
     raise MhaError(f"training would take about {total / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free", f"lower {largest}")
 
 
-def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
-    """Bytes that training will take, by the settings that decide."""
+def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) -> dict[str, int]:
+    """Bytes that training will take, by the settings that decide.
+
+    Args:
+        config: settings of the run.
+        data: reviews to learn from.
+        num_workers: processes that share a batch.
+    """
     model, training = config.model, config.training
     weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
     units = num_outputs(len(data.class_names))
@@ -57,15 +73,23 @@ def memory_estimate(config: Config, data: PreparedData) -> dict[str, int]:
     copies = COPIES[training.optimizer] + (training.average_decay is not None)
     lengths = data.train.lengths
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
-    largest = max(_step_bytes(config, len(rows), int(lengths[rows].max(initial=1))) for rows in batches)
+    largest = max(_step_bytes(config, -(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
     fitted_tokens = float(lengths.mean()) * min(len(lengths), MOST_REVIEWS)
-    ngram_bytes = NGRAM_BYTES + (2 * BYTES * units if model.score_windows else 0)  # what salience is learnt on
+    features_of_token = model.score_ngrams + (SUBWORDS_OF_REVIEW * _subwords_of_token(data.train) if model.score_subwords else 0)
+    fitting = (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features_of_token
+    salience = 2 * BYTES * units * model.score_ngrams if model.score_windows else 0
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
-        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + ngram_bytes * model.score_ngrams * round(fitted_tokens),
+        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + round((fitting + salience) * fitted_tokens),
         steps: largest,
     }
+
+
+def _subwords_of_token(reviews: EncodedReviews) -> float:
+    """Mean number of subwords of a token."""
+    lengths = np.count_nonzero(reviews.tokens[:SAMPLED_TOKENS][:, 1:], axis=1)
+    return float(sum(np.maximum(0, lengths + 1 - n).sum() for n in SUBWORD_LENGTHS) / max(1, len(lengths)))
 
 
 def _step_bytes(config: Config, reviews: int, length: int) -> int:

@@ -47,9 +47,11 @@ def fit(
         validation_loss, validation_accuracy = validation.score(trainer)
         if not math.isfinite(validation_loss):
             raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
-        is_best = best is None or (
-            validation_loss < best.validation_loss if settings.select_by == "loss" else validation_accuracy > best.validation_accuracy
-        )
+        is_best = best is None or settings.select_by == "last"
+        if best and settings.select_by == "loss":
+            is_best = validation_loss < best.validation_loss
+        elif best and settings.select_by == "accuracy":
+            is_best = validation_accuracy > best.validation_accuracy
         record = EpochRecord(
             epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, done.num_reviews / done.seconds, is_best
         )
@@ -76,11 +78,11 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
     batches = inputs.batches(epoch)
     num_reviews = sum(inputs.num_reviews(later) for later in range(epoch, settings.epochs + 1))
     earlier, last = trainer.position, time.perf_counter()
-    for step, (rows, token_ids) in enumerate(inputs.steps(epoch, batches), start=1):
+    for step, (rows, tokens) in enumerate(inputs.steps(epoch, batches), start=1):
         if step <= earlier.step:  # done before an interruption: only chance has to be where it was
             last = time.perf_counter()
             continue
-        loss_sum, num_correct = trainer.step(rows, token_ids)
+        loss_sum, num_correct = trainer.step(rows, tokens)
         now = time.perf_counter()
         seconds, last = now - last, now
         reviews_per_second = trainer.pace.with_step(len(rows), seconds)
@@ -124,7 +126,7 @@ def fit_resumably(
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
         MhaError: the state cannot be resumed from or not be saved, or the loss is no longer a number.
     """
-    records = restore_state(path, trainer) if path.exists() else []
+    records = restore_state(path, trainer)
     best = next((record for record in reversed(records) if record.best), None)
     saver = StateSaver(path, trainer, records, watcher.stop)
 

@@ -31,15 +31,20 @@ class LazyOptimizer(ABC):
     def apply(self, gradients: list[tf.IndexedSlices]) -> None:
         """Change the rows that the gradients name."""
         for number, (table, gradient) in enumerate(zip(self.tables, gradients, strict=True)):
-            rows, row_of = tf.unique(gradient.indices)
-            # Scattered into a narrow block first: adding up the gradients of the same row.
-            summed = tf.math.unsorted_segment_sum(gradient.values, row_of, tf.size(rows))
-            table.scatter_sub(tf.IndexedSlices(self._change(number, rows, summed), rows))
+            once = rows_once(gradient)
+            table.scatter_sub(tf.IndexedSlices(self._change(number, once.indices, once.values), once.indices))
         self.iterations.assign_add(1)
 
     @abstractmethod
     def _change(self, number: int, rows: Any, gradient: Any) -> Any:
         """What is taken from some rows of a table, each named once, given their gradient."""
+
+
+def rows_once(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+    """The same gradient of a table with every row named once."""
+    rows, row_of = tf.unique(gradient.indices)
+    # Scattered into a narrow block first: adding up the gradients of the same row.
+    return tf.IndexedSlices(tf.math.unsorted_segment_sum(gradient.values, row_of, tf.size(rows)), rows, gradient.dense_shape)
 
 
 class LazyAdam(LazyOptimizer):

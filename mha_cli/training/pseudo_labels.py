@@ -22,6 +22,7 @@ from mha_cli.errors import MhaError, printable
 from mha_cli.model.scoring import scorer_of
 from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distribution import Distribution
 from mha_cli.training.loop import fit_resumably
 from mha_cli.training.state import UNREADABLE, WAY_OUT, cannot_resume
 from mha_cli.training.trainer import Trainer
@@ -39,6 +40,7 @@ def label_in_rounds(
     validation: Validation,
     watcher: Watcher,
     folder: Path,
+    distribution: Distribution,
 ) -> PreparedData:
     """The data with the unlabelled texts among those to learn from, as the last of so many teachers sees them.
 
@@ -50,6 +52,7 @@ def label_in_rounds(
         watcher: reporter of the steps, which may stop them.
         folder: folder for the labels of every round, and until they are made for its teacher's state and best epoch, so that an interrupted
             run goes on where it was.
+        distribution: workers that train the teachers together; the chief labels the texts and gives the others what it found.
 
     Raises:
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
@@ -60,15 +63,27 @@ def label_in_rounds(
         return data
     for number in range(1, rounds + 1):
         of_round = folder / f"round-{number}"
-        if not (of_round / LABELS).exists():
+        (made,) = distribution.from_chief(lambda: [np.array((of_round / LABELS).exists())])  # noqa: B023 - called at once
+        if not made:
             watcher.log(f"pseudo-labels, round {number} of {rounds}")
-            of_round.mkdir(exist_ok=True)
+            if distribution.task.is_chief:
+                of_round.mkdir(exist_ok=True)
             _train_teacher(of_round, new_trainer(to_learn), validation, watcher)
-            _write_labels(of_round, texts, watcher)
-        for name in (CHECKPOINT, STATE.name):  # of no more use
-            (of_round / name).unlink(missing_ok=True)
-        to_learn = with_pseudo_labels(data, texts, _read_labels(of_round / LABELS, (len(texts), len(data.class_names))))
+        shape = (len(texts), len(data.class_names))
+        (targets,) = distribution.from_chief(lambda: [_labels(of_round, texts, shape, watcher.log, distribution.asked_to_stop)])  # noqa: B023
+        to_learn = with_pseudo_labels(data, texts, targets)
     return to_learn
+
+
+def _labels(
+    folder: Path, texts: EncodedReviews, shape: tuple[int, int], log: Callable[[str], None], asked_to_stop: Callable[[], bool]
+) -> Floats:
+    """The labels of a round, which are made and kept if they are not there yet."""
+    if not (folder / LABELS).exists():
+        _write_labels(folder, texts, log, asked_to_stop)
+    for name in (CHECKPOINT, STATE.name):  # of no more use
+        (folder / name).unlink(missing_ok=True)
+    return _read_labels(folder / LABELS, shape)
 
 
 def with_pseudo_labels(data: PreparedData, texts: EncodedReviews, targets: Floats) -> PreparedData:
@@ -82,14 +97,14 @@ def _train_teacher(folder: Path, teacher: Trainer, validation: Validation, watch
     def on_epoch(record: EpochRecord) -> None:
         watcher.log(f"epoch {record.epoch}: validation accuracy {record.validation_accuracy:.4f}")
 
-    keep = partial(write_checkpoint, folder / CHECKPOINT)
+    keep = teacher.distribution.by_chief(partial(write_checkpoint, folder / CHECKPOINT))
     fit_resumably(folder / STATE.name, teacher, validation, keep, dataclasses.replace(watcher, on_epoch=on_epoch))
 
 
-def _write_labels(folder: Path, texts: EncodedReviews, watcher: Watcher) -> None:
+def _write_labels(folder: Path, texts: EncodedReviews, log: Callable[[str], None], asked_to_stop: Callable[[], bool]) -> None:
     def on_reviews(number: int) -> None:
-        watcher.log(f"labelling {number:,} of {len(texts):,} texts")
-        if watcher.stop():
+        log(f"labelling {number:,} of {len(texts):,} texts")
+        if asked_to_stop():
             raise KeyboardInterrupt
 
     targets = scorer_of(read_checkpoint(folder / CHECKPOINT))(texts, on_reviews)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+import mha_cli
 from mha_cli.checkpoint.file import write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory
+from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory, keep_config
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.ngram_scores.fit import fit_scores
+from mha_cli.ngram_scores.fit import FittedScores, fit_scores, refit_scores
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distribution import Distribution, distributed
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit_resumably
+from mha_cli.training.precision import choose_precision
 from mha_cli.training.pseudo_labels import label_in_rounds
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
@@ -56,28 +64,40 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
     """Train a classifier in its run directory, from what is there on if the run was interrupted.
 
     Args:
-        config: settings of the run.
+        config: settings of the run, of which the data have to decide nothing more where they are given.
         output: run directory, from ``run_directory``. A run that goes on ends with the weights that it would have without the interruption.
         watcher: reporter of what goes on.
-        data: result of ``prepare(config)``, where it is there already.
+        data: reviews from ``prepare``, where they are there already.
 
     Raises:
         MhaError: the data does not fit the config or the run not into memory, or the loss is no longer a number.
         KeyboardInterrupt: the watcher asked to stop.
     """
-    data = data or prepare(config, watcher)
-    refuse_what_does_not_fit(config, data)
-    state = output / STATE
-    state.parent.mkdir(exist_ok=True)
+    with distributed(config.training.distribution, watcher) as distribution:
+        if data is None:
+            data = prepare(config, watcher)
+            config = data.config
+        return _train(config, output, distribution.watched(watcher), data, distribution)
 
-    scores = fit_scores(config, data, watcher.log) if config.model.score_ngrams else None
-    validation = Validation(config, data, scores)
-    data = label_in_rounds(data, config.training.pseudo_labels, partial(Trainer, config), validation, watcher, state.parent)
+
+def _train(config: Config, output: RunDirectory, watcher: Watcher, data: PreparedData, distribution: Distribution) -> TrainingSummary:
+    chief = distribution.task.is_chief
+    distribution.refuse_difference("texts or settings", partial(_fingerprint, config, data))
+    refuse_what_does_not_fit(config, data, distribution.task.num_workers)
+    state = output / STATE
+    if chief:
+        keep_config(output, config)
+        state.parent.mkdir(exist_ok=True)
+
+    scores = _fitted(config, data, watcher.log, distribution) if config.model.score_ngrams else (None,)
+    validation = Validation(config, data, *scores)
+    new_trainer = partial(Trainer, config, distribution=distribution)
+    data = label_in_rounds(data, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
     watcher.log("building the model")
-    trainer = Trainer(config, data)
-    keep = partial(write_checkpoint, output / CHECKPOINT)
-    records = fit_resumably(state, trainer, validation, keep, watcher, partial(_write_history, output / HISTORY))
+    trainer = new_trainer(data)
+    keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
+    records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))
 
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -90,9 +110,32 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
         seconds=sum(record.seconds for record in records),
         precision=trainer.precision,
     )
-    with atomic_write(output / METRICS) as file:
-        file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
+    if chief:
+        with atomic_write(output / METRICS) as file:
+            file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
+
+
+def _fitted(config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution) -> tuple[FittedScores, ...]:
+    """N-gram scores, and those that a checkpoint keeps instead; the chief fits both and gives the others, which write none, the first."""
+    kept: list[FittedScores] = []
+
+    def arrays() -> list[npt.NDArray[Any]]:
+        scores = fit_scores(config, data, log)
+        if config.training.refit_scores:
+            kept.append(refit_scores(config, data, scores, log))
+        return [scores.table, scores.bias, *([] if scores.salience is None else [scores.salience])]
+
+    table, bias, *salience = distribution.from_chief(arrays)
+    return FittedScores(table, bias, salience[0] if salience else None), *kept
+
+
+def _fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
+    """Numbers that differ where texts, settings or mha do; where the texts lie does not count."""
+    settings = [mha_cli.__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
+    words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
+    parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
+    return [np.frombuffer(words, np.uint8), *(array for part in parts for array in (part.offsets, part.labels))]
 
 
 def _write_history(path: Path, records: list[EpochRecord]) -> None:

@@ -14,9 +14,12 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.system.watcher import EpochRecord
@@ -84,7 +87,9 @@ class StateSaver:
 
 
 def save_state(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None:
-    """Write the state after a step; an earlier one is replaced only by a whole one."""
+    """Write the state after a step, if this is the chief; an earlier one is replaced only by a whole one."""
+    if not trainer.distribution.task.is_chief:
+        return
     position = dataclasses.asdict(trainer.position)
     history = json.dumps({"epochs": [dataclasses.asdict(record) for record in records], "position": position})
     arrays = {f"variable_{index}": array for index, array in enumerate(trainer.arrays())}
@@ -93,18 +98,20 @@ def save_state(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None
 
 
 def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
-    """Put a saved state into a trainer of the same config and return the history until then.
+    """Put the state that the chief has saved, if any, into a trainer of the same config, and return the history until then.
 
     Raises:
         MhaError: the file is damaged, or belongs to another model or version of mha.
     """
+    saved = trainer.distribution.from_chief(partial(_read_state, path))
+    if not saved:
+        return []
+    written, *arrays = saved
     shapes = [array.shape for array in trainer.arrays()]
     try:
-        with np.load(path, allow_pickle=False) as file:
-            history = json.loads(str(file["history"]))
-            arrays = [file[f"variable_{index}"] for index in range(len(file.files) - 1)]
-            records = [EpochRecord(**record) for record in history["epochs"]]
-            position = EpochPosition(**history["position"])
+        history = json.loads(str(written))
+        records = [EpochRecord(**record) for record in history["epochs"]]
+        position = EpochPosition(**history["position"])
     except UNREADABLE as error:
         raise cannot_resume(path, error) from None
     if [array.shape for array in arrays] != shapes:
@@ -112,6 +119,17 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     trainer.set_arrays(arrays)
     trainer.position = position
     return records
+
+
+def _read_state(path: Path) -> list[npt.NDArray[Any]]:
+    """The history and the variables of a state file; nothing if there is none."""
+    if not path.exists():
+        return []
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return [file["history"], *(file[f"variable_{index}"] for index in range(len(file.files) - 1))]
+    except UNREADABLE as error:
+        raise cannot_resume(path, error) from None
 
 
 def cannot_resume(path: Path, error: BaseException) -> MhaError:

@@ -12,18 +12,20 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows
+from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
+from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.winners import training_output, winners_suffice
 
-EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings")
+EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings", "embedding/subword_embeddings")
 """Weights of which a step touches few rows."""
 
 Floats = npt.NDArray[np.float32]
@@ -35,15 +37,18 @@ class Trainer:
     Args:
         config: settings of the run; n-gram scores among them are none of the encoder's business.
         data: reviews to learn from.
+        distribution: devices and workers that train together, each on its part of every batch; None for one device.
     """
 
-    def __init__(self, config: Config, data: PreparedData) -> None:
+    def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
         set_seed(config.seed)
         self.config = config
         self.data = data
+        self.distribution = Distribution() if distribution is None else distribution
         self.precision = choose_precision(config)
         self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_scores=False)
-        self.inputs = EpochInputs(config, data)
+        self.inputs = EpochInputs(config, data, self.distribution.own)
+        self._loss_weights = loss_weights(config.training.class_weights, data.targets)
         self.position, self.pace = EpochPosition(0), Pace()
         rate = learning_rate_schedule(config.training, self.inputs.num_steps())
         self._lazily = [weight for weight in self.model.trainable_variables if weight.path in EMBEDDING_TABLES]
@@ -54,18 +59,25 @@ class Trainer:
         self._averaged = self.model.trainable_variables if config.training.average_decay else []  # the weights that have an average
         self._averages = [tf.Variable(weight) for weight in self._averaged]
         self._train_step = self._compile_train_step()
-        forward_pass = ForwardPass(config.model, len(data.class_names))
-        self._score = partial(predict_probabilities, compile_forward(self.model), forward_pass)
+        forward_pass = ForwardPass(config.model, len(data.class_names), characters=config.text.subword_characters)
+        self._score = partial(predict_probabilities, compile_forward(self.model, config.text.token_shape), forward_pass)
         self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
+        self.distribution.refuse_difference("weights at the start", self.arrays)
+        self._seed_apart()
 
-    def step(self, rows: Rows, token_ids: npt.NDArray[np.int32]) -> tuple[float, int]:
-        """Learn from some reviews; the sum of their losses, in nats, and the number that was classified rightly.
+    def step(self, rows: Rows, tokens: npt.NDArray[np.int32]) -> tuple[float, int]:
+        """Learn from some reviews; the sum of their weighted losses, in nats, and the number that was classified rightly.
 
         Args:
             rows: numbers of the reviews, (B,).
-            token_ids: padded token ids of theirs, (B, L).
+            tokens: padded tokens of those that this worker reads, (B, L) or (B, L, 1 + W).
         """
-        loss_sum, num_correct = self._train_step(token_ids, self.data.targets[rows])
+        distribution = self.distribution
+        own, stop = rows[distribution.own], float(distribution.asked_to_stop())
+        loss_sum, num_correct, stops = self._train_step(
+            tokens, self.data.targets[own], self._loss_weights[own], float(len(rows)), stop
+        ).numpy()
+        distribution.stopping = bool(stops)
         return float(loss_sum), int(num_correct)
 
     def arrays(self) -> list[npt.NDArray[Any]]:
@@ -73,8 +85,9 @@ class Trainer:
         return [np.array(variable) for variable in self._variables]
 
     def set_arrays(self, arrays: list[npt.NDArray[Any]]) -> None:
-        """Go on from what ``arrays`` gave."""
+        """Go on from what ``arrays`` gave on the chief."""
         _assign(self._variables, arrays)
+        self._seed_apart()
 
     def weights(self) -> dict[str, Floats]:
         """The encoder's weights by variable path, averaged if the config says so."""
@@ -91,36 +104,49 @@ class Trainer:
         current = [np.array(weight) for weight in self._averaged]
         _assign(self._averaged, self._averages)
         try:
-            return self._score(reviews)
+            return self.distribution.gathered(self._score, reviews)
         finally:
             _assign(self._averaged, current)
 
+    def _seed_apart(self) -> None:
+        """Let every worker drop out units of its own; the chief's random states stay as they are."""
+        for variable in self.model.non_trainable_variables:
+            if variable.path.endswith("seed_generator_state"):
+                state = np.array(variable)
+                variable.assign(state + np.array([self.distribution.task.index, 0], state.dtype))
+
     def _compile_train_step(self) -> Callable[..., Any]:
-        model, optimizer, settings = self.model, self.optimizer, self.config.training
-        densely, lazily = self._densely, self._lazily
-        num_classes = len(self.data.class_names)
+        model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
+        densely, tables = self._densely, [table.value for table in self._lazily]
+        of_targets = tf.TensorSpec([None, len(self.data.class_names)], tf.float32)
         winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
 
-        @tf.function(
-            autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, num_classes], tf.float32)]
-        )
-        def train_step(token_ids: Any, targets: Any) -> tuple[Any, Any]:
-            with tf.GradientTape() as tape, computing_in(model, self.precision):
-                embedded = model.get_layer("embedding")(token_ids, training=True)
-                probabilities = training_output(model, embedded, tf.not_equal(token_ids, 0), winners_only)
-                losses = cross_entropy(probabilities, targets, settings.label_smoothing)
-                mean_loss = tf.reduce_mean(losses)
-            dense_gradients, table_gradients = tape.gradient(mean_loss, (densely, [table.value for table in lazily]))
-            optimizer.apply(dense_gradients, densely)
-            self.table_optimizer.apply(table_gradients)
+        of_tokens, of_weights = tf.TensorSpec(model.input_shape, tf.int32), tf.TensorSpec([None], tf.float32)
+        of_number = tf.TensorSpec([], tf.float32)
+
+        @tf.function(autograph=False, input_signature=[of_tokens, of_targets, of_weights, of_number, of_number])
+        def train_step(tokens: Any, targets: Any, loss_weights: Any, batch_size: Any, stop: Any) -> Any:
+            def gradients_of_part(tokens: Any, targets: Any, loss_weights: Any) -> list[Any]:
+                with tf.GradientTape() as tape, computing_in(model, self.precision):
+                    embedded = embedding(tokens, training=True)
+                    probabilities = training_output(model, embedded, embedding.compute_mask(tokens), winners_only)
+                    losses = loss_weights * cross_entropy(probabilities, targets, settings.label_smoothing)
+                    loss_sum = tf.reduce_sum(losses)
+                    part_of_mean = loss_sum / batch_size  # of the whole batch, so that the parts add up to its mean
+                right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
+                figures = tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32)), stop])
+                return [*tape.gradient(part_of_mean, [*densely, *tables]), figures]
+
+            *gradients, figures = self.distribution.sum_of_parts(gradients_of_part, tokens, targets, loss_weights)
+            optimizer.apply(gradients[: len(densely)], densely)
+            self.table_optimizer.apply(gradients[len(densely) :])
             if self._averages:
                 # A young average follows closely, so that it soon forgets the random start.
                 step = tf.cast(optimizer.iterations, tf.float32)
                 decay = tf.minimum(settings.average_decay, (1.0 + step) / (10.0 + step))
                 for average, weight in zip(self._averages, self._averaged, strict=True):
                     average.assign_sub((1.0 - decay) * (average - weight.value))
-            right = predicted_classes(probabilities) == tf.argmax(targets, axis=-1, output_type=tf.int32)
-            return tf.reduce_sum(losses), tf.reduce_sum(tf.cast(right, tf.int32))
+            return figures
 
         return train_step
 

@@ -31,11 +31,12 @@ class Validation:
     Args:
         config: settings of the run.
         data: reviews, of which the validation part is scored; it also says how much encoder and n-gram scores each count.
-        fitted: n-gram scores; None for a model without.
+        fitted: n-gram scores that have not learnt from the validation part; None for a model without.
+        kept: those that a checkpoint is given instead; None for the same.
     """
 
-    def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None) -> None:
-        self._config, self._data, self._fitted = config, data, fitted
+    def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
+        self._config, self._data, self._kept = config, data, kept or fitted
         self.scores_NU = None if fitted is None else _score(config, data, fitted)
         self._stack: Stack | None = None
 
@@ -57,7 +58,7 @@ class Validation:
             class_names=self._data.class_names,
             vocabulary=self._data.vocabulary,
             metrics={"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss},
-            weights=compose(weights, self._fitted, self._stack) if self._fitted and self._stack else weights,
+            weights=compose(weights, self._kept, self._stack) if self._kept and self._stack else weights,
             keras_config=self._keras_config,
         )
 
@@ -69,7 +70,7 @@ class Validation:
 def compose(encoder: Mapping[str, Floats], fitted: FittedScores, stack: Stack) -> dict[str, Floats]:
     """The weights of a classifier, by path, from those of its encoder and its n-gram scores, which count as much as a stack says."""
     kernel = np.concatenate([encoder["classifier/kernel"] * stack.encoder_weight, np.eye(len(stack.bias)) * stack.score_weight])
-    bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
+    bias = encoder["classifier/bias"] * stack.encoder_weight + fitted.bias * stack.score_weight + stack.bias
     composed = {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32)}
     salience = {} if fitted.salience is None else {"scores/salience": fitted.salience}
     return {**composed, "scores/table": fitted.table, **salience}
@@ -81,13 +82,15 @@ def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], FittedS
         return dict(weights), None
     encoder = {path: weight for path, weight in weights.items() if not path.startswith("scores/")}
     encoder["classifier/kernel"] = encoder["classifier/kernel"][: -len(encoder["classifier/bias"])]
-    return encoder, FittedScores(weights["scores/table"], weights.get("scores/salience"))
+    no_bias = np.zeros_like(encoder["classifier/bias"])  # it has gone into the classifier's
+    return encoder, FittedScores(weights["scores/table"], no_bias, weights.get("scores/salience"))
 
 
 def _score(config: Config, data: PreparedData, fitted: FittedScores) -> Floats:
-    """The n-gram scores of the validation part, (N, U)."""
+    """The n-gram scores of the validation part, their bias included, (N, U)."""
     num_classes = len(data.class_names)
     layer = build_scores(config, len(data.vocabulary), num_classes)
-    layer.build(None)
+    layer.build((None, *config.text.token_shape))
     layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
-    return predict_outputs(compile_forward(layer), ForwardPass(config.model, num_classes), data.validation)
+    forward_pass = ForwardPass(config.model, num_classes, characters=config.text.subword_characters)
+    return predict_outputs(compile_forward(layer, config.text.token_shape), forward_pass, data.validation) + fitted.bias

@@ -21,7 +21,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "two-blocks-pre": {"num_blocks": 2, "normalization": "pre"},
     "additive": {"scoring": "additive"},
-    "trigrams": {"max_ngram": 3, "ngram_buckets": 19},
+    "trigrams-and-subwords": {"max_ngram": 3, "ngram_buckets": 19, "subword_buckets": 17},
 }
 
 
@@ -53,7 +53,7 @@ def test_equals_a_computation_written_out(num_classes: int) -> None:
     """In float64, a step at a time, for every class."""
     checkpoint, steps = small_checkpoint(CLASSES[num_classes]), 5
     weights = {path: tf.constant(weight, tf.float64) for path, weight in checkpoint.weights.items()}
-    token_ids = Classifier(checkpoint).encoder.encode(TEXT).token_ids
+    token_ids = Classifier(checkpoint).encoder.encode(TEXT).tokens
     words = tf.gather(weights["embedding/token_embeddings"], token_ids)
     places = weights["embedding/position_embeddings"][: len(token_ids)]
     (said,) = Classifier(checkpoint).predict([TEXT])

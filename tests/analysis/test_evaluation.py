@@ -20,6 +20,8 @@ from mha_cli.analysis.evaluation import (
     class_scores,
     confusion_matrix,
     evaluate,
+    most_frequent_confusions,
+    top_3_accuracy,
     wilson_interval,
 )
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
@@ -144,6 +146,31 @@ def test_class_scores_by_hand_in_the_order_of_the_ids() -> None:
     assert (zebra.name, zebra.precision, zebra.recall, zebra.f1, zebra.num_reviews) == ("zebra", 1.0, 0.25, pytest.approx(0.4), 4)
     assert (ant.name, ant.precision, ant.recall, ant.f1, ant.num_reviews) == ("ant", pytest.approx(1 / 3), 1.0, pytest.approx(0.5), 1)
     assert (mole.name, mole.precision, mole.recall, mole.f1, mole.num_reviews) == ("mole", 0.0, 0.0, 0.0, 0)
+
+
+@pytest.mark.parametrize("num_classes", [6, 20])
+def test_the_top_3_accuracy_against_a_plain_loop(num_classes: int) -> None:
+    probabilities, labels = guesses(211, num_classes)
+    within = [label in sorted(range(num_classes), key=row.__getitem__)[-3:] for row, label in zip(probabilities, labels, strict=True)]
+    assert top_3_accuracy(probabilities, labels) == pytest.approx(np.mean(within))
+    rare = np.zeros_like(labels)  # not every class has to occur
+    assert top_3_accuracy(probabilities, rare) == pytest.approx(np.mean([(row > row[0]).sum() < 3 for row in probabilities]))
+
+
+def test_no_top_3_accuracy_where_three_classes_are_most_of_them() -> None:
+    assert top_3_accuracy(*guesses(20, 5)) is None
+
+
+def test_confusions_come_in_order_and_the_rarer_class_before() -> None:
+    found = most_frequent_confusions([[90, 2, 5], [2, 6, 0], [0, 9, 1]], ("a", "b", "c"))
+    assert [dataclasses.astuple(one) for one in found] == [
+        ("c", "b", 9, pytest.approx(9 / 10)),
+        ("a", "c", 5, pytest.approx(5 / 97)),
+        ("b", "a", 2, pytest.approx(2 / 8)),
+        ("a", "b", 2, pytest.approx(2 / 97)),
+    ]
+    assert most_frequent_confusions([[3, 0], [0, 0]], ("a", "b")) == []
+    assert len(most_frequent_confusions(np.ones((5, 5), int).tolist(), tuple("abcde"))) == 15
 
 
 # End to end

@@ -255,7 +255,7 @@ def test_a_part_of_the_reviews() -> None:
     again, same = score_heads(checkpoint, labelled, max_reviews=31)
     assert report.num_reviews == len(reviews) == 31
     assert again == report
-    np.testing.assert_array_equal(same.token_ids[:], reviews.token_ids[:])
+    np.testing.assert_array_equal(same.tokens[:], reviews.tokens[:])
 
 
 # Before and after

@@ -29,7 +29,7 @@ from mha_cli.system.watcher import Watcher
 
 def encoded(reviews: list[list[int]], labels: list[int] | None = None) -> EncodedReviews:
     return EncodedReviews(
-        token_ids=np.array([token_id for review in reviews for token_id in review], dtype=np.int32),
+        tokens=np.array([token_id for review in reviews for token_id in review], dtype=np.int32),
         offsets=np.array([0, *np.cumsum([len(review) for review in reviews])], dtype=np.int64),
         labels=np.array(labels or [0] * len(reviews), dtype=np.int32),
         num_truncated=0,
@@ -37,7 +37,7 @@ def encoded(reviews: list[list[int]], labels: list[int] | None = None) -> Encode
 
 
 def decoded(reviews: EncodedReviews) -> list[list[int]]:
-    return [reviews.token_ids[start:stop].tolist() for start, stop in zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True)]
+    return [reviews.tokens[start:stop].tolist() for start, stop in zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True)]
 
 
 # Shuffling

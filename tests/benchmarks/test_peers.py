@@ -36,7 +36,8 @@ def test_log_count_ratios_are_those_of_the_paper() -> None:
     # Texts of each class with the n-gram, plus 1: a 3 1, a b 2 1, a a 2 1, b 2 2; in all 9 and 5.
     expected = {"a": (3, 1), "a b": (2, 1), "a a": (2, 1), "b": (2, 2)}
     names = peer.vectorizer.get_feature_names_out()
-    assert dict(zip(names, peer.log_ratios.tolist(), strict=True)) == pytest.approx(
+    (log_ratios,) = peer.log_ratios
+    assert dict(zip(names, log_ratios.tolist(), strict=True)) == pytest.approx(
         {name: np.log(p / 9 / (q / 5)) for name, (p, q) in expected.items()}
     )
 

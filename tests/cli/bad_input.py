@@ -23,6 +23,7 @@ FILES = "data: {source: files, train: reviews.csv}\n"
 EVALUATE = "evaluate good.keras --data reviews.csv --json"
 PREDICT = "predict -c good.keras"
 FILM = f"{PREDICT} 'the film'"
+BATCH = "batch -c good.keras --output labels --shard 1/1"
 LABEL = "*tive\t0.*\n"
 """What ``mha predict`` prints for one text with the test's checkpoint, which knows the classes negative and positive."""
 
@@ -133,6 +134,30 @@ SECTIONS: dict[str, list[Case]] = {
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
+            "`multi-worker` where nobody names workers",
+            f"{CONFIG} --set training.distribution=multi-worker",
+            "training.distribution=multi-worker: neither TF_CONFIG nor srun names the workers; see docs/scale.md, or take none",
+            files={"x.yaml": SAMPLE},
+            env={"TF_CONFIG": ""},
+            shell='"$@"',
+        ),
+        Case(
+            "workers without `--output`",
+            f"{CONFIG} --set training.distribution=auto",
+            "training on several workers needs --output; name the run directory, which the chief writes",
+            files={"x.yaml": SAMPLE},
+            env={"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'},
+            shell='"$@"',
+        ),
+        Case(
+            "a `TF_CONFIG` without a task",
+            f"{CONFIG} --output new --set training.distribution=multi-worker",
+            'TF_CONFIG: no \'task\'; it is {"cluster": {"worker": ["HOST:PORT", …]}, "task": {"type": "worker", "index": 0}}',
+            files={"x.yaml": SAMPLE},
+            env={"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}}'},
+            shell='"$@"',
+        ),
+        Case(
             "`--resume` without `--output`",
             f"{CONFIG} --resume",
             "--resume needs --output; name the run directory to go on with",
@@ -200,7 +225,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "no such recipe",
             "train --config smaple",
-            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, text, "
             "or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
         ),
@@ -260,7 +285,7 @@ SECTIONS: dict[str, list[Case]] = {
         _config(
             "control characters in its name",
             '"\\e[31mred[bold]": 1\n',
-            r"x.yaml:1: \x1b[31mred[bold] is not a setting; choose from data, model, seed, text, training",
+            r"x.yaml:1: \x1b[31mred[bold] is not a setting; choose from auto, data, model, seed, text, training",
         ),
         _config(
             "a word where a number belongs",
@@ -333,6 +358,12 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
     "Labelled reviews": [
+        Case(
+            "a set and files",
+            "evaluate good.keras --data sample --data reviews.csv",
+            "--data sample: goes with no other data; leave the other --data out",
+            files={"reviews.csv": ROWS},
+        ),
         Case("a path that is too long", f"evaluate good.keras --data {LONG}", "--data …: no such file or folder; …"),
         _train("no such file", None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
         _train("an empty file", b"", "reviews.csv: the file is empty; write a header line (text,label) and a text a row"),
@@ -355,20 +386,66 @@ SECTIONS: dict[str, list[Case]] = {
             'reviews.csv:1: no column "text" among Review text, label; set --text-column',
             files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
         ),
+        _read("semicolons", ROWS.replace(b",", b";"), ""),
         _train(
-            "semicolons",
-            ROWS.replace(b",", b";"),
-            "reviews.csv:1: the columns are separated by semicolons: text;label; save it with commas between the columns",
+            "characters after a quoted field",
+            b'"text";"label"\n"superb"!;"positive"\n',
+            f"reviews.csv:2: ';' expected after '\"'; separate the columns with semicolons, and quote the whole field; {DOUBLE_QUOTE}",
+        ),
+        Case(
+            "a column given by a number that there is not",
+            f"{CONFIG} --set data.text_column=1 --set data.label_column=3",
+            "reviews.csv:1: no column 3 among 2; count them from 1 (see data.label_column)",
+            files={"x.yaml": FILES, "reviews.csv": ROWS},
+        ),
+        Case(
+            "columns given by numbers, and a header",
+            f"{CONFIG} --set data.text_column=1 --set data.label_column=2",
+            "reviews.csv:1: the first line looks like a header: text, label; "
+            "name the columns instead of numbering them (see data.text_column), or take the line out",
+            files={"x.yaml": FILES, "reviews.csv": ROWS},
+        ),
+        Case(
+            "no separator that fits best",
+            f"{CONFIG} --set data.text_column=1 --set data.label_column=2",
+            "reviews.tsv:1: commas and semicolons part every row alike; put a header line first, and name the columns as it does",
+            files={"x.yaml": FILES.replace("reviews.csv", "reviews.tsv"), "reviews.tsv": "1,5;fine\n2,5;dull\n"},
+        ),
+        Case(
+            "a pattern that nothing matches",
+            f"{CONFIG} --set data.train=part-*.csv",
+            "part-*.csv: no file matches; check the pattern; relative paths start at the current folder",
+            files={"x.yaml": FILES},
+        ),
+        Case(
+            "no column that may be the class, for `mha init`",
+            "init reviews.csv",
+            "reviews.csv: no column of few classes among id, text; set --label-column",
+            files={"reviews.csv": "id,text\n1,superb film\n2,bad film\n3,fine\n"},
+        ),
+        Case(
+            "a config that is there, for `mha init`",
+            "init reviews.csv --output x.yaml",
+            "x.yaml: exists; name another file with --output, or write over it with --force",
+            files={"x.yaml": "", "reviews.csv": ROWS},
         ),
         _train(
-            "semicolons and quotes",
-            b'"text";"label"\n"superb";"positive"\n',
-            f"reviews.csv:1: ',' expected after '\"'; separate the columns with commas, and quote the whole field; {DOUBLE_QUOTE}",
+            "two labels in a line of fastText's",
+            b"__label__a __label__b superb\n",
+            "reviews.txt:1: 2 labels: a and b; give every text one class",
+            "reviews.txt",
         ),
         _train(
-            "tabs in a CSV file",
-            ROWS.replace(b",", b"\t"),
-            r"reviews.csv:1: the columns are separated by tabs: text\tlabel; save it with commas between the columns, or name it .tsv",
+            "a line of fastText's without a label",
+            b"__label__a superb\nfine\n",
+            "reviews.txt:2: no label; begin the line with __label__ and the name of its class",
+            "reviews.txt",
+        ),
+        _train(
+            "Parquet that is none",
+            b"text,label\n",
+            "reviews.parquet: not a Parquet file, or a damaged one: …; write it again",
+            "reviews.parquet",
         ),
         _train(
             "a column missing",
@@ -392,12 +469,6 @@ SECTIONS: dict[str, list[Case]] = {
             "one class",
             b"text,label\nfine,positive\ngood,positive\n",
             "reviews.csv, split train: every text has the class 'positive'; a classifier needs texts of at least two classes",
-        ),
-        _train(
-            "a class of one row",
-            ROWS + b"bad,negative\n",
-            "reviews.csv, split train: the class 'positive' has 1 text; "
-            "each class needs at least 2, one to train on and one to validate with",
         ),
         _train(
             "no words",
@@ -425,10 +496,10 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a file of unknown kind",
             ROWS,
-            "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl, .ndjson or .json file, plain …",
+            "reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .txt, …",
             "reviews.xlsx",
         ),
-        _train("a file without an extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .jsonl, …", "reviews"),
+        _train("a file without an extension", ROWS, "reviews: no extension that tells its format; give a .csv, .tsv, .txt, …", "reviews"),
         _train(
             "a JSON list over several lines",
             b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
@@ -444,7 +515,7 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a text that is null",
             b'{"text": null, "label": 1}\n',
-            'reviews.jsonl:1: the text "text" is null; write a string in double quotes',
+            'reviews.jsonl:1: the text "text" is null; write every text as a string',
             "reviews.jsonl",
         ),
         _train("broken JSON", b'{"text": "a"\n', "reviews.jsonl:1: not JSON: Expecting ',' delimiter at place 13; …", "reviews.jsonl"),
@@ -535,8 +606,38 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "semicolons in a CSV file",
             f"{PREDICT} -i x.csv",
-            "x.csv:1: the columns are separated by semicolons: id;text; save it with commas between the columns",
+            "works",
+            0,
             files={"x.csv": "id;text\n1;superb\n"},
+            stdout=LABEL,
+        ),
+        Case("a pattern that nothing matches", f"{PREDICT} -i 'part-*.csv'", "part-*.csv: no file matches; …"),
+    ],
+    "Archives to classify": [
+        Case("no folder to write to", "batch file", "Missing option '--output' / '-o'; see `mha batch --help`"),
+        Case("no such file", f"{BATCH} nowhere", "nowhere: no such file or folder; check the path"),
+        Case(
+            "a pattern that matches nothing",
+            f"{BATCH} '*.xyz'",
+            "*.xyz: no file matches; check the pattern; relative paths start at the current folder",
+        ),
+        Case(
+            "a folder without texts",
+            f"{BATCH} pictures",
+            "pictures: no file of texts in it; its files need one of .csv, …, or --format",
+            files={"pictures/a.png": b"\x89PNG"},
+        ),
+        Case(
+            "a share that is none",
+            f"{BATCH} mine --shard 9/8",
+            "--shard 9/8: is not i/n with i from 1 to n; write 3/8 for the third of eight",
+        ),
+        Case("a share on a cluster", f"{BATCH} mine --address auto", "--shard and --address do not go together; leave one of them out"),
+        Case("a column of plain lines", f"{BATCH} mine --text-column review", "--text-column review: plain lines have no columns; …"),
+        Case(
+            "a file to write to",
+            f"{BATCH} mine --output file",
+            "--output …/file: File exists; name a folder that is there, or that can be made",
         ),
     ],
     "A text to look into": [
@@ -655,7 +756,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a `TMPDIR` without room for the texts",
             CONFIG,
-            "…: File too large; it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder",
+            "…: File too large; it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder",
             1,
             files={"x.yaml": SAMPLE},
             shell='ulimit -f 8; "$@"',

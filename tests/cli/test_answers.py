@@ -17,9 +17,11 @@ from tests.cli.command import has_control_characters
 NAMES = ("bad", "mixed", "good")
 
 
-def said(*probabilities: float, tokens: int = 5, read: int = 5, unknown: int = 0) -> Prediction:
+def said(*probabilities: float, tokens: int = 5, read: int = 5, unknown: int = 0, marks: int = 0) -> Prediction:
     best = max(probabilities)
-    return Prediction("", NAMES[probabilities.index(best)], best, dict(zip(NAMES, probabilities, strict=True)), tokens, read, unknown)
+    return Prediction(
+        "", NAMES[probabilities.index(best)], best, dict(zip(NAMES, probabilities, strict=True)), tokens, read, unknown, marks
+    )
 
 
 def record(text: str = "a film", *fields: object) -> Record:
@@ -55,6 +57,8 @@ def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> Non
         ({"unknown": 4}, "-"),
         ({"tokens": 0, "read": 0}, "empty"),
         ({"unknown": 5}, "unknown"),
+        ({"unknown": 3, "marks": 2}, "unknown"),
+        ({"marks": 5}, "-"),
         ({"tokens": 6}, "cut"),
         ({"tokens": 6, "unknown": 5}, "unknown,cut"),
     ],

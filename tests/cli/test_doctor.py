@@ -69,7 +69,7 @@ def test_what_a_person_sees(tmp_path: Path) -> None:
         "/runs (does not exist)",
         "Checkpoint, in order",
         hashlib.sha256(path.read_bytes()).hexdigest(),
-        r"one, two, [bold]\x1b[31mthree",
+        r"3: one, two, [bold]\x1b[31mthree",
         "13 ids",
         "validation accuracy │ 0.75",
     ):

@@ -56,6 +56,14 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
         assert score["recall"] == pytest.approx(confusion[index][index] / sum(confusion[index]))
         assert score["precision"] == pytest.approx(confusion[index][index] / sum(row[index] for row in confusion))
         assert score["f1"] == pytest.approx(2 / (1 / score["precision"] + 1 / score["recall"]))
+    assert figures["macro_f1"] == pytest.approx(np.mean([score["f1"] for score in figures["classes"]]))
+    shares = [sum(row) / len(truth) for row in confusion]
+    assert figures["weighted_f1"] == pytest.approx(np.dot(shares, [score["f1"] for score in figures["classes"]]))
+    assert figures["top_3_accuracy"] is None
+    assert {(pair["true"], pair["predicted"], pair["num_reviews"]) for pair in figures["confusions"]} == {
+        ("negative", "positive", confusion[0][1]),
+        ("positive", "negative", confusion[1][0]),
+    }
     low, high = figures["accuracy_interval"]
     assert 0 < low < figures["accuracy"] < high < 1
     wins = probabilities[truth == 1, 1][:, None] - probabilities[truth == 0, 1][None, :]
@@ -81,7 +89,9 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
     low, high = figures["accuracy_interval"]
     assert f"{figures['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})" in result.stdout
     words = ("ROC AUC", "calibration error", "precision", "recall", "F1", "as negative", "as positive", "0 texts")
-    for word in (*words, "up to 60%", "90% to 100%", "up to 16", "48 to 64"):
+    assert "top-3" not in result.stdout
+    assert "Most frequent confusions" not in result.stdout
+    for word in (*words, f"weighted F1       │ {figures['weighted_f1']:.4f}", "up to 60%", "90% to 100%", "up to 16", "48 to 64"):
         assert word in result.stdout
 
 

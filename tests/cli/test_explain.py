@@ -97,6 +97,15 @@ def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_p
     assert legend not in explain(TEXT).stdout
 
 
+def test_unknown_words_say_something_by_their_subwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_checkpoint_file(tmp_path / "a.keras", subword_buckets=29)
+    found = [
+        run_here("explain", f"the {word} was superb", "-c", "a.keras", cwd=tmp_path, monkeypatch=monkeypatch) for word in ("zyzz", "zyzyx")
+    ]
+    assert all("* not in the model's vocabulary: it reads such words by their subwords" in result.lines for result in found)
+    assert found[0].lines[0] != found[1].lines[0]
+
+
 def test_attention_close_to_uniform_is_said(explain: Explain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = small_checkpoint()
     for name in ("query_kernel", "query_bias"):

@@ -32,18 +32,21 @@ TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film 
 TOKENS = ["[PAD]", "[UNK]", *WORDS]
 
 SCORES = {"max_ngram": 3, "ngram_buckets": 19, "score_ngrams": 2, "score_buckets": 41, "score_ending": 3, "score_windows": [2, 7]}
+SUBWORDS = {**SCORES, "subword_buckets": 29, "score_subwords": True, "score_buckets": 64}
 CASES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
     "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 3, "activation": "gelu", "use_bias": False},
     "n-grams-and-scores": SCORES,
     "scores-of-all-places-alike": {**SCORES, "score_ending": 0, "score_windows": []},
+    "subwords": {"subword_buckets": 29},
+    "subwords-in-scores": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
     "additive-no-positions": {"scoring": "additive", "positions": "none"},
     "no-scale": {"use_scale": False},
     "blockwise": {"attention_form": "blockwise"},
 }
 ALL_AT_ONCE = {
-    **SCORES,
+    **SUBWORDS,
     **CASES["pre-three-classes"],
     **CASES["blockwise"],
     "num_blocks": 2,
@@ -58,7 +61,8 @@ TRACED = [("saved-model", ALL_AT_ONCE), ("litert", ALL_AT_ONCE), ("litert", ADDI
 def onnx(path: Path) -> Forward:
     session = pytest.importorskip("onnxruntime").InferenceSession(path)
     (given,), (answer,) = session.get_inputs(), session.get_outputs()
-    assert (given.name, given.type, given.shape) == ("token_ids", "tensor(int32)", ["batch", "length"])
+    assert (given.name, given.type, given.shape[:2]) == ("token_ids", "tensor(int32)", ["batch", "length"])
+    assert given.shape[2:] in ([], [1 + 11])
     assert (answer.name, answer.type, answer.shape[0]) == ("probabilities", "tensor(float)", "batch")
     return lambda token_ids: session.run(None, {"token_ids": token_ids})[0]
 
@@ -151,9 +155,9 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
     checkpoint = read_checkpoint(tmp_path / "a.keras")
     expected = np.array([list(prediction.probabilities.values()) for prediction in Classifier(checkpoint).predict(TEXTS)])
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
-    reviews = [encoder.encode(text).token_ids for text in TEXTS]
+    reviews = [encoder.encode(text).tokens for text in TEXTS]
     run = RUNTIMES[format_name](tmp_path / "exported")
-    padded = np.zeros((len(TEXTS), 13), np.int32)
+    padded = np.zeros((len(TEXTS), 13, *reviews[0].shape[1:]), np.int32)
     for row, review in enumerate(reviews):
         padded[row, : len(review)] = review
         alone = run(np.array([review], np.int32))

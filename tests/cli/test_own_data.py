@@ -73,6 +73,7 @@ def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -
     [
         ("evaluate", "RUN", "--split", "validation"),
         ("evaluate", "RUN", "--data", "my/complaints.csv"),
+        ("evaluate", "RUN", "--data", "my/*.csv", "--data", "my/complaints.csv"),
         ("predict", "-c", "RUN", "it broke", "-o", "answers"),
         ("attention", "-c", "RUN", "it broke"),
         ("explain", "-c", "RUN", "it broke"),
@@ -114,6 +115,23 @@ def test_predict_takes_another_text_column(mha: Mha, cwd: Path) -> None:
         assert mha("predict", "-c", CHECKPOINT, "-i", "more.csv", *column, "-o", "answers").code == 0
         marks.append((cwd / "answers").read_text().rstrip("\n").split("\t")[2])
     assert marks[0] == "empty" != marks[1]
+
+
+@pytest.mark.usefixtures("untraced")
+def test_forty_texts_and_classes_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [f"lamp {number} {'broke,bad' if number % 3 else 'works,good'}\n" for number in range(37)]
+    (tmp_path / "few.csv").write_text("text,label\n" + "".join(rows) + "where is it,lost\nwhose is it,found\nwhy not,odd\n")
+    settings = (*SMALL, "data.source=files", "data.train=few.csv", "training.class_weights=balanced")
+    arguments = ("train", "--config", "sample", "--output", "few", *(part for setting in settings for part in ("--set", setting)))
+    result = run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch)
+    assert result.code == 0, result.stderr
+    told = "few.csv: 3 classes have a single text, which is learnt from and not validated with: found, lost, odd"
+    assert told in result.stderr.splitlines()
+    scored = run_here("evaluate", "few", "--split", "validation", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    found, best = json.loads(scored.stdout), json.loads((tmp_path / "few/metrics.json").read_text())["best"]
+    assert found["num_reviews"] == 4
+    assert found["accuracy"] == best["validation_accuracy"]
+    assert found["loss"] == pytest.approx(best["validation_loss"], abs=1e-6)
 
 
 # From elsewhere

@@ -11,6 +11,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.inspection import explain, view_attention
+from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import TIMEOUT, run_here
 from tests.cli.pages import HOSTILE, data_of
 
@@ -66,8 +67,8 @@ class ShownPage(HTMLParser):
 def shown(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shown:
     """A page of a text, after a script of ours."""
 
-    def shown(command: str, text: str = TEXT, script: str = "", width: int = 1200) -> ShownPage:
-        result = run_here(command, text, "-c", small, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
+    def shown(command: str, text: str = TEXT, script: str = "", width: int = 1200, checkpoint: Path = small) -> ShownPage:
+        result = run_here(command, text, "-c", checkpoint, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
         assert result.code == 0
         data_of(tmp_path / "page.html")
         with (tmp_path / "page.html").open("a") as file:
@@ -139,3 +140,16 @@ def test_unknown_words_and_the_model_are_told_to_all(command: str, shown: Shown)
 def test_nothing_is_wider_than_a_telephone(command: str, text: str, shown: Shown) -> None:
     script = "document.getElementById('shown').textContent = `${document.documentElement.scrollWidth - innerWidth}`"
     assert int(shown(command, text, script, width=390).texts["shown"]) <= 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_the_names_of_many_classes_stand_behind_is_not_broken(command: str, shown: Shown, tmp_path: Path) -> None:
+    checkpoint = small_checkpoint_file(tmp_path / "many.keras", tuple(f"balance_not_updated_{number:02}" for number in range(77)))
+    script = """
+        const whole = document.createRange();
+        const lines = (name) => (whole.selectNodeContents(name), whole.getClientRects().length);
+        document.getElementById("shown").textContent = Math.max(...[...document.querySelectorAll("dt")].map(lines));
+    """
+    page = shown(command, "superb", script, checkpoint=checkpoint)
+    assert "balance_not_updated_00" in page.texts["model"]
+    assert page.texts["shown"] == "1"

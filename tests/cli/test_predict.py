@@ -332,7 +332,7 @@ def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path:
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
     done = subprocess.run(
         [sys.executable, "-c", KERAS, trained.checkpoint, tmp_path / "theirs.keras"],
-        input=json.dumps([encoder.encode(text).token_ids for text in texts]),
+        input=json.dumps([encoder.encode(text).tokens.tolist() for text in texts]),
         capture_output=True,
         text=True,
         env=environment({"KERAS_BACKEND": "tensorflow"}),

@@ -69,7 +69,7 @@ def test_nothing_to_keep_yet() -> None:
 def test_the_same_command_starts_what_had_learnt_nothing(
     number: signal.Signals, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_: os.kill(os.getpid(), number))
+    monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_, **__: os.kill(os.getpid(), number))
     for _ in range(2):
         result = run_here("train", "-c", TINY, "--set", "data.num_reviews=200", "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
         assert (result.code, result.stdout) == (code, "")

@@ -176,7 +176,7 @@ def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys:
     assert shown.out == ""
     assert "odd [bold]\\x1b[31m\n" in shown.err  # a line of its own
     assert "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750, 1,234 texts/s, 1:01 left" in shown.err
-    assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 texts/s), best so far" in shown.err
+    assert "epoch 2: loss 0.2500, validation loss 0.5000, validation accuracy 0.7500, 1.5 s (1,234 texts/s), kept" in shown.err
     assert "\x1b[31m" not in shown.err
 
 
@@ -255,8 +255,8 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
             "reviews.csv, split train: every text has the class 'good'; a classifier needs texts of at least two classes",
         ),
         (
-            "text,label\nfine,good\nfine,good\nbad,poor\n",
-            "reviews.csv, split train: the class 'poor' has 1 text; each class needs at least 2, one to train on and one to validate with",
+            "text,label\nfine,good\nbad,poor\n",
+            "reviews.csv, split train: 2 of 2 texts have a class of their own; is the label column the right one?",
         ),
         (
             "text,label\n,good\n,good\n,poor\n,poor\n",
@@ -287,7 +287,7 @@ def test_data_that_nothing_can_be_learnt_from(content: str | None, message: str,
 def test_an_extension_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "reviews.xlsx").write_bytes(b"PK")
     message = refusal(_train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.xlsx"))
-    assert message.startswith("reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, .jsonl")
+    assert message.startswith("reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, ")
     assert list(tree(tmp_path)) == ["reviews.xlsx"]
 
 
@@ -309,7 +309,7 @@ def test_out_of_memory_names_the_settings_that_help(of_tensorflow: bool, tmp_pat
 
     error = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor") if of_tensorflow else MemoryError()
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("mha_cli.training.run.Trainer", fail)

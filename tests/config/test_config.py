@@ -17,6 +17,7 @@ from mha_cli.errors import EXIT_USAGE, MhaError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 RECIPES = sorted(CONFIGS.glob("*.yaml"))
+NO_DATA = "data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
 SECTIONS = (SampleData, TfdsData, FilesData, TextConfig, ModelConfig, TrainingConfig)
 
 
@@ -51,8 +52,17 @@ def test_there_are_recipes() -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_loads(path: Path) -> None:
-    config = load_config(path)
+    config = load_config(path, ["data.train=texts.csv"] if path.stem == "text" else [])
     assert parsed(config_to_yaml(config)) == config
+
+
+def test_the_recipe_for_texts_asks_for_them() -> None:
+    (recipe,) = (path for path in RECIPES if path.stem == "text")
+    with pytest.raises(MhaError) as raised:
+        load_config(recipe)
+    assert (
+        str(raised.value) == f"{recipe}:4: data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
+    )
 
 
 # Settings
@@ -116,6 +126,8 @@ def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
     scored = ModelConfig(score_ngrams=3, score_buckets=9, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
     assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=9, embed_dim=12)
     assert ModelConfig.model_validate(scored.model_dump()) == scored
+    subwords = {"subword_buckets": 5, "ngram_dropout": 0.5, "score_subwords": True, "score_ngrams": 1, "score_buckets": 9}
+    assert ModelConfig(**subwords).without_positions() == ModelConfig(positions="none", **subwords)
 
 
 # The resolved config is the run again
@@ -269,7 +281,7 @@ def test_a_whole_section_as_an_override() -> None:
     [
         ("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
         ("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
-        ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from data, model, seed, text, training"),
+        ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from auto, data, model, seed, text, training"),
         ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
         ("model={num_head: 4}", "--set model: model.num_head is not a setting; did you mean num_heads?"),
         ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
@@ -295,7 +307,7 @@ def test_a_whole_section_as_an_override() -> None:
         ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
         ("training=fast", "--set training is 'fast', not a section of settings; write `key: value` lines below it"),
         ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
-        ("data.source=files", "x.yaml: data.train is missing; add it"),
+        ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
         ("seed", "--set seed: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
@@ -304,7 +316,7 @@ def test_a_whole_section_as_an_override() -> None:
         ("seed=[1", "--set seed:1: not valid YAML: expected ',' or ']', but got '<stream end>'; mind indentation, quotes and colons"),
         ("seed=!!int 3", "--set seed:1: the tag tag:yaml.org,2002:int is not allowed; write a plain value"),
         ("seed=&a 3", "--set seed:1: anchors and aliases (& and *) are not allowed; write the value out"),
-        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from data, model, seed, text, training"),
+        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from auto, data, model, seed, text, training"),
         ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
         ("data.name=\udcff", "--set data.name: not valid YAML: unacceptable character #xdcff: special characters are not allowed; MIND"),
     ],
@@ -330,13 +342,13 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ("modle: {}\n", "x.yaml:1: modle is not a setting; did you mean model?"),
         ("trainig:\n  epochs: 4\n", "x.yaml:1: trainig is not a setting; did you mean training?"),
         ("seed: 1\nepochs: 4\n", "x.yaml:2: epochs is not a setting; did you mean training.epochs?"),
-        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from data, model, seed, text, training"),
+        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, data, model, seed, text, training"),
         ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
         ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),
         ("seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
-        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from data, model, seed, text, training"),
-        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from data, model, seed, text, training"),
+        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, data, model, seed, text, training"),
+        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from auto, data, model, seed, text, training"),
         # Types
         ("model:\n  num_heads: '4'\n", "x.yaml:2: model.num_heads is '4'; it should be a valid integer"),
         ("text:\n  lowercase: yes\n", "x.yaml:2: text.lowercase is 'yes'; it should be a valid boolean"),
@@ -349,7 +361,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ("data:\n  source: null\n", "x.yaml:2: data.source is None; choose from sample, tfds, files"),
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
         ("data:\n  num_reviews: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
-        ("data:\n  source: files\n", "x.yaml:1: data.train is missing; add it"),
+        ("data:\n  source: files\n", f"x.yaml:1: {NO_DATA}"),
         (
             'data:\n  source: tfds\n  name: "\\uD800"\n',
             r"x.yaml:3: data.name is '\ud800'; it should be a valid string, unable to parse raw data as a unicode string",
@@ -393,19 +405,44 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ),
         (
             "model:\n  max_ngram: 2\n",
-            "x.yaml:1: model: max_ngram=2 and ngram_buckets=0 do not go together; take max_ngram=1 and ngram_buckets=0, or more of both",
+            "x.yaml:2: model.max_ngram=2 and model.ngram_buckets=0 do not go together; "
+            "take max_ngram=1 and ngram_buckets=0, or more of both",
         ),
         (
             "model:\n  max_ngram: 2\n  ngram_buckets: 9\n  positions: none\n",
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
         (
+            "model:\n  subword_buckets: 9\n",
+            "x.yaml:2: model.subword_buckets=9 needs text.subword_characters above 0; take 24, or subword_buckets=0",
+        ),
+        (
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_subwords: true\n",
+            "x.yaml:4: model.score_subwords=true needs text.subword_characters above 0; take 24, or score_subwords=false",
+        ),
+        (
+            "text:\n  subword_characters: 9\n",
+            "x.yaml:2: text.subword_characters=9 is read by neither model.subword_buckets=0 nor model.score_subwords=false; "
+            "set one of the two, or take subword_characters=0",
+        ),
+        (
+            "text:\n  subword_characters: 2\n",
+            "x.yaml:1: text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0",
+        ),
+        (
+            "model:\n  score_subwords: true\n",
+            "x.yaml:1: model: score_subwords=true counts beside n-grams, and score_ngrams=0 has none; "
+            "take score_subwords=false, or score_ngrams=1",
+        ),
+        (
             "model:\n  score_ngrams: 2\n",
-            "x.yaml:1: model: score_ngrams=2 and score_buckets=0 do not go together; take 0 for both, or more of both",
+            "x.yaml:2: model.score_ngrams=2 and model.score_buckets=0 do not go together; take score_ngrams=0 and score_buckets=0, "
+            "or more of both",
         ),
         (
             "model:\n  score_buckets: 9\n",
-            "x.yaml:1: model: score_ngrams=0 and score_buckets=9 do not go together; take 0 for both, or more of both",
+            "x.yaml:2: model.score_ngrams=0 and model.score_buckets=9 do not go together; take score_ngrams=0 and score_buckets=0, "
+            "or more of both",
         ),
         (
             "model:\n  score_ngrams: 2\n  score_buckets: 9\n  positions: none\n",
@@ -439,15 +476,15 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Pseudo-labels without texts to label
         (
             "training:\n  pseudo_labels: 1\n",
-            "x.yaml: training.pseudo_labels needs unlabelled texts, which source=sample has none of; take 0",
+            "x.yaml:2: training.pseudo_labels needs unlabelled texts, which source=sample has none of; take 0",
         ),
         (
             "data:\n  source: files\n  train: x.csv\ntraining:\n  pseudo_labels: 1\n",
-            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled, or take training.pseudo_labels=0",
+            "x.yaml:5: training.pseudo_labels needs unlabelled texts; set data.unlabelled, or take training.pseudo_labels=0",
         ),
         (
             "data:\n  source: tfds\n  name: x\ntraining:\n  pseudo_labels: 1\n",
-            "x.yaml: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
+            "x.yaml:5: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
         ),
         (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",

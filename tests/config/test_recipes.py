@@ -15,7 +15,7 @@ from mha_cli.errors import MhaError
 from tests.cli.command import environment
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("book", "book-no-positions", "imdb", "imdb-fast", "imdb-semi", "sample")
+NAMES = ("book", "book-no-positions", "imdb", "imdb-fast", "imdb-semi", "sample", "text")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_an_unknown_name_lists_them(given: str, shown: str) -> None:
     with pytest.raises(MhaError) as raised:
         find_config(given)
     assert str(raised.value) == (
-        f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, "
+        f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, text, "
         "or give the path of a YAML config"
     )
 

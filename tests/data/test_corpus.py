@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews
+from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews, join_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary
+from tests.reviews import with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +33,11 @@ def corpus(labels: str, texts: list[str] | None = None, settings: TextConfig = P
     return Corpus((Review(text, label) for text, label in zip(texts, labels, strict=True)), settings, class_names, "films.csv")
 
 
+def of_labels(labels: list[str]) -> Corpus:
+    """A corpus of one review per label."""
+    return Corpus([Review("word", label) for label in labels], PLAIN, None, "films.csv")
+
+
 def error_of(make: Callable[[], object]) -> str:
     with pytest.raises(MhaError) as raised:
         make()
@@ -41,7 +48,7 @@ def error_of(make: Callable[[], object]) -> str:
 
 def texts_of(reviews: EncodedReviews, vocabulary: Vocabulary) -> list[str]:
     """The words that the ids stand for."""
-    return [" ".join(vocabulary.tokens[token_id] for token_id in reviews.token_ids[start:stop]) for start, stop in _spans(reviews)]
+    return [" ".join(vocabulary.tokens[token_id] for token_id in reviews.tokens[start:stop]) for start, stop in _spans(reviews)]
 
 
 def _spans(reviews: EncodedReviews) -> list[tuple[int, int]]:
@@ -129,6 +136,41 @@ def test_the_split_is_disjoint_complete_and_stratified(sizes: list[int], share: 
         assert abs(held_out[class_id] - size * len(validation) / len(labels)) < 2
 
 
+@given(st.lists(st.integers(2, 20), min_size=1, max_size=40), st.integers(1, 20), st.floats(0.01, 0.5), st.integers(0, 2**31 - 1))
+def test_the_only_text_of_a_class_is_trained_on(sizes: list[int], num_single: int, share: float, seed: int) -> None:
+    """What is left of the others is split as if the single ones were not there."""
+    others = [f"class {number}" for number, size in enumerate(sizes) for _ in range(size)]
+    num_single = min(num_single, len(others))
+    labels = others + [f"single {number}" for number in range(num_single)]
+    reviews = of_labels(labels)
+    assert reviews.single_text_classes == tuple(sorted(labels[len(others) :]))
+    train, validation = reviews.split(share, seed)
+    assert sorted([*train, *validation]) == list(range(len(labels)))
+    assert set(range(len(others), len(labels))) <= set(train)
+    assert {labels[row] for row in train} == set(labels)
+    assert len(validation) == max(round(share * len(others)), len(sizes))
+    if len(sizes) > 1:
+        assert validation.tolist() == of_labels(others).split(share, seed)[1].tolist()
+
+
+def test_the_split_is_scikit_learns_stratified_one() -> None:
+    """Published figures and the weights of tests rest on it."""
+    reviews = corpus("aab" * 41)
+    train, validation = train_test_split(np.arange(123), test_size=12, stratify=reviews.labels, random_state=7)
+    assert [rows.tolist() for rows in reviews.split(0.1, seed=7)] == [sorted(train), sorted(validation)]
+
+
+def test_the_only_text_of_a_class_is_trained_on_when_names_decide() -> None:
+    texts = [f"a film with Keanu{'abcdefghij'[number // 6]}" for number in range(60)]
+    labels = "ab" * 30
+    reviews = Corpus(map(Review, texts, [*labels[:59], "single"]), PLAIN, None, "films.csv", by_names=True)
+    for seed in range(10):
+        train, validation = reviews.split(0.3, seed)
+        assert sorted([*train, *validation]) == list(range(60))
+        assert 59 in train
+        assert set(reviews.labels[validation]) == {0, 1}
+
+
 def test_the_seed_decides_the_split() -> None:
     reviews = corpus("abc" * 30)
     first, again, other = reviews.split(0.3, seed=5), reviews.split(0.3, seed=5), reviews.split(0.3, seed=6)
@@ -180,10 +222,10 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
     singly = [encoder.encode(review.text) for review in reviews]
 
     for encoded in (from_corpus, from_stream):
-        assert [encoded.token_ids[start:stop].tolist() for start, stop in _spans(encoded)] == [text.token_ids for text in singly]
-        assert encoded.num_truncated == sum(text.num_tokens > len(text.token_ids) for text in singly)
+        assert [encoded.tokens[start:stop].tolist() for start, stop in _spans(encoded)] == [text.tokens.tolist() for text in singly]
+        assert encoded.num_truncated == sum(text.num_tokens > len(text.tokens) for text in singly)
         assert [whole.class_names[label] for label in encoded.labels] == [review.label for review in reviews]
-        assert encoded.token_ids[:].dtype == encoded.labels.dtype == np.int32
+        assert encoded.tokens[:].dtype == encoded.labels.dtype == np.int32
 
 
 def test_rows_are_encoded_in_the_order_given() -> None:
@@ -204,11 +246,34 @@ def test_padding_fills_up_to_the_longest_of_the_rows() -> None:
     assert encoded.padded(np.array([5])).dtype == np.int32
 
 
+@pytest.mark.parametrize("truncation", ["head", "tail", "head_and_tail"])
+def test_with_subwords_every_token_brings_its_characters(truncation: str) -> None:
+    """Words that the vocabulary does not have bring theirs, too; a text is cut by whole tokens."""
+    settings = TextConfig.model_validate({"subword_characters": 5, "sequence_length": 3, "truncation": truncation, "vocabulary_size": 4})
+    texts = ["a fine film it was", "", "fine", "dull as é"]
+    whole = corpus("abab", texts, settings)
+    vocabulary = whole.vocabulary(np.arange(4))
+    encoder = TextEncoder(settings, vocabulary)
+    together = whole.encode(np.arange(4), vocabulary)
+    one_by_one = encode_reviews((Review(text, "a") for text in texts), encoder, ("a",), "films.csv")
+    for encoded in (together, one_by_one, join_reviews(together.subset(np.array([0, 1])), together.subset(np.array([2, 3])))):
+        assert encoded.lengths.tolist() == [3, 0, 1, 3]
+        for row, text in enumerate(texts):
+            np.testing.assert_array_equal(encoded.padded(np.array([row]))[0, : encoded.lengths[row]], encoder.encode(text).tokens)
+    padded = together.padded(np.array([1, 2, 0]))
+    assert padded.shape == (3, 3, 6)
+    assert not padded[0].any()
+    assert not padded[1, 1:].any()
+    assert "".join(map(chr, padded[1, 0, 1:])) == "<fine"
+    assert together.padded(np.array([1])).tolist() == [[[0] * 6]]
+    assert together.num_unknown == one_by_one.num_unknown == sum(encoder.encode(text).num_unknown for text in texts) > 0
+
+
 # What cannot be learnt from
 
 
 def test_no_reviews() -> None:
-    assert error_of(lambda: corpus("")) == "films.csv: no texts; give data with at least two texts of each class"
+    assert error_of(lambda: corpus("")) == "films.csv: no texts; give labelled texts of at least two classes"
     assert error_of(lambda: corpus("", class_names=("a", "b"))).startswith("films.csv: no texts; ")
 
 
@@ -219,19 +284,20 @@ def test_one_class(class_names: tuple[str, ...] | None) -> None:
     )
 
 
-def test_a_class_of_one_review() -> None:
-    assert error_of(lambda: corpus("aabcc")) == (
-        "films.csv: the class 'b' has 1 text; each class needs at least 2, one to train on and one to validate with"
-    )
+@pytest.mark.parametrize(("labels", "shown"), [("ab", "2 of 2"), ("abc", "3 of 3"), ("aabcd", "3 of 5")])
+def test_most_texts_have_a_class_of_their_own(labels: str, shown: str) -> None:
+    assert error_of(lambda: corpus(labels)) == f"films.csv: {shown} texts have a class of their own; is the label column the right one?"
 
 
 def test_a_class_of_no_review() -> None:
-    assert error_of(lambda: corpus("aacc", class_names=("a", "b", "c"))).startswith("films.csv: the class 'b' has 0 texts; ")
+    assert error_of(lambda: corpus("aacc", class_names=("a", "b", "c"))) == (
+        "films.csv: the class 'b' has no text; each class needs at least one to be learnt from"
+    )
 
 
 def test_a_class_name_from_outside_is_shown_safely() -> None:
     reviews = [Review("word", label) for label in ("a", "a", "\x1b[31mred\n")]
-    error = error_of(lambda: Corpus(reviews, PLAIN, None, "films.csv"))
+    error = error_of(lambda: Corpus(reviews, PLAIN, ("a", "b"), "films.csv"))
     assert error.isprintable()
     assert "x1b[31mred" in error
 
@@ -277,7 +343,7 @@ def test_dropped_words_become_unknown_and_padding_stays() -> None:
     token_ids = rng.integers(2, 50, (100, 70)).astype(np.int32)
     token_ids[:, 60:] = 0
     before = token_ids.copy()
-    dropped = drop_words(token_ids, 0.3, rng)
+    dropped = drop_words(token_ids, rng.random(token_ids.shape) < 0.3)
     assert (token_ids == before).all()
     assert dropped.dtype == np.int32
     assert (dropped[:, 60:] == 0).all()
@@ -286,9 +352,11 @@ def test_dropped_words_become_unknown_and_padding_stays() -> None:
     assert changed[:, :60].mean() == pytest.approx(0.3, abs=0.02)  # 6,000 words: a standard deviation of 0.006
 
 
-def test_dropping_follows_the_generator() -> None:
-    token_ids = np.full((20, 20), 7, dtype=np.int32)
-    first, again, other = (drop_words(token_ids, 0.5, np.random.default_rng(seed)) for seed in (3, 3, 4))
-    assert (first == again).all()
-    assert (first != other).any()
-    assert (drop_words(token_ids, 0.0, np.random.default_rng(3)) == token_ids).all()
+def test_a_dropped_word_keeps_its_characters() -> None:
+    tokens = with_characters(np.array([[7, 8, 9, 0], [5, 0, 0, 0]], np.int32).repeat(50, axis=0), 6)
+    before = tokens.copy()
+    chosen = np.random.default_rng(3).random(tokens.shape[:2]) < 0.4
+    dropped = drop_words(tokens, chosen)
+    np.testing.assert_array_equal(tokens, before)
+    np.testing.assert_array_equal(dropped[..., 1:], tokens[..., 1:])
+    np.testing.assert_array_equal(dropped[..., 0], drop_words(tokens[..., 0], chosen))

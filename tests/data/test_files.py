@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib
 import json
 import os
 import socket
@@ -17,16 +18,17 @@ from hypothesis import strategies as st
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data import files
-from mha_cli.data.files import FileReviews, labelled_columns, read_labelled_file, read_text_lines
+from mha_cli.data.files import FileReviews, labelled_columns, read_labelled, read_labelled_file, read_text_lines
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.records import lines, tables
+from mha_cli.records import lines
+from mha_cli.records import rows as rows_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-KINDS = "give a .csv, .tsv, .jsonl, .ndjson or .json file, plain or with .gz, or a folder with one sub-folder a class"
+KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
 COLUMNS = labelled_columns()
 ONE_OBJECT = "write one JSON object a line, a text each"
 
@@ -140,6 +142,84 @@ def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert error_of("~/b.csv").startswith("~/b.csv: no such file or folder")
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.txt.gz"])
+def test_any_table_by_name_or_by_number(name: str) -> None:
+    write(name, "id;body;stars\n7;good, but slow;5\n")
+    assert read(name, "body", "stars") == [Review("good, but slow", "5")]
+    write(name, "7\tgood; slow, too\t5\n8\tfine\t1\n")
+    assert read(name, "2", "3") == [Review("good; slow, too", "5"), Review("fine", "1")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.TXT.gz", "a.ft", "a.fasttext"])
+@pytest.mark.parametrize("bom", ["", "\ufeff\n \n"])
+def test_fasttext(name: str, bom: str) -> None:
+    write(name, f"{bom}__label__pos fine, really\n__label__neg dull\n")
+    assert read(name) == read(name, "2", "1") == read(name, "a", "b") == [Review("fine, really", "pos"), Review("dull", "neg")]
+
+
+def test_parquet() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"doc": [{"body": "fine"}, {"body": "dull"}], "stars": [5, 1], "half": [0.5, 1.0], "kind": ["a", None]})
+    importlib.import_module("pyarrow.parquet").write_table(table, "a.parquet")
+    assert read("a.parquet", "doc.body", "stars") == [Review("fine", "5"), Review("dull", "1")]
+    hint = "give every text a class: a string, a whole number, true or false"
+    assert error_of("a.parquet", "doc.body", "half") == f'a.parquet:1: the label "half" is the fraction 0.5; {hint}'
+    assert error_of("a.parquet", "doc.body", "kind") == f'a.parquet:2: the label "kind" is null; {hint}'
+    assert error_of(write("b.parquet", "text,label\n")).startswith("b.parquet: not a Parquet file, or a damaged one: ")
+    importlib.import_module("pyarrow.parquet").write_table(table.slice(0, 0), "c.parquet")
+    assert error_of("c.parquet", "doc.body", "stars") == "c.parquet: the file is empty; write a text a row"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("__label__a b\nno label\n", "2: no label; begin the line with __label__ and the name of its class"),
+        ("__label__a b\n__label__ text\n", "2: the label is empty; give every text a class, or leave the row out"),
+        ("__label__a __label__b text\n", "1: 2 labels: a and b; give every text one class"),
+    ],
+)
+def test_bad_fasttext_line(content: str, expected: str) -> None:
+    assert error_of(write("a.txt", content)) == f"a.txt:{expected}"
+
+
+# Several files
+
+
+def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
+    write("part-10.csv", "text,label\nfour,x\n")
+    write("part-2.csv", "label;text\nx;three\n")
+    write("first.jsonl", '{"text": "one", "label": "x"}\n')
+    write("train/x/1.txt", "two")
+    write("a[1].csv", "text,label\nfive,x\n")
+    found = read_labelled(["first.jsonl", "train", "part-*.csv", "a[1].csv"], COLUMNS)
+    assert [review.text for review in found] == ["one", "two", "three", "four", "five"]
+    source = FileReviews(FilesData.model_validate({"source": "files", "train": ["first.jsonl", "part-*.csv"], "test": "**/part-2.csv"}))
+    assert source.name == "first.jsonl and 1 more"
+    assert source.splits == ("train", "test")
+    assert [len(list(source.read(split))) for split in source.splits] == [3, 1]
+
+
+def test_the_file_at_fault_is_named_whichever_it_is() -> None:
+    write("part-1.csv", "text,label\none,x\n")
+    write("part-2.csv", "text,label\none,x\ntwo\n")
+    with pytest.raises(MhaError, match=r"^part-2\.csv:3: 1 field where the header has 2; "):
+        list(read_labelled(["part-*.csv"], COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("part-*.csv", "part-*.csv: no file matches; check the pattern; relative paths start at the current folder"),
+        ("gone.csv", "gone.csv: no such file or folder; check the path; relative paths start at the current folder"),
+    ],
+)
+def test_what_is_missing_is_told_before_anything_is_read(pattern: str, expected: str) -> None:
+    write("a.csv", "text,label\none,x\n")
+    with pytest.raises(MhaError) as raised:
+        read_labelled(["a.csv", pattern], COLUMNS)
+    assert str(raised.value) == expected
+
+
 # Folders
 
 
@@ -243,7 +323,6 @@ def test_pipes_devices_and_sockets_are_refused() -> None:
     [
         ("a.xlsx", "unknown extension .xlsx"),
         ("a.csv.zip", "unknown extension .zip"),
-        ("a.txt.gz", "unknown extension .txt"),
         ("a.gz", "no extension that tells its format"),
         ("reviews", "no extension that tells its format"),
         (".csv", "no extension that tells its format"),
@@ -308,7 +387,7 @@ def test_damaged_gzip() -> None:
 
 
 def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (files, lines, tables):
+    for module in (files, lines, rows_module):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", 100)
     long = "x" * 101
     write("a.jsonl", '{"text": "", "label": 1}\n' + long)
@@ -345,12 +424,13 @@ def test_a_header_and_nothing_else() -> None:
         ("sentence,label", '1: no column "text" among sentence, label; set data.text_column'),
         ("\n\ntext", '3: no column "label" among text; set data.label_column'),
         ("text,\x1b[2J", '1: no column "label" among text, \\x1b[2J; set data.label_column'),
-        ("text;label", "1: the columns are separated by semicolons: text;label; save it with commas between the columns"),
+        ("text;lable", '1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),
         ('"the text, in full"', '1: no column "text" among the text, in full; set data.text_column'),
-        ("sep=;", "1: the columns are separated by semicolons: sep=;; save it with commas between the columns"),
+        ("sep=;\ntext", '2: no column "label" among text; set data.label_column'),
         (
-            "text\tlabel",
-            "1: the columns are separated by tabs: text\\tlabel; save it with commas between the columns, or name it .tsv",
+            "a\tb",
+            '1: the first line names neither "text" nor "label", but a, b; set data.text_column and data.label_column, '
+            "or add a header line (text,label)",
         ),
         ("text,text,label", '1: the column "text" stands 2 times; rename all but one of them'),
         (
@@ -411,9 +491,9 @@ def test_bad_row(name: str, rows: str, expected: str) -> None:
         ("{}", 'no column "text" among none; set data.text_column'),
         ('{"texts": "a", "label": 1}', 'no column "text" among texts, label; did you mean texts? (see data.text_column)'),
         ('{"text": "a", "stars": 1}', 'no column "label" among text, stars; set data.label_column'),
-        ('{"text": null, "label": 1}', 'the text "text" is null; write a string in double quotes'),
-        ('{"text": 3, "label": 1}', 'the text "text" is the value 3; write a string in double quotes'),
-        ('{"text": {}, "label": 1}', 'the text "text" is an object; write a string in double quotes'),
+        ('{"text": null, "label": 1}', 'the text "text" is null; write every text as a string'),
+        ('{"text": 3, "label": 1}', 'the text "text" is the value 3; write every text as a string'),
+        ('{"text": {}, "label": 1}', 'the text "text" is an object; write every text as a string'),
         ('{"text": "a", "label": ""}', "the label is empty; give every text a class, or leave the row out"),
         ('{"text": "a", "label": " \\n"}', "the label is empty; give every text a class, or leave the row out"),
         *(
@@ -593,7 +673,7 @@ any_bytes = st.binary(max_size=60) | st.lists(st.sampled_from(words), max_size=4
 rows = st.sampled_from([b"text,label\n", b"text\tlabel\n", b'{"text": "a", "label": 1}\n', b""])
 
 
-@given(st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.jsonl.gz"]), rows, any_bytes, st.booleans())
+@given(st.sampled_from(["a.csv", "a.tsv", "a.txt", "a.jsonl", "a.csv.gz", "a.jsonl.gz"]), rows, any_bytes, st.booleans())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # the folder may be the same
 def test_any_file_is_read_or_refused_in_one_line(name: str, first: bytes, rest: bytes, compressed: bool) -> None:
     content = gzip.compress(first + rest) if compressed and name.endswith(".gz") else first + rest

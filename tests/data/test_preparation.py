@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mha_cli.config.loading import config_from_dict
+from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.settings import FilesData, SampleData, TfdsData
 from mha_cli.data import corpus, preparation
 from mha_cli.data.preparation import default_split, labelled_reviews, prepare
@@ -32,6 +33,10 @@ def noted(folder: Path, test: str | None) -> list[str]:
     return [line.removeprefix(f"{folder}/") for line in lines]
 
 
+LEARNT = (
+    "films.csv, validation part: the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much; "
+    "before, the accuracy was 75.00%"
+)
 ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
 
 
@@ -50,6 +55,37 @@ def test_nothing_is_told_where_nothing_is_odd(tmp_path: Path) -> None:
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
     prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
     assert lines == []
+
+
+def test_a_validation_part_of_unknown_words_is_told(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(4000)]
+    texts = (" ".join([*words[start : start + 20], ", . ! ? ( ) " * 5]) for start in range(0, 4000, 20))
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f'"{text}",{"ab"[row % 2]}\n' for row, text in enumerate(texts)))
+    lines: list[str] = []
+    data = {"source": "files", "train": str(tmp_path / "train.csv")}
+    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [
+        "train.csv, validation part: 100% of the words are not in the model's vocabulary: "
+        "give more texts, raise text.vocabulary_size or lower text.min_count"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("num_rare", "told"),
+    [
+        (1, "1 class has a single text, which is learnt from and not validated with: rare0"),
+        (7, "7 classes have a single text, which is learnt from and not validated with: rare0, rare1, rare2, rare3, rare4 and 2 more"),
+    ],
+)
+def test_classes_of_one_text_are_told(num_rare: int, told: str, tmp_path: Path) -> None:
+    rows = [f"text {number},{'ab'[number % 2]}\n" for number in range(20)] + [f"one {number},rare{number}\n" for number in range(num_rare)]
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows))
+    lines: list[str] = []
+    data = {"source": "files", "train": str(tmp_path / "train.csv")}
+    prepared = prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [f"train.csv: {told}"]
+    assert set(prepared.validation.labels) == {0, 1}
+    assert set(prepared.train.labels) == set(range(2 + num_rare))
 
 
 def test_what_is_wrong_with_the_test_data_is_told_and_does_not_end_the_training(tmp_path: Path) -> None:
@@ -76,6 +112,34 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
     monkeypatch.setattr(preparation, "open_source", lambda *_, **__: Source())
     found = labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "validation")
     assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
+
+
+@pytest.mark.parametrize(("refit", "told"), [(False, []), (True, [LEARNT])])
+def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
+    refit: bool, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films.csv").write_text("text,label\n" + "superb,positive\ndreadful,negative\n" * 10)
+    checkpoint = small_checkpoint(score_ngrams=2, score_buckets=31)
+    config = config_to_dict(checkpoint.config)
+    config["training"]["refit_scores"] = refit
+    checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
+    notes: list[str] = []
+    for split in ("train", "validation"):
+        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Watcher(note=notes.append))
+    assert notes == told
+
+
+def test_decisions_are_told_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "a splendid film,pos\na dreadful film,neg\n" * 10)
+    config = {"auto": True, "data": {"source": "files", "train": str(tmp_path / "train.csv")}, "training": {"epochs": 3}}
+    config["model"] = {"max_ngram": 2, "score_ngrams": 2}
+    lines: list[str] = []
+    prepare(config_from_dict(config, "test"), Watcher(note=lines.append))
+    lines = lines[lines.index("decided from them, where the config says nothing:") - 2 :]
+    assert all(len(line) < 80 for line in lines)
+    assert {line.split(":")[0] for line in lines} >= {"  data", "  text", "  model", "  training"}
+    assert not any("epochs" in line for line in lines)
 
 
 @pytest.mark.parametrize(("words", "share"), [("der Film superb", None), ("der Film langweilig", "67%")])

@@ -51,6 +51,18 @@ def test_what_is_appended_after_reading_is_there_too() -> None:
     assert store[1:2].tolist() == [6]
 
 
+@pytest.mark.parametrize("width", [1, 7])
+def test_rows_come_back_as_rows(width: int) -> None:
+    rows = np.random.default_rng(width).integers(0, 2**31, (1009, width)).astype(np.int32)
+    store = TokenStore()
+    for start, stop in ((0, 3), (3, 3), (3, 1000), (1000, 1009)):
+        store.append(rows[start:stop])
+    assert len(store) == 1009
+    for start, stop in ((0, 3), (2, 2), (None, None), (999, None), (-5, -1), (2000, 3000)):
+        np.testing.assert_array_equal(store[start:stop], rows[start:stop])
+    assert store[5:5].shape == (0, width)
+
+
 def test_an_empty_store() -> None:
     assert (len(TokenStore()), TokenStore()[:].tolist()) == (0, [])
 
@@ -84,7 +96,7 @@ def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pyt
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(raised.value) == (
-        f"{tmp_path}: File too large; it takes the texts as numbers, 4 bytes a token, twice: make room, or set TMPDIR to another folder"
+        f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder"
     )
     assert raised.value.exit_code == EXIT_FAILURE
 
@@ -109,7 +121,7 @@ def peak_bytes(num_reviews: int) -> int:
         train, validation = corpus.split(0.2, seed=0)
         vocabulary = corpus.vocabulary(train)
         encoded = [corpus.encode(rows, vocabulary) for rows in (train, validation)]
-        assert sum(len(part.token_ids) for part in encoded) == 200 * num_reviews
+        assert sum(len(part.tokens) for part in encoded) == 200 * num_reviews
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.layers.scores import place_weights, review_scores
+from mha_cli.layers import NgramScores
 from mha_cli.ngram_scores import features as module
-from mha_cli.ngram_scores.features import ngram_features, ngrams_of
-from tests.reviews import bucket, encoded, weights_in
+from mha_cli.ngram_scores.features import ngram_features, ngrams_of, subword_features, text_features
+from tests.reviews import bucket, encoded, subwords_in, weights_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,13 +49,33 @@ def test_features_are_those_of_python_dictionaries(
     np.testing.assert_allclose(features, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("ending", [0, 4])
-def test_features_times_a_table_are_what_the_layer_says(ending: int) -> None:
-    table = np.random.default_rng(0).normal(size=(257, 2)).astype(np.float32)
-    reviews = encoded(REVIEWS)
-    token_ids = reviews.padded(np.arange(len(reviews)))
-    of_layer = review_scores(keras.Variable(table), token_ids, 3, place_weights(token_ids, ending))
-    np.testing.assert_allclose(features_of(REVIEWS, settings(3, 257, ending)) @ table, of_layer, atol=1e-5)
+@pytest.mark.parametrize("chunk", [1, 3, 2000])
+def test_subwords_are_counted_as_often_as_they_stand(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
+    reviews = encoded(REVIEWS, characters=7)
+    features = subword_features(reviews, settings(1))
+    assert (features.shape, features.dtype) == ((len(REVIEWS), BUCKETS), np.float32)
+    expected = np.zeros((len(REVIEWS), BUCKETS))
+    for row, (start, stop) in enumerate(zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True)):
+        subwords = [number for token in reviews.tokens[start:stop].tolist() for number in subwords_in(token, BUCKETS)]
+        np.add.at(expected[row], subwords, 1 / math.sqrt(max(1, len(subwords))))
+    assert expected.max() > 0.5
+    np.testing.assert_allclose(features.toarray(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("ending", "characters"), [(0, 0), (4, 0), (4, 7), (0, 3)])
+def test_features_times_a_table_are_what_the_layer_says(ending: int, characters: int) -> None:
+    """What the scores are fitted on is what the model reads."""
+    rng = np.random.default_rng(0)
+    random_reviews = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
+    reviews = encoded([*REVIEWS, *random_reviews], characters=characters)
+    model = ModelConfig(score_ngrams=3, score_buckets=257, score_ending=ending, score_subwords=characters > 0)
+    layer = NgramScores(3, 257, 2, ending, subwords=characters > 0)
+    tokens = reviews.padded(np.arange(len(reviews)))
+    layer.build(tokens.shape)
+    table = rng.normal(size=(257, 2)).astype(np.float32)
+    layer.table.assign(table)
+    np.testing.assert_allclose(text_features(reviews, ngrams_of(reviews, model), model) @ table, layer(tokens), atol=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 2000])
@@ -65,7 +84,7 @@ def test_every_ngram_is_found_at_its_last_place(chunk: int, monkeypatch: pytest.
     reviews = encoded(REVIEWS)
     ngrams = ngrams_of(reviews, settings(1, 10_007))
     found = [
-        {int(reviews.token_ids[ngrams.tokens[e]]): int(ngrams.tokens[e] - reviews.offsets[row]) for e in range(start, stop)}
+        {int(reviews.tokens[ngrams.tokens[e]]): int(ngrams.tokens[e] - reviews.offsets[row]) for e in range(start, stop)}
         for row, (start, stop) in enumerate(zip(ngrams.offsets[:-1], ngrams.offsets[1:], strict=True))
     ]
     assert found == [{word: place for place, word in enumerate(review)} for review in REVIEWS]

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.ngram_scores import fit as module
-from mha_cli.ngram_scores.features import ngram_features, ngrams_of
-from mha_cli.ngram_scores.fit import FOLDS, FittedScores, fit_scores
-from mha_cli.ngram_scores.naive_bayes import ngram_scores
+from mha_cli.ngram_scores.features import ngrams_of, text_features
+from mha_cli.ngram_scores.fit import FOLDS, FittedScores, fit_scores, refit_scores
+from mha_cli.ngram_scores.linear import fit_linear_model
 from mha_cli.runtime.forward import place_weights, review_scores
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
@@ -47,15 +48,20 @@ def fit(
     num_classes: int = 2,
     seed: int = 0,
 ) -> FittedScores:
-    train, words = encoded(reviews, list(labels)), Vocabulary([str(word) for word in range(2, WORDS)])
-    data = PreparedData(train, one_hot(train.labels, num_classes), train, words, tuple("abc"[:num_classes]))
-    return fit_scores(Config(model=model, seed=seed), data, lambda _: None)
+    train = encoded(reviews, list(labels))
+    config = Config(model=model, seed=seed)
+    return fit_scores(config, prepared(config, train, train, num_classes), lambda _: None)
+
+
+def prepared(config: Config, train: EncodedReviews, validation: EncodedReviews, num_classes: int) -> PreparedData:
+    words = Vocabulary([str(word) for word in range(2, WORDS)])
+    return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
 
 
 def totals(reviews: Sequence[Sequence[int]], fitted: FittedScores, model: ModelConfig) -> npt.NDArray[np.float32]:
     token_ids = encoded(reviews).padded(np.arange(len(reviews)))
     weights = place_weights(token_ids, model.score_ending, model.score_windows, fitted.salience)
-    return review_scores(token_ids, fitted.table, model.score_ngrams, weights)
+    return review_scores(token_ids, fitted.table, model.score_ngrams, weights) + fitted.bias
 
 
 def test_two_classes_are_told_apart() -> None:
@@ -66,6 +72,7 @@ def test_two_classes_are_told_apart() -> None:
     assert fitted.salience is None
     assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, model)[:, 0] > 0).tolist() == [False, True, False, True]
     assert fitted.table[bucket([3], 4096), 0] == fitted.table.max() > 0.5
+    assert fitted.table[bucket([2], 4096), 0] == fitted.table.min() < -0.5
 
 
 def test_a_unit_a_class_where_there_are_more_than_two() -> None:
@@ -74,8 +81,6 @@ def test_a_unit_a_class_where_there_are_more_than_two() -> None:
     fitted = fit(reviews, labels, model, num_classes=3)
     assert fitted.table.shape == (BUCKETS, 3)
     assert totals([[2], [3], [4]], fitted, model).argmax(axis=1).tolist() == [0, 1, 2]
-    for class_id in range(3):
-        np.testing.assert_array_equal(fitted.table[:, class_id], fit(reviews, labels == class_id, model).table[:, 0])
 
 
 @pytest.mark.parametrize("windows", [[], [2]])
@@ -113,8 +118,8 @@ def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkey
     # The folds are the first that the seed draws.
     folds = np.random.default_rng(5).permutation(53) % FOLDS
     whole = encoded(reviews, list(labels))
-    features = ngram_features(whole, ngrams_of(whole, model), model)
-    tables = [np.stack([ngram_scores(features[folds != k], labels[folds != k] == unit) for unit in units], 1) for k in range(FOLDS)]
+    features = text_features(whole, ngrams_of(whole, model), model)
+    tables = [fit_linear_model(features[folds != k], labels[folds != k], num_classes).table for k in range(FOLDS)]
     for row in range(53):
         part = slice(ngrams.offsets[row], ngrams.offsets[row + 1])
         np.testing.assert_array_equal(scores_EU[part], tables[folds[row]][ngrams.buckets[part]])
@@ -135,7 +140,7 @@ def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> 
 
     fitted.clear()
     fit(reviews[:30], labels[:30], model, seed=1)
-    assert fitted[-1].token_ids[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
+    assert fitted[-1].tokens[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
 
 
 def test_the_same_seed_gives_the_same_salience() -> None:
@@ -144,3 +149,33 @@ def test_the_same_seed_gives_the_same_salience() -> None:
     first, again, other = (fit(reviews, labels, model, seed=seed).salience for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
+
+
+@pytest.mark.parametrize("windows", [[], [2]])
+def test_refitted_on_the_validation_part_too(windows: list[int]) -> None:
+    """Word 30 and its class stand in the validation part alone."""
+    reviews, labels = random_reviews(60, 2)
+    config = Config(model=settings(1, score_windows=windows), seed=5)
+    data = prepared(config, encoded(reviews, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
+    first = fit_scores(config, data, lambda _: None)
+    refitted = refit_scores(config, data, first, lambda _: None)
+    assert first.table[bucket([30], BUCKETS), 0] == 0 < refitted.table[bucket([30], BUCKETS), 0]
+    both = fit(reviews + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10], settings(1), seed=5)
+    np.testing.assert_array_equal(refitted.table, both.table)
+    np.testing.assert_array_equal(refitted.bias, both.bias)
+    assert refitted.salience is first.salience
+
+
+def test_classes_count_alike_where_they_are_to() -> None:
+    """Of 60 reviews 6 are of class 1, which a word that half of class 0 has, too, tells of."""
+    reviews = [[10, 3], [10, 4]] * 27 + [[10, 3]] * 6
+    labels = [0] * 54 + [1] * 6
+    said = []
+    for class_weights in ("none", "balanced"):
+        config = config_from_dict(
+            {"model": {"score_ngrams": 1, "score_buckets": BUCKETS}, "training": {"class_weights": class_weights}}, "test"
+        )
+        train = encoded(reviews, labels)
+        fitted = fit_scores(config, prepared(config, train, train, 2), lambda _: None)
+        said.append(float(totals([[10, 3]], fitted, config.model)[0, 0]))
+    assert said[0] < 0 < said[1]

@@ -1,4 +1,4 @@
-"""Stacked readers against scikit-learn and SciPy."""
+"""Stacked readers against SciPy's other optimizers and finite differences."""
 
 from __future__ import annotations
 
@@ -7,58 +7,90 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
+import scipy.optimize
+from scipy.optimize import approx_fprime, minimize
 
-from mha_cli.ngram_scores.stacking import RIDGE, fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import SPREADS, USUAL_WEIGHTS, Stack, fit_stack, logits_of, probabilities_of
 
 Floats = npt.NDArray[np.float32]
 
 
 def two_readers(num_classes: int, num_reviews: int = 500) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
-    """Logits and scores that both tell a little of the class, in different sizes and with an offset a unit, and the classes."""
+    """Logits and scores that both tell a little of the class, with an offset a unit, and the classes."""
     rng = np.random.default_rng(num_classes)
     labels = rng.integers(0, num_classes, num_reviews)
     of_unit = np.eye(num_classes)[labels][:, -1:] if num_classes == 2 else np.eye(num_classes)[labels]
     encoder = 2 * rng.normal(size=of_unit.shape) + 2 * of_unit + rng.normal(size=of_unit.shape[1])
-    scores = 20 * (rng.normal(size=of_unit.shape) + of_unit)
+    scores = rng.normal(size=of_unit.shape) + of_unit
     return encoder.astype(np.float32), scores.astype(np.float32), labels.astype(np.int32)
 
 
 def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats, labels: npt.NDArray[np.int32]) -> float:
+    """Minus the logarithm of how probable the weights are, over the number of reviews, up to a constant."""
     logits = x[0] * encoder.astype(np.float64) + x[1] * scores.astype(np.float64) + x[2:]
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-    of_truth = logits[np.arange(len(labels)), labels]
-    return float((np.log(np.exp(logits).sum(axis=1)) - of_truth).mean() + RIDGE * (x**2).sum())
+    cross_entropy = (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]).sum()
+    away = [(x[0] - USUAL_WEIGHTS[0]) / SPREADS[0], (x[1] - USUAL_WEIGHTS[1]) / SPREADS[1], *(x[2:] / SPREADS[2])]
+    return float(cross_entropy + np.square(away).sum() / 2) / len(labels)
 
 
-def test_one_unit_is_scikit_learns_logistic_regression() -> None:
-    encoder, scores, labels = two_readers(2)
-    stack = fit_stack(encoder, scores, labels)
-    model = LogisticRegression(C=np.inf, tol=1e-8).fit(np.concatenate([encoder, scores], axis=1).astype(np.float64), labels)
-    expected = [*model.coef_[0], *model.intercept_]
-    assert abs(expected[2]) > 0.5
-    np.testing.assert_allclose([stack.encoder_weight, stack.score_weight, *stack.bias], expected, rtol=0.01)  # the ridge is slight
+def weights_of(stack: Stack) -> npt.NDArray[np.float64]:
+    return np.array([stack.encoder_weight, stack.score_weight, *stack.bias])
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
 def test_the_weights_are_those_of_another_optimizer(num_classes: int) -> None:
     readers = two_readers(num_classes)
-    stack = fit_stack(*readers)
-    units = readers[0].shape[1]
-    found = minimize(loss_of, np.zeros(2 + units), args=readers, method="Powell", options={"xtol": 1e-6, "ftol": 1e-12, "maxiter": 5000}).x
-    assert stack.encoder_weight == pytest.approx(found[0], abs=1e-3)
-    assert stack.score_weight == pytest.approx(found[1], abs=1e-3)
-    np.testing.assert_allclose(stack.bias, found[2:], atol=5e-3)
-    assert np.abs(stack.bias).max() > 0.1
+    start = np.zeros(2 + readers[0].shape[1])
+    found = minimize(loss_of, start, args=readers, method="Powell", options={"xtol": 1e-6, "ftol": 1e-12, "maxiter": 5000}).x
+    assert np.abs(found[2:]).max() > 0.1
+    np.testing.assert_allclose(weights_of(fit_stack(*readers)), found, atol=5e-3)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 7])
+def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(scipy.optimize, "minimize", lambda *arguments, **_: given.append(arguments) or minimize(*arguments, jac=True))
+    readers = two_readers(num_classes, 50)
+    fit_stack(*readers)
+    (loss_and_gradient, start) = given[0]
+    for x in (start, np.random.default_rng(0).normal(size=len(start))):
+        loss, gradient = loss_and_gradient(x)
+        assert loss == pytest.approx(loss_of(x, *readers), rel=1e-5)
+        np.testing.assert_allclose(gradient, approx_fprime(x, loss_of, 1e-7, *readers), atol=1e-4)
+
+
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_few_reviews_leave_the_weights_as_usual_and_many_decide_them(num_classes: int) -> None:
+    """Scores that tell nothing: five reviews cannot tell, five thousand can."""
+    usual = np.array([*USUAL_WEIGHTS, *[0.0] * (1 if num_classes == 2 else num_classes)])
+    encoder, _, labels = two_readers(num_classes, 5000)
+    noise = np.random.default_rng(0).normal(size=encoder.shape).astype(np.float32)
+    away = [np.abs(weights_of(fit_stack(encoder[:n], 0.1 * noise[:n], labels[:n])) - usual) for n in (5, 5000)]
+    assert (away[0][:2] < (0.2, 0.2)).all()
+    assert away[1][1] > 2.0
+    assert away[1].max() > 5 * away[0].max()
+
+
+def test_classes_in_another_order_have_the_same_weights() -> None:
+    encoder, scores, labels = two_readers(5)
+    order = np.array([3, 0, 4, 1, 2])
+    stack, other = fit_stack(encoder, scores, labels), fit_stack(encoder[:, order], scores[:, order], np.argsort(order)[labels])
+    np.testing.assert_allclose(weights_of(other), weights_of(stack)[[0, 1, *(2 + order)]], atol=1e-3)
+
+
+def test_two_classes_the_other_way_round_have_the_same_weights() -> None:
+    encoder, scores, labels = two_readers(2)
+    stack, other = fit_stack(encoder, scores, labels), fit_stack(-encoder, -scores, 1 - labels)
+    np.testing.assert_allclose(weights_of(other), weights_of(stack) * [1, 1, -1], atol=1e-4)
 
 
 def test_a_reader_that_tells_nothing_is_not_listened_to() -> None:
-    encoder, scores, labels = two_readers(2)
+    encoder, scores, labels = two_readers(2, 5000)
     noise = np.random.default_rng(0).normal(size=encoder.shape).astype(np.float32)
-    assert abs(fit_stack(encoder, noise, labels).score_weight) < 0.3 < fit_stack(encoder, scores / 20, labels).score_weight
-    assert abs(fit_stack(noise, scores, labels).encoder_weight) < 0.3 < fit_stack(encoder, scores, labels).encoder_weight
+    assert abs(fit_stack(encoder, noise, labels).score_weight) < 0.2 < fit_stack(encoder, scores, labels).score_weight
+    assert abs(fit_stack(noise, scores, labels).encoder_weight) < 0.2 < fit_stack(encoder, scores, labels).encoder_weight
 
 
 def test_readers_without_a_mistake_get_finite_weights() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import datetime
+import gzip
+import importlib
 import io
 import json
 import random
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.records import rows as rows_module
 from mha_cli.records import tables
+from mha_cli.records.reader import NAME_FORMAT
 from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
-from mha_cli.records.tables import Rows
+from mha_cli.records.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +73,7 @@ def test_every_line_is_a_record() -> None:
 
 def test_lines_have_one_column() -> None:
     assert [record.fields for record in records(b"one\ntwo\n", "lines", fields=["text", "text"])] == [("one", "one"), ("two", "two")]
-    message = '--field id: x: plain lines have only the column "text"; add --format csv, tsv or jsonl if they are no plain lines'
+    message = f'--field id: x: plain lines have only the column "text"; {NAME_FORMAT} if they are no plain lines'
     assert error_of(b"one\n", "lines", fields=["text", "id"]) == message
 
 
@@ -94,8 +100,8 @@ def test_json_lines() -> None:
         (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a text each"),
         (b"[" * 100_000, "JSON with a number too long or brackets too deep; write one JSON object a line, a text each"),
         (b'{"txt": "good"}', 'no column "text" among txt; did you mean txt? (see --text-column)'),
-        (b'{"text": 3}', 'the text "text" is the value 3; write a string in double quotes'),
-        (b'{"text": null}', 'the text "text" is null; write a string in double quotes'),
+        (b'{"text": 3}', 'the text "text" is the value 3; write every text as a string'),
+        (b'{"text": null}', 'the text "text" is null; write every text as a string'),
     ],
 )
 def test_a_broken_json_record(line: bytes, message: str) -> None:
@@ -172,7 +178,7 @@ def test_a_column_that_is_not_there(header: bytes, options: dict[str, Any], mess
 
 
 def test_a_field_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(rows_module, "MAX_LINE_BYTES", 100)
     message = error_of(b'text\nfine\n"' + b"never closed\n" * 20, "csv", before=1)
     assert message == "x:3: a field longer than 100 characters; look for a quote that is not closed"
 
@@ -199,8 +205,217 @@ def test_what_the_csv_module_writes_is_read_alike_however_it_is_cut(
         assert found[0].header + b"".join(record.raw for record in found) == data
 
 
+# Separators
+
+
+ROWS = [["a, b", "7"], ["c; d", "8"], ["e | f\tg", "9"], ["h", "10"]]
+
+
+def written(rows: Sequence[Sequence[str]], separator: str, quoting: Any = csv.QUOTE_MINIMAL) -> bytes:
+    to = io.StringIO(newline="")
+    csv.writer(to, delimiter=separator, lineterminator="\n", quoting=quoting).writerows(rows)
+    return to.getvalue().encode()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize(("header", "columns"), [([["text", "id"]], ("text", "id")), ([], ("1", "2"))], ids=["header", "numbers"])
+def test_the_first_lines_tell_the_separator(
+    header: list[list[str]], columns: tuple[str, str], quoting: Any, separator: str, form: Format
+) -> None:
+    data = written([*header, *ROWS], separator, quoting)
+    found = records(data, form, text_column=columns[0], fields=[columns[1]])
+    assert [[record.text, *record.fields] for record in found] == ROWS
+    assert found[0].header == (data.partition(b"\n")[0] + b"\n" if header else b"")
+
+
+def test_a_line_of_excel_tells_the_separator() -> None:
+    found = records(b'\xef\xbb\xbfsep=;\r\ntext;n\r\n"a, b";1\r\n', "csv")
+    assert [(record.text, record.header, record.line) for record in found] == [("a, b", b"text;n\r\n", 3)]
+
+
+def test_without_a_header_rows_are_held_back_until_one_separator_is_left() -> None:
+    reader = READERS["csv"]("x", Columns("2", ("1",)))
+    parts = [b"1;good, but slow\n", b"2;fine, too\n", b"3;superb\n", b"4;one, two, three\n"]
+    assert [[record.text for record in reader.feed(part)] for part in parts] == [
+        [],
+        [],
+        ["good, but slow", "fine, too", "superb"],
+        ["one, two, three"],
+    ]
+
+
+def test_a_separator_that_stays_open_is_the_one_of_the_format_or_nobody_s() -> None:
+    data = b"1,5;fine\n2,5;superb\n"
+    assert [record.text for record in records(data, "csv", text_column="2")] == ["5;fine", "5;superb"]
+    message = "x:1: commas and semicolons part every row alike; put a header line first, and name the columns as it does"
+    assert error_of(data, "tsv", text_column="2") == message
+    assert error_of(data * 60, "tsv", text_column="2") == message
+
+
+# Columns by number
+
+
+def test_columns_by_number_count_from_one() -> None:
+    data = b"7,fine,pos\n8,dull,neg\n"
+    found = records(data, "csv", text_column="2", fields=["3", "1"])
+    assert [(record.text, record.fields, record.header, record.line) for record in found] == [
+        ("fine", ("pos", "7"), b"", 1),
+        ("dull", ("neg", "8"), b"", 2),
+    ]
+
+
+def test_a_number_beside_a_name_counts_the_columns_of_the_header() -> None:
+    found = records(b"id,body,2\n7,fine,x\n", "csv", text_column="2", fields=["id"])
+    assert [(record.text, record.fields) for record in found] == [("x", ("7",))]  # a name first
+    found = records(b"id,body\n7,fine\n", "csv", text_column="2", fields=["id"])
+    assert [(record.text, record.fields) for record in found] == [("fine", ("7",))]
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "message"),
+    [
+        (b"a,b\n", ("3",), "x:1: no column 3 among 2; count them from 1 (see --text-column)"),
+        (b"a,b\n", ("0",), "x:1: no column 0 among 2; count them from 1 (see --text-column)"),
+        (b"a,b\n", ("1", "9"), "x:1: no column 9 among 2; count them from 1 (see --field)"),
+        (
+            b"id,text,label\n7,fine,pos\n",
+            ("2", "3"),
+            "x:1: the first line looks like a header: id, text, label; "
+            "name the columns instead of numbering them (see --text-column), or take the line out",
+        ),
+        (
+            b"0,1\nfine,pos\n",
+            ("1",),
+            "x:1: the first line looks like a header: 0, 1; "
+            "name the columns instead of numbering them (see --text-column), or take the line out",
+        ),
+    ],
+)
+def test_columns_by_number_that_are_not_meant_so(data: bytes, columns: tuple[str, ...], message: str) -> None:
+    assert error_of(data, "csv", text_column=columns[0], fields=columns[1:]) == message
+
+
+def test_rows_of_another_width_than_the_first() -> None:
+    message = error_of(b"fine,pos\ngood, not bad,pos\n", "csv", before=1, text_column="1", fields=["2"])
+    assert message == "x:2: 3 fields where the first row has 2; put a text that holds a comma in double quotes"
+
+
+# Nested keys
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "text"),
+    [
+        ({"a": {"b": "in"}}, "a.b", "in"),
+        ({"a": {"b": "in"}, "a.b": "out"}, "a.b", "out"),
+        ({"a": {"b.c": "in"}}, "a.b.c", "in"),
+        ({"": {"": "in"}}, ".", "in"),
+        ({".": "out"}, ".", "out"),
+    ],
+)
+def test_a_dot_leads_into_an_object(record: dict[str, Any], key: str, text: str) -> None:
+    found = records(json.dumps(record).encode(), "jsonl", text_column=key, fields=[key, f"{key}.gone"])
+    assert [(record.text, record.fields) for record in found] == [(text, (text, None))]
+
+
+def test_a_nested_key_that_is_not_there() -> None:
+    data = b'{"id": 1, "text": {"body": "fine", "more": {"n": []}}, "none": {}}'
+    expected = "among id, text.body, text.more.n, none; did you mean text.body? (see --text-column)"
+    assert error_of(data, "jsonl", text_column="text.bdy") == f'x:1: no column "text.bdy" {expected}'
+
+
+# fastText's lines
+
+
+def test_fasttext_lines() -> None:
+    data = "__label__pos fine, really\n\n__label__ça-va\tdull \r\nno label\nsuperb __label__pos film\n__label__\n".encode()
+    found = records(data, "fasttext", fields=["label", "text"])
+    assert [(record.fields, record.line) for record in found] == [
+        (("pos", "fine, really"), 1),
+        (("ça-va", "dull"), 3),
+        ((None, "no label"), 4),
+        (("pos", "superb  film"), 5),
+        (("", ""), 6),
+    ]
+    assert b"\n".join([found[0].raw.strip(), found[1].raw]) == b"__label__pos fine, really\n__label__\xc3\xa7a-va\tdull \r\n"
+
+
+def test_fasttext_lines_at_fault() -> None:
+    message = error_of(b"__label__a b\n__label__x __label__y text\n", "fasttext", before=1)
+    assert message == "x:2: 2 labels: x and y; give every text one class"
+    assert error_of(b"__label__a b\n", "fasttext", fields=["id"]).endswith("fastText's lines have no such column; take one of text, label")
+
+
+# Parquet
+
+
+def parquet(columns: dict[str, Any], **options: Any) -> bytes:
+    pyarrow, to = pytest.importorskip("pyarrow"), io.BytesIO()
+    importlib.import_module("pyarrow.parquet").write_table(pyarrow.table(columns), to, **options)
+    return to.getvalue()
+
+
+def test_parquet_rows_in_several_groups() -> None:
+    texts = [f"text {number}" for number in range(300)]
+    data = parquet({"id": list(range(300)), "text": texts, "at": [datetime.date(2024, 1, 2)] * 300}, row_group_size=70)
+    found = records(data, "parquet", range(0, len(data), 1000), fields=["id", "at"])
+    assert [(record.text, record.fields) for record in found] == [(text, (at, "2024-01-02")) for at, text in enumerate(texts)]
+    assert [record.line for record in found] == list(range(1, 301))
+    assert json.loads(found[7].raw) == {"id": 7, "text": "text 7", "at": "2024-01-02"}
+    assert [record.text for record in records(gzip.compress(data), "parquet")] == texts
+
+
+def test_nested_and_encoded_columns_of_parquet() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    texts = pyarrow.array(["one", "two"]).dictionary_encode()
+    data = parquet({"a": [{"b": "in", "c": 1}] * 2, "a.b": ["out"] * 2, "text": texts, "raw": [b"caf\xc3\xa9", b"\xff"]})
+    assert [(record.text, record.fields) for record in records(data, "parquet", fields=["a.c"])] == [("one", (1,)), ("two", (1,))]
+    assert [record.text for record in records(data, "parquet", text_column="a.b")] == ["out", "out"]
+    assert [record.text for record in records(data, "parquet", text_column="raw")] == ["café", "\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("options", "before", "message"),
+    [
+        ({"text_column": "txt"}, 0, 'x: no column "txt" among text, n; did you mean text? (see --text-column)'),
+        ({"fields": ["m"]}, 0, 'x: no column "m" among text, n; set --field'),
+        ({"text_column": "n"}, 0, 'x:1: the text "n" is the value 1; write every text as a string'),
+        ({}, 1, 'x:2: the text "text" is null; write every text as a string'),
+    ],
+)
+def test_parquet_that_lacks_something(options: dict[str, Any], before: int, message: str) -> None:
+    assert error_of(parquet({"text": ["fine", None], "n": [1, 2]}), "parquet", before, **options) == message
+
+
+@given(st.integers(0, 2000), st.binary(max_size=30))
+@settings(deadline=None, max_examples=50)
+def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -> None:
+    data = parquet({"text": ["fine", "dull"], "n": [1, 2]})
+    damaged = data[: at % len(data)] + other + data[at % len(data) + len(other) :]
+    try:
+        records(damaged, "parquet")
+    except MhaError as error:
+        assert str(error).startswith("x: not a Parquet file, or a damaged one: ")
+        assert str(error).isprintable()
+
+
+def test_parquet_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert error_of(b"PAR1", "parquet") == "x: Parquet needs pyarrow; pip install pyarrow"
+
+
+# Anything at all
+
+
+COLUMNS = st.sampled_from(["text", "1", "2", "a.b"])
 PIECES = [
     b"text",
+    b";",
+    b"|",
+    b"sep=;",
+    b"__label__",
     b"id",
     b'"',
     b'""',
@@ -226,13 +441,13 @@ STREAMS = st.tuples(
 ).map(b"".join)
 
 
-@given(STREAMS, st.sampled_from(["lines", "jsonl", "csv", "tsv"]), st.lists(st.integers(0, 100), max_size=6))
+@given(STREAMS, st.sampled_from(["lines", "jsonl", "csv", "tsv", "fasttext"]), COLUMNS, st.lists(st.integers(0, 100), max_size=6))
 @settings(deadline=None)
-def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data: bytes, form: Format, cuts: list[int]) -> None:
+def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data: bytes, form: Format, column: str, cuts: list[int]) -> None:
     def outcome(cuts: Sequence[int]) -> tuple[list[Record], str]:
         found: list[Record] = []
         try:
-            for record in read(data, form, cuts):
+            for record in read(data, form, cuts, column):
                 found.append(record)
         except MhaError as error:
             return found, str(error)
@@ -253,6 +468,8 @@ def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data:
         ("jsonl", b"", [b'{"text": "one"}\n', b'{"text": ""}\n', b'{"text": "two"}\n']),
         ("csv", b"id,text\n", [b"1,one\n", b'2,""\n', b'3,"two"\n']),
         ("tsv", b"text\tid\n", [b'"one"\t"1"\n', b"\t2\n", b"two\t3\n"]),
+        ("csv", b"text;id\n", [b"one;1\n", b";2\n", b"two;3\n"]),
+        ("fasttext", b"", [b"__label__a one\n", b"__label__a\n", b"two\n"]),
     ],
 )
 def test_a_record_comes_before_the_next_is_there(form: Format, beginning: bytes, parts: list[bytes]) -> None:
@@ -318,7 +535,7 @@ def test_a_row_of_many_lines_takes_time_in_proportion() -> None:
 
 
 def test_the_limit_of_a_field_is_not_that_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(rows_module, "MAX_LINE_BYTES", 100)
     row = ['"' + "a" * 60 + "\n", "b" * 30 + '","\n', "c" * 90 + "\n", '","\n', "d" * 90 + '"\n']
     assert rows_of(row, ",") == rows_at_once(row, ",")
     assert rows_of(row, ",")[1] == ""

@@ -11,7 +11,7 @@ NAMES = ("bad", "mixed", "good")
 
 def said(*probabilities: float) -> Prediction:
     best = max(probabilities)
-    return Prediction("", NAMES[probabilities.index(best)], best, dict(zip(NAMES, probabilities, strict=True)), 1, 1, 0)
+    return Prediction("", NAMES[probabilities.index(best)], best, dict(zip(NAMES, probabilities, strict=True)), 1, 1, 0, 0)
 
 
 @pytest.mark.parametrize(

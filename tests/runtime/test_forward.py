@@ -11,9 +11,10 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
-from mha_cli.layers.positions import ngram_buckets_of
+from mha_cli.layers.ngrams import ngram_buckets_of
 from mha_cli.model.classifier import build_classifier
-from mha_cli.runtime import forward
+from mha_cli.runtime import forward, ngrams
+from tests.reviews import with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,8 @@ def test_equals_the_keras_model(
     keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
     weights = random_weights(*model_case)
-    for token_ids in (padded(RAGGED, 13), padded(RAGGED[1:], 5), padded([[11]], 1), padded([[]], 1)):
+    for given in (padded(RAGGED, 13), padded(RAGGED[1:], 5), padded([[11]], 1), padded([[]], 1)):
+        token_ids = with_characters(given, model_case.config.text.subword_characters)
         expected = np.array(keras_model(token_ids))
         if model_case.num_classes == 2:
             expected = np.concatenate([1.0 - expected, expected], axis=1)
@@ -96,7 +98,8 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
 def test_the_size_of_a_block_changes_nothing(
     block: int, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token_ids, weights, model = padded(RAGGED, 13), random_weights(*model_case), model_case.config.model
+    token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
+    weights, model = random_weights(*model_case), model_case.config.model
     probabilities, attention = (
         function(token_ids, weights, model) for function in (forward.class_probabilities, forward.attention_weights)
     )
@@ -109,8 +112,9 @@ def test_the_size_of_a_block_changes_nothing(
 def test_hidden_states_equal_the_keras_model(
     keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
-    token_ids, model = padded(RAGGED, 13), model_case.config.model
-    real, weights = token_ids != 0, random_weights(*model_case)
+    model = model_case.config.model
+    token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
+    real, weights = padded(RAGGED, 13) != 0, random_weights(*model_case)
     names = ["embedding", *(f"encoder_{block}" for block in range(model.num_blocks))]
     expected = keras.Model(keras_model.input, [keras_model.get_layer(name).output for name in names])(token_ids)
     x = forward.embed(token_ids, weights, model)
@@ -146,8 +150,8 @@ def test_ngrams_equal_the_layer(length: int, n: int, buckets: int) -> None:
     token_ids = np.random.default_rng(n).integers(1, 10_000_000, (3, length)).astype(np.int32)
     token_ids[1, 4:], token_ids[2, 1:] = 0, 0
     numbers, whole = ngram_buckets_of(token_ids, n, buckets)
-    np.testing.assert_array_equal(forward.ngram_buckets(token_ids, n, buckets), numbers)
-    np.testing.assert_array_equal(forward.ngrams_end(token_ids, n)[:, :, 0], whole)
+    np.testing.assert_array_equal(ngrams.ngram_buckets(token_ids, n, buckets), numbers)
+    np.testing.assert_array_equal(ngrams.ngrams_end(token_ids, n), whole)
 
 
 @pytest.mark.parametrize(("length", "width"), [(601, 64), (13, 11), (5, 2), (3, 1), (1, 7)])
@@ -194,7 +198,8 @@ def test_sigmoid_and_softmax_stay_finite() -> None:
 def test_enormous_weights_give_an_answer_or_a_refusal_and_never_a_warning(
     model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
-    token_ids, weights, model = padded(RAGGED, 13), random_weights(*model_case), model_case.config.model
+    token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
+    weights, model = random_weights(*model_case), model_case.config.model
     refused = set()
     for path, weight in weights.items():
         for size in (1e20, 3e38):

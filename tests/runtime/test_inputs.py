@@ -13,6 +13,7 @@ import pytest
 
 from mha_cli.errors import MhaError
 from mha_cli.records.gzipped import CHUNK_BYTES
+from mha_cli.records.reader import NAME_FORMAT
 from mha_cli.records.record import Record
 from mha_cli.runtime.inputs import Arrival, format_of, given_texts, read_inputs
 
@@ -47,6 +48,8 @@ def records_of(arrivals: Iterable[Arrival]) -> list[Record]:
         ("a.ndjson", "jsonl"),
         ("a.json.gz", "jsonl"),
         ("a.txt", "lines"),
+        ("a.ft", "fasttext"),
+        ("a.parquet", "parquet"),
         ("a.gz", "lines"),
         ("csv", "lines"),
         ("-", "lines"),
@@ -74,6 +77,16 @@ def test_files_one_after_the_other_each_in_its_format() -> None:
     paths = [write("a.csv", b"text\none\n"), write("b.txt", b"text\n"), write("c.jsonl", b'{"text": "three"}'), write("d", b"")]
     assert [record.text for record in records_of(read_inputs(paths))] == ["one", "text", "three"]
     assert [record.text for record in records_of(read_inputs(paths[:2], "lines"))] == ["text", "one", "text"]
+
+
+def test_patterns_stand_for_files() -> None:
+    for number in (10, 2):
+        write(f"part-{number}.csv", b"text;n\n%d;x\n" % number)
+    write("part-0.ft", b"__label__x zero\n")
+    found = records_of(read_inputs(["part-*.csv", "part-0.ft"]))
+    assert [record.text for record in found] == ["2", "10", "zero"]
+    with pytest.raises(MhaError, match=r"^more-\*\.csv: no file matches; "):
+        read_inputs(["more-*.csv"])
 
 
 def test_a_broken_record_names_its_file() -> None:
@@ -106,7 +119,7 @@ def test_plain_lines_have_no_text_column() -> None:
     assert [record.text for record in records_of(read_inputs(paths, text_column="review"))] == ["one", "two"]
     with pytest.raises(MhaError) as raised:
         read_inputs(["a.txt"], text_column="review")
-    assert str(raised.value) == "--text-column review: plain lines have no columns; add --format csv, tsv or jsonl"
+    assert str(raised.value) == f"--text-column review: plain lines have no columns; {NAME_FORMAT}"
 
 
 def test_files_are_closed() -> None:

@@ -25,7 +25,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 7},
     "additive": {"num_blocks": 2, "scoring": "additive"},
     "not-scaled": {"use_scale": False, "use_bias": False},
-    "bigrams": {"max_ngram": 2, "ngram_buckets": 19},
+    "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 19, "subword_buckets": 17},
 }
 
 
@@ -54,7 +54,7 @@ def test_weights_of_every_block_equal_the_layers(model: dict[str, Any]) -> None:
     view = view_attention(checkpoint, TEXT)
     assert [len(weights) for weights in view.weights] == list(checkpoint.config.model.heads)
     keras_model = to_model(checkpoint)
-    x = keras_model.get_layer("embedding")(np.array([Classifier(checkpoint).encoder.encode(TEXT).token_ids]))
+    x = keras_model.get_layer("embedding")(np.array([Classifier(checkpoint).encoder.encode(TEXT).tokens]))
     for block, weights in enumerate(view.weights):
         layer = keras_model.get_layer(f"encoder_{block}")
         inputs = layer.attention_norm(x) if layer.normalization == "pre" else x
@@ -180,7 +180,7 @@ def test_words_of_a_review_that_was_cut(truncation: str, words: list[str]) -> No
 @pytest.mark.parametrize("punctuation", [True, False])
 def test_as_many_words_as_ids(text: str, punctuation: bool) -> None:
     encoder = Classifier(with_text(small_checkpoint(), punctuation=punctuation)).encoder
-    assert len(encoder.read_words(text)) == len(encoder.encode(text).token_ids)
+    assert len(encoder.read_words(text)) == len(encoder.encode(text).tokens)
 
 
 @pytest.mark.parametrize("text", ["", " \t\n", "<br />", "___"])

@@ -19,6 +19,7 @@ from mha_cli.system import working_memory
 from mha_cli.system.working_memory import ForwardPass, blocks
 from tests.checkpoints import small_checkpoint
 from tests.conftest import MODEL_CASES, ModelCase
+from tests.reviews import with_characters
 
 SPARE = 100_000
 """Bytes of what is no array of the sizes that count."""
@@ -36,6 +37,7 @@ def peak_bytes(checkpoint: Checkpoint, texts: int, length: int) -> int:
     """Of the arrays alive at once in a forward pass."""
     rng = np.random.default_rng(0)
     token_ids = rng.integers(1, len(checkpoint.vocabulary), (texts, length)).astype(np.int32)
+    token_ids = with_characters(token_ids, checkpoint.config.text.subword_characters)
     class_probabilities(token_ids[:1, :1], checkpoint.weights, checkpoint.config.model)  # whatever it imports
     tracemalloc.start()
     try:

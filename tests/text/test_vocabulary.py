@@ -34,6 +34,11 @@ def test_ids_start_at_2_and_everything_else_is_unknown() -> None:
     assert len(vocabulary) == 5
 
 
+def test_punctuation_marks_are_no_words() -> None:
+    tokens = ["the", ",", "。", "$", "👍🏽", "🇩🇪", "#love", "", "३", "…"]
+    assert Vocabulary(tokens).mark_ids == {Vocabulary(tokens).ids([token])[0] for token in (",", "。", "$", "", "…")}
+
+
 def test_the_special_tokens_cannot_be_written() -> None:
     assert Vocabulary(["the"]).ids(SPECIAL_TOKENS) == [UNKNOWN_ID, UNKNOWN_ID]
 

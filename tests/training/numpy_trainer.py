@@ -12,6 +12,7 @@ from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training import pseudo_labels, run, validation
+from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from tests.reviews import encoded
 
@@ -33,8 +34,8 @@ class NumpyTrainer:
 
     precision = "float32"
 
-    def __init__(self, config: Config, data: PreparedData) -> None:
-        self.config, self.data = config, data
+    def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
+        self.config, self.data, self.distribution = config, data, distribution or Distribution()
         self.inputs, self.position, self.pace = EpochInputs(config, data), EpochPosition(0), Pace()
         rng = np.random.default_rng(config.seed)
         self._encoder = {
@@ -49,8 +50,8 @@ class NumpyTrainer:
         self._velocity = np.zeros_like(self._layer)
         self._random_state = np.array(0)
 
-    def step(self, rows: np.ndarray, token_ids: np.ndarray) -> tuple[float, int]:
-        features = self._features(token_ids)
+    def step(self, rows: np.ndarray, tokens: np.ndarray) -> tuple[float, int]:
+        features = self._features(tokens)
         features *= np.random.default_rng(int(self._random_state)).random(features.shape) > DROPOUT
         self._random_state = self._random_state + 1
         probabilities, targets = forward.classify(features, self.weights()), self.data.targets[rows]
@@ -73,9 +74,9 @@ class NumpyTrainer:
     def predict(self, reviews: EncodedReviews) -> np.ndarray:
         return forward.classify(self._features(reviews.padded(np.arange(len(reviews)))), self.weights())
 
-    def _features(self, token_ids: np.ndarray) -> np.ndarray:
-        model, mask = self.config.model, token_ids != 0
-        x = forward.embed(token_ids, self._encoder, model)
+    def _features(self, tokens: np.ndarray) -> np.ndarray:
+        model, mask = self.config.model, forward.ids_of(tokens) != 0
+        x = forward.embed(tokens, self._encoder, model)
         for block in range(model.num_blocks):
             x, _ = forward.encode(x, mask, forward.below(self._encoder, f"encoder_{block}/"), model)
         return forward.global_max_pool(x, mask)
@@ -134,5 +135,11 @@ def numpy_data() -> PreparedData:
 
     train = part(NUM_TRAIN)
     return PreparedData(
-        train, one_hot(train.labels, 2), part(NUM_VALIDATION), Vocabulary(WORDS), ("neg", "pos"), unlabelled=part(NUM_UNLABELLED)
+        numpy_config(),
+        train,
+        one_hot(train.labels, 2),
+        part(NUM_VALIDATION),
+        Vocabulary(WORDS),
+        ("neg", "pos"),
+        unlabelled=part(NUM_UNLABELLED),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -42,15 +43,36 @@ def test_steps_count(data: PreparedData, settings: tuple[str, ...]) -> None:
 def test_scores_count_the_reviews_that_they_are_fitted_on(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = ("model.score_ngrams=2", "model.score_buckets=4096")
     whole = total(data, *scores) - total(data)
-    assert whole > 80 * 2 * len(data.train.token_ids)
+    assert whole > 80 * 2 * len(data.train.tokens)
     monkeypatch.setattr(footprint, "MOST_REVIEWS", len(data.train) // 2)
-    assert whole - (total(data, *scores) - total(data)) == pytest.approx(80 * len(data.train.token_ids), rel=1e-3)
+    assert whole - (total(data, *scores) - total(data)) == pytest.approx(80 * len(data.train.tokens), rel=1e-3)
+
+
+def test_subwords_count_by_the_length_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(footprint, "available_cores", lambda: 16)
+    scores = ["data.num_reviews=400", "text.subword_characters=12", "model.score_ngrams=2", "model.score_buckets=4096"]
+    data = prepare(load_config(TINY, [*scores, "model.subword_buckets=64"]))
+    without, scored = (total(data, *scores, "model.subword_buckets=64", f"model.score_subwords={on}") for on in ("false", "true"))
+    words = [token[1:][token[1:] > 0] for token in data.train.tokens[:]]
+    subwords = sum(max(0, len(word) + 1 - n) for word in words for n in (3, 4, 5))
+    assert scored - without == pytest.approx(80 * 0.4 * subwords, rel=0.02)
+
+
+def test_solvers_of_many_classes_count(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = dataclasses.replace(data, class_names=tuple("abcdefg"))
+    scores = ("model.score_ngrams=2", "model.score_buckets=4096")
+    totals = []
+    for cores in (1, 2, 16):
+        monkeypatch.setattr(footprint, "available_cores", lambda cores=cores: cores)
+        totals.append(total(many, *scores))
+    tokens = len(data.train.tokens)
+    assert (totals[1] - totals[0], totals[2] - totals[0]) == pytest.approx((25 * 2 * tokens, 6 * 25 * 2 * tokens))
 
 
 def test_salience_counts_the_scores_that_it_is_learnt_on(data: PreparedData) -> None:
     scores = ("model.score_ngrams=2", "model.score_buckets=4096")
     more = total(data, *scores, "model.score_windows=[5]") - total(data, *scores)
-    assert more == pytest.approx(8 * 2 * len(data.train.token_ids), rel=0.05)
+    assert more == pytest.approx(8 * 2 * len(data.train.tokens), rel=0.05)
 
 
 def test_attention_by_blocks_takes_less(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:

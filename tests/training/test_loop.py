@@ -321,7 +321,9 @@ def three_classes() -> PreparedData:
     train, validation = corpus.split(0.25, seed=0)
     vocabulary = corpus.vocabulary(train)
     encoded = corpus.encode(train, vocabulary)
-    return PreparedData(encoded, one_hot(encoded.labels, 3), corpus.encode(validation, vocabulary), vocabulary, corpus.class_names)
+    return PreparedData(
+        Config(), encoded, one_hot(encoded.labels, 3), corpus.encode(validation, vocabulary), vocabulary, corpus.class_names
+    )
 
 
 def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedData) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT
+from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, FilesData, TextConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.training import run
+from mha_cli.training.distribution import Distribution
 from mha_cli.training.loop import fit
 from mha_cli.training.optimizers import learning_rate_schedule
 from mha_cli.training.pseudo_labels import LABELS, label_in_rounds, with_pseudo_labels
@@ -65,6 +67,26 @@ def test_unlabelled_texts_are_read_with_the_vocabulary_of_the_training_part(tmp_
     assert found.unlabelled.padded(np.arange(2)).tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
 
 
+def test_unlabelled_texts_bring_their_characters(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"good film {number},{number % 2}\n" for number in range(40)))
+    (tmp_path / "more.txt").write_text("a good film unheard\nunheard\n")
+    files = {"source": "files", "train": str(tmp_path / "train.csv"), "unlabelled": str(tmp_path / "more.txt")}
+    config = config_from_dict(
+        {
+            "data": files,
+            "text": {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7},
+            "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 41},
+            "training": {"epochs": 1, "batch_size": 16, "pseudo_labels": 1},
+        },
+        "test",
+    )
+    summary = train(config, tmp_path / "run", data=(found := prepare(config)))
+    assert summary.num_train == 36 + 2
+    both = with_pseudo_labels(found, found.unlabelled, np.full((2, 2), 0.5, np.float32))
+    (tokens,) = both.train.padded(np.array([37]))
+    assert (tokens[0, 0], "".join(map(chr, tokens[0, 1:]))) == (1, "<unhear")
+
+
 def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
     targets = np.random.default_rng(0).dirichlet([1, 1], NUM_UNLABELLED).astype(np.float32)
     assert data.unlabelled is not None
@@ -78,7 +100,7 @@ def test_the_teachers_probabilities_are_the_targets(data: PreparedData) -> None:
         np.testing.assert_array_equal(both.train.padded(np.array([row])), data.train.padded(np.array([row])))
     for row in (0, 7, NUM_UNLABELLED - 1):
         np.testing.assert_array_equal(both.train.padded(np.array([NUM_TRAIN + row])), data.unlabelled.padded(np.array([row])))
-    np.testing.assert_array_equal(both.validation.token_ids[:], data.validation.token_ids[:])
+    np.testing.assert_array_equal(both.validation.tokens[:], data.validation.tokens[:])
 
 
 def test_ngram_scores_learn_from_known_classes_alone(
@@ -88,7 +110,7 @@ def test_ngram_scores_learn_from_known_classes_alone(
 
     def fit_scores(_: object, data: PreparedData, *__: object) -> FittedScores:
         learnt_from.append(data.train)
-        return FittedScores(np.zeros((257, 1), np.float32), None)
+        return FittedScores(np.zeros((257, 1), np.float32), np.zeros(1, np.float32), None)
 
     monkeypatch.setattr(run, "fit_scores", fit_scores)
     scored = config.model_copy(update={"model": config.model.model_copy(update={"score_ngrams": 2, "score_buckets": 257})})
@@ -124,7 +146,7 @@ def test_the_last_epochs_may_leave_the_guesses_out(config: Config, data: Prepare
 
 def test_no_rounds_leave_the_data_as_they_are(config: Config, data: PreparedData, tmp_path: Path) -> None:
     validation = Validation(config, data, None)
-    assert label_in_rounds(data, 0, partial(NumpyTrainer, config), validation, SILENT, tmp_path) is data
+    assert label_in_rounds(data, 0, partial(NumpyTrainer, config), validation, SILENT, tmp_path, Distribution()) is data
     assert list(tmp_path.iterdir()) == []
 
 
@@ -141,7 +163,7 @@ def test_every_round_learns_from_the_labels_of_the_round_before(config: Config, 
 
     log: list[str] = []
     watcher = dataclasses.replace(SILENT, log=log.append)
-    found = label_in_rounds(data, 2, new_trainer, Validation(config, data, None), watcher, tmp_path)
+    found = label_in_rounds(data, 2, new_trainer, Validation(config, data, None), watcher, tmp_path, Distribution())
     assert [len(targets) for targets in learnt] == [NUM_TRAIN, NUM_TRAIN + NUM_UNLABELLED]
     np.testing.assert_array_equal(learnt[1][NUM_TRAIN:], first)
     np.testing.assert_array_equal(found.targets, np.concatenate([data.targets, second]))
@@ -169,7 +191,7 @@ def test_a_run_that_goes_on_keeps_its_labels(config: Config, data: PreparedData,
     np.save(kept, others)
     given: list[np.ndarray] = []
 
-    def trainer(config: Config, data: PreparedData) -> NumpyTrainer:
+    def trainer(config: Config, data: PreparedData, distribution: Distribution) -> NumpyTrainer:
         given.append(data.targets[NUM_TRAIN:])
         return NumpyTrainer(config, data)
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.runs import CHECKPOINT, STATE, has_state
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, STATE, has_state
+from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.system.watcher import SILENT, StepProgress
@@ -126,7 +127,8 @@ def test_killed_before_every_rename(tmp_path: Path) -> None:
     renames = Counter(found["renames"])
     assert renames.pop(CHECKPOINT) >= 2  # the first epoch of the teacher and of the run's own model is its best so far
     of_states = ROUND_1 + ROUND_2 + 4  # after every step, and after every epoch again
-    assert renames == {"config.yaml": 1, STATE.name: of_states, LABELS: 1, "history.jsonl": 2, "metrics.json": 1}
+    # The config as it is given, and as the data decide it.
+    assert renames == {"config.yaml": 2, STATE.name: of_states, LABELS: 1, "history.jsonl": 2, "metrics.json": 1}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("the disk is full")])
@@ -214,6 +216,46 @@ def test_labels_that_are_damaged_or_of_other_texts(config: Config, data: Prepare
     np.save(labels, np.zeros((NUM_TRAIN, 2), np.float32))
     with pytest.raises(MhaError, match=r"pseudo_labels\.npy: belongs to other texts; train anew in another folder$"):
         train(config, tmp_path / "run", data=data, resume=True)
+
+
+# What the data decide
+
+
+@pytest.fixture(scope="module")
+def undecided(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Forty texts, and all that follows from them left open."""
+    path = tmp_path_factory.mktemp("texts") / "texts.csv"
+    rows = [f"{'fine' if number % 2 else 'dull'}ness of film{number % 7},{number % 2}" for number in range(39)]
+    path.write_text("\n".join(["text,label", *rows, "what else,odd"]) + "\n")
+    named = {
+        "data": {"source": "files", "train": str(path)},
+        "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "max_ngram": 2, "score_ngrams": 2},
+        "training": {"epochs": 2, "select_by": "last", "refit_scores": True},
+    }
+    return config_from_dict({"auto": True, **named}, "test")
+
+
+def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) -> None:
+    """With the config that was given, and with the one that is kept."""
+    train(undecided, tmp_path / "whole")
+    decided = load_config(tmp_path / "whole" / CONFIG)
+    assert not decided.auto
+    assert (decided.text.subword_characters, decided.model.score_subwords, decided.training.batch_size) == (16, True, 8)
+    for name in ("given", "kept"):
+        interrupt(undecided, tmp_path / name, 6)
+        train(undecided if name == "given" else load_config(tmp_path / name / CONFIG), tmp_path / name, resume=True)
+        assert load_config(tmp_path / name / CONFIG) == decided
+        assert_same_run(tmp_path / "whole", tmp_path / name)
+
+
+def test_a_run_does_not_go_on_with_other_settings_than_were_decided(undecided: Config, tmp_path: Path) -> None:
+    interrupt(undecided, tmp_path / "run", 6)
+    other = config_from_dict(config_to_dict(undecided) | {"text": {"sequence_length": 9}}, "test")
+    with pytest.raises(MhaError) as raised:
+        train(other, tmp_path / "run", resume=True)
+    assert str(raised.value) == (
+        f"--output {tmp_path}/run: its run has text.sequence_length=16, the config 9; resume with --config {tmp_path}/run/{CONFIG}"
+    )
 
 
 # Two trainings in one folder

@@ -59,6 +59,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "model.score_ngrams": 2,
         "model.score_buckets": 256,
         "model.score_windows": "[3]",
+        "text.subword_characters": 9,
+        "model.subword_buckets": 32,
         "training.epochs": 2,
         "training.learning_rate": 0.01,
         "training.word_dropout": 0.2,
@@ -90,6 +92,7 @@ def test_stopped_in_an_epoch(config: Config, data: PreparedData, whole: Path, tm
     assert_same_run(whole, tmp_path / "run")
 
 
+@pytest.mark.process
 def test_the_command_killed_after_an_epoch(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(config_to_yaml(config))
     process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")

@@ -39,7 +39,14 @@ def some_data(num_classes: int) -> PreparedData:
     reviews = [rng.integers(1, 2 + WORDS, rng.integers(0, 10)).tolist() for _ in range(60)]
     validation = encoded(reviews, rng.integers(0, num_classes, 60).tolist())
     names = tuple("abcdefg"[:num_classes])
-    return PreparedData(validation, one_hot(validation.labels, num_classes), validation, Vocabulary(list(map(str, range(WORDS)))), names)
+    words = Vocabulary(list(map(str, range(WORDS))))
+    return PreparedData(a_config([]), validation, one_hot(validation.labels, num_classes), validation, words, names)
+
+
+def random_scores(of_layer: dict[str, Any], num_classes: int) -> FittedScores:
+    """Scores with a bias, which no weight of the layer holds."""
+    bias = np.random.default_rng(2).normal(size=1 if num_classes == 2 else num_classes).astype(np.float32)
+    return FittedScores(of_layer["scores/table"], bias, of_layer.get("scores/salience"))
 
 
 @pytest.mark.parametrize("windows", [[], [3]])
@@ -52,12 +59,12 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     layer, *others = trainer.arrays()
     trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
     of_scores = random_weights(config, 2 + WORDS, num_classes)
-    fitted = FittedScores(of_scores["scores/table"], of_scores.get("scores/salience"))
+    fitted = random_scores(of_scores, num_classes)
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
     encoder = trainer.predict(data.validation)
     weights = forward.place_weights(token_ids, 0, windows, fitted.salience)
-    scores = forward.review_scores(token_ids, fitted.table, 2, weights)
+    scores = forward.review_scores(token_ids, fitted.table, 2, weights) + fitted.bias
     stack = fit_stack(logits_of(encoder), scores, labels)
     expected = probabilities_of(stack.logits(logits_of(encoder), scores))
     assert np.abs(expected - encoder).max() > 0.1
@@ -78,11 +85,30 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     np.testing.assert_allclose(np.array(keras_model(token_ids))[:, -units:], expected[:, -units:], atol=1e-4)
 
 
+def test_what_is_kept_is_not_what_is_scored(random_weights: Callable[..., Any]) -> None:
+    """Scores that have learnt from the validation part would look better on it than they are."""
+    config, data = a_config([]), some_data(3)
+    fitted = random_scores(random_weights(config, 2 + WORDS, 3), 3)
+    kept = FittedScores(2 * fitted.table, fitted.bias + 1, None)
+    trainer = NumpyTrainer(config, data)
+    validations = Validation(config, data, fitted), Validation(config, data, fitted, kept)
+    scored = [validation.score(trainer) for validation in validations]
+    assert scored[0] == scored[1]
+    record = EpochRecord(1, 0.0, 0.0, *scored[0], 0.0, 0.0, best=True)
+    alone, other = (validation.checkpoint(trainer, record) for validation in validations)
+    assert other.metrics == alone.metrics
+    np.testing.assert_array_equal(other.weights["scores/table"], kept.table)
+    different = [path for path, weight in alone.weights.items() if not np.array_equal(weight, other.weights[path])]
+    assert sorted(different) == ["classifier/bias", "scores/table"]
+    score_weight = alone.weights["classifier/kernel"][-3:].diagonal()
+    np.testing.assert_allclose(other.weights["classifier/bias"] - alone.weights["classifier/bias"], score_weight, rtol=1e-4)
+
+
 def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Callable[..., Any]) -> None:
     config = a_config([3])
     encoder = random_weights(a_config([], score_ngrams=0), 2 + WORDS, 3)
     of_scores = random_weights(config, 2 + WORDS, 3)
-    fitted = FittedScores(of_scores["scores/table"], of_scores["scores/salience"])
+    fitted = random_scores(of_scores, 3)
     composed = compose(encoder, fitted, Stack(1.0, 0.0, np.zeros(3, np.float32)))
     token_ids = some_data(3).validation.padded(np.arange(60))
     np.testing.assert_allclose(

@@ -1,0 +1,101 @@
+"""Ours and peers on the same texts: which answers were right, and how far ours is ahead of the best peer."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from harness import Record
+
+Runs = list[dict[str, Any]]
+"""The figures of a system's runs, one a seed."""
+
+DRAWS = 10_000
+LEVELS = (0.025, 0.975)
+"""Quantiles at the ends of a 95 % interval."""
+
+
+def packed(right: npt.NDArray[np.bool_]) -> str:
+    """Which answers were right, a bit a text, as a short line of JSON holds it."""
+    return base64.b64encode(np.packbits(right)).decode()
+
+
+def unpacked(line: str, num_texts: int) -> npt.NDArray[np.bool_]:
+    """The inverse of ``packed``."""
+    return np.unpackbits(np.frombuffer(base64.b64decode(line), np.uint8))[:num_texts].astype(bool)
+
+
+def bootstrap(ahead: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.float64]:
+    """The mean over texts that are drawn anew with replacement, ``DRAWS`` times.
+
+    Args:
+        ahead: difference between two systems on every text.
+        seed: of the draws.
+
+    Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3 (percentile interval).
+    """
+    values, counts = np.unique(ahead, return_counts=True)  # few: how often each is drawn says all about a draw of texts
+    drawn = np.random.default_rng(seed).multinomial(len(ahead), counts / len(ahead), size=DRAWS)
+    return drawn @ values / len(ahead)
+
+
+def interval(draws: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """The 95 % interval of what was drawn."""
+    low, high = np.quantile(draws, LEVELS)
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class SetResults:
+    """What came out on one set of texts.
+
+    Args:
+        name: name of the set.
+        ours: figures of our runs.
+        peers: figures of every peer's runs, by its name.
+    """
+
+    name: str
+    ours: Runs
+    peers: dict[str, Runs]
+
+    def best_peer(self, family: str = "") -> str:
+        """The most accurate peer whose name begins so, or nothing where there is none.
+
+        It is the best on the texts that are scored, which favours peers: ours was chosen without them.
+        """
+        found = (peer for peer in self.peers if peer.startswith(family))
+        return max(found, key=lambda peer: mean_of(self.peers[peer], "accuracy"), default="")
+
+    @property
+    def ahead(self) -> npt.NDArray[np.float64]:
+        """The share of our runs that are right less that of the best peer's, on every text."""
+        ours, theirs = (
+            np.mean([unpacked(run["right"], run["test_texts"]) for run in runs], axis=0)
+            for runs in (self.ours, self.peers[self.best_peer()])
+        )
+        return np.asarray(ours - theirs)
+
+
+def compared_sets(records: Sequence[Record], ours: str) -> list[SetResults]:
+    """The sets on which there are runs of our recipe of that name and of peers; runs of other recipes of ours are left out."""
+    sets: dict[str, dict[str, Runs]] = {}
+    for record in records:
+        settings = record["settings"]
+        sets.setdefault(settings["set"], {}).setdefault(settings["system"], []).append(record["figures"])
+    results = []
+    for name, systems in sets.items():
+        peers = {system: runs for system, runs in systems.items() if not system.startswith("mha ")}
+        if peers and ours in systems:
+            results.append(SetResults(name, systems[ours], peers))
+    return results
+
+
+def mean_of(runs: Runs, figure: str) -> float:
+    """The mean of a figure over runs."""
+    return mean(run[figure] for run in runs)

@@ -1,0 +1,28 @@
+"""How much each text's loss counts, so that rare classes are learnt as well as frequent ones."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+
+def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) -> Floats:
+    """Weights of the texts' losses, (N,), with a mean of 1.
+
+    Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text that
+    is of several classes, each with a probability, has the mean of their weights, and is that part of a text in n_c.
+
+    Args:
+        class_weights: ``training.class_weights``.
+        targets: probability of each class, (N, C); every class occurs.
+    """
+    num_texts, num_classes = targets.shape
+    if class_weights == "none":
+        return np.ones(num_texts, np.float32)
+    weights_of_classes = num_texts / (num_classes * targets.sum(axis=0, dtype=np.float64))
+    weights: Floats = targets @ weights_of_classes.astype(np.float32)
+    return weights

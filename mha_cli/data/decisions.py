@@ -1,0 +1,105 @@
+"""What a config with ``auto: true`` leaves open, decided from the texts; docs/recipes.md gives the reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.parameters import num_outputs
+from mha_cli.config.settings import Config
+
+LONG_TEXT = 100
+"""Tokens of the median text from which on its end and its windows are weighed."""
+
+SPELT_WORD = 3.0
+"""Mean characters of a distinct word from which on its subwords say more than the word: not where characters are words."""
+
+MOST_WITH_SUBWORDS = 5_000_000
+"""Tokens of all texts up to which subwords are read: of more texts the words themselves tell enough."""
+
+MOST_SCORES = 1 << 25
+"""Numbers in the table of n-gram scores, at most."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the decisions go by.
+
+    Args:
+        num_texts: texts to learn from and to validate with.
+        num_classes: classes.
+        num_tokens: tokens of all texts.
+        num_words: distinct tokens.
+        characters: mean length of a distinct token with a letter, in characters.
+        median_length: tokens that half of the texts do not exceed.
+        usual_length: tokens that 98 % of the texts do not exceed.
+    """
+
+    num_texts: int
+    num_classes: int
+    num_tokens: int
+    num_words: int
+    characters: float
+    median_length: int
+    usual_length: int
+
+    def __str__(self) -> str:
+        """The facts in a line."""
+        return (
+            f"{self.num_texts:,} texts in {self.num_classes:,} classes; half are up to {self.median_length:,} tokens long, 98 % up to "
+            f"{self.usual_length:,}; {self.num_words:,} distinct tokens, {self.characters:.1f} characters on average"
+        )
+
+
+def decide(config: Config, facts: Facts) -> Config:
+    """The config with every setting that it does not name decided where there is a rule for it, and ``auto`` done."""
+    decided = config_to_dict(config.model_copy(update={"auto": False}))
+    for section, settings in rules(facts, config_to_dict(config)).items():
+        decided[section] |= settings
+    return config_from_dict(decided, "auto")
+
+
+def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A value for every setting that follows from the texts and does not stand already, by section.
+
+    Args:
+        facts: what the texts are like.
+        named: settings that stand already, by section; what is read with one that is switched off is off too.
+    """
+    model = named.get("model", {})
+    scored, has_ngrams = (model.get(name, 0) > least for name, least in (("score_ngrams", 0), ("max_ngram", 1)))
+    spelt = facts.characters >= SPELT_WORD and facts.num_tokens <= MOST_WITH_SUBWORDS
+    has_subwords = model.get("subword_buckets", spelt) or model.get("score_subwords", spelt and scored)
+    characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
+    is_weighed = scored and facts.median_length > LONG_TEXT and model.get("positions") != "none"
+    most_rows = MOST_SCORES // num_outputs(facts.num_classes)
+    decided = {
+        "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
+        "text": {
+            "vocabulary_size": max(3, min(30_000, facts.num_words + 2)),
+            "sequence_length": max(16, min(800, facts.usual_length)),
+            "subword_characters": characters,
+        },
+        "model": {
+            "ngram_buckets": min(1 << 16, _power_of_two(facts.num_tokens)) if has_ngrams else 0,
+            "subword_buckets": 1 << 15 if characters else 0,
+            "score_buckets": min(1 << 21, _power_of_two(8 * facts.num_tokens), _power_of_two(most_rows // 2 + 1)) if scored else 0,
+            "score_subwords": scored and characters > 0,
+            "score_ending": 50 if is_weighed else 0,
+            "score_windows": [5, 25] if is_weighed else [],
+        },
+        "training": {
+            "epochs": max(2, min(10, round(100_000 / facts.num_texts))),
+            "batch_size": 32 if facts.num_texts >= 1_000 else 8,
+        },
+    }
+    return {
+        section: {name: value for name, value in settings.items() if name not in named.get(section, {})}
+        for section, settings in decided.items()
+    }
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << max(0, number - 1).bit_length()

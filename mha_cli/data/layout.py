@@ -1,0 +1,217 @@
+"""What a file of labelled texts looks like, guessed from its beginning: format, separator, header, and which column is which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from mha_cli.data.files import is_folder, labelled_format, unpacked
+from mha_cli.data.paths import shown_path
+from mha_cli.errors import MhaError
+from mha_cli.records.headers import LABEL_NAMES, are_names
+from mha_cli.records.json_lines import json_object
+from mha_cli.records.lines import LineSplitter
+from mha_cli.records.objects import dotted_keys, value_at
+from mha_cli.records.parquet import parquet_rows
+from mha_cli.records.record import Columns, is_number, shown_columns
+from mha_cli.records.separators import SEPARATORS
+from mha_cli.records.tables import RowReader
+
+if TYPE_CHECKING:
+    from mha_cli.records.readers import Format
+
+SAMPLE_ROWS = 1000
+SAMPLE_CHARACTERS = 1 << 22
+MOST_LABEL_CHARACTERS = 60
+
+Values: TypeAlias = dict[str, list[object]]
+"""By column, what stands in it."""
+
+_CODE = re.compile(r"(?=[!-~]*[\d:/@_])[!-~]*")
+"""A number, a date, a link, an address, an id: one word of ASCII with a digit or a mark that words do not have."""
+_DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}\b")
+_WORDS = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the text and the class of every record stand.
+
+    Args:
+        format: format in words.
+        separator: what stands between two columns, in words; None where the format has no such thing.
+        header: whether there is a header line; None where the format has none.
+        columns: names of the columns, or their numbers where there is no header line; none where the format has no columns.
+        text_column: column of the text.
+        label_column: column of the class.
+        text_reason: what the text column was known by; empty where the format has no columns, as is the next.
+        label_reason: what the label column was known by.
+    """
+
+    format: str
+    separator: str | None = None
+    header: bool | None = None
+    columns: tuple[str, ...] = ()
+    text_column: str = "text"
+    label_column: str = "label"
+    text_reason: str = ""
+    label_reason: str = ""
+
+
+def find_layout(path: str, text_column: str | None = None, label_column: str | None = None) -> Layout:
+    """The layout of a file or folder of labelled texts.
+
+    Args:
+        path: file or folder.
+        text_column: column of the text; None guesses it: the longest texts that differ from each other.
+        label_column: column of the class; None guesses it: one with a usual name, else one with few values.
+
+    Raises:
+        MhaError: the beginning cannot be read, or no column looks like a text or a label.
+    """
+    if is_folder(path):
+        return Layout("folder, one sub-folder a class")
+    form = labelled_format(path)
+    if form == "fasttext":
+        return Layout("fastText")
+    sample = _table(path, form, text_column, label_column) if form in ("csv", "tsv") else _objects(path, form)
+    values, header = sample.values, sample.header
+    if not any(values.values()):
+        return Layout(sample.format, sample.separator, header)  # whoever reads it says what is missing
+    text, text_reason = _given(text_column, values, header) or _guessed_text(values, label_column, path)
+    label, label_reason = _given(label_column, values, header) or _guessed_label(values, text, path)
+    return Layout(sample.format, sample.separator, header, tuple(values), text, label, text_reason, label_reason)
+
+
+# Its beginning
+
+
+class _Sample(NamedTuple):
+    """The first records: what stands in every column, and how they are held; see ``Layout``."""
+
+    format: str
+    values: Values
+    separator: str | None = None
+    header: bool | None = None
+
+
+def _objects(path: str, form: Format) -> _Sample:
+    if form == "jsonl":
+        return _Sample("JSON lines", _by_key(_json_objects(path)))
+    with TemporaryFile() as file:
+        file.writelines(unpacked(path))
+        return _Sample("Parquet", _by_key(parquet_rows(file, shown_path(path))))
+
+
+def _json_objects(path: str) -> Iterator[Mapping[str, object]]:
+    for number, line in enumerate(_lines(path), 1):
+        if not line.isspace():
+            yield json_object(line.decode("utf-8", "replace"), f"{shown_path(path)}:{number}")
+
+
+def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
+    values, size = Values(), 0
+    for found in islice(objects, SAMPLE_ROWS):
+        for key in dotted_keys(found):
+            value = value_at(found, key)
+            values.setdefault(key, []).append(value)
+            size += len(value) if isinstance(value, str) else 1
+        if size > SAMPLE_CHARACTERS:
+            break
+    return values
+
+
+def _table(path: str, form: Format, text_column: str | None, label_column: str | None) -> _Sample:
+    columns = Columns(text_column or "1", (label_column or "2",), required=True)
+    rows, separator = _rows(path, columns, "\t" if form == "tsv" else ",")
+    header = bool(rows) and (columns.has_header or _has_header(rows))
+    first = rows[0] if rows else []
+    names = [cell.strip() for cell in first] if header else [str(number) for number in range(1, len(first) + 1)]
+    values: Values = {name: [row[at] for row in rows[header:]] for at, name in enumerate(names)}
+    return _Sample("table", values, SEPARATORS[separator], header)
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    splitter = LineSplitter(shown_path(path))
+    for piece in unpacked(path):
+        yield from splitter.feed(piece)
+    yield from splitter.close()
+
+
+def _rows(path: str, columns: Columns, preferred: str) -> tuple[list[list[str]], str]:
+    """The first rows that have as many columns as the first of all, and the separator."""
+    reader, rows, size = RowReader(shown_path(path), columns, preferred, "replace"), list[list[str]](), 0
+    found = reader.feed(_lines(path))
+    for values, raw, _ in found:
+        if values and len(values) == len(rows[0] if rows else values):
+            rows.append(values)
+        if len(rows) == SAMPLE_ROWS or (size := size + len(raw)) > SAMPLE_CHARACTERS:
+            return rows, reader.separator
+    return rows or [values for values, _, _ in reader.close() if values], reader.separator
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: short different words, none of which stands in its column again."""
+    first, *others = rows
+    if not are_names(first):
+        return False
+    return not any(cell.strip() == row[at].strip() for at, cell in enumerate(first) if cell.strip() for row in others)
+
+
+# Which column is which
+
+
+def _given(column: str | None, values: Values, header: bool | None) -> tuple[str, str] | None:
+    """The column that is asked for; one below a header that is given by its number gets its name."""
+    if column is None:
+        return None
+    if header and column not in values and is_number(column) and 0 < int(column) <= len(values):
+        column = list(values)[int(column) - 1]
+    return column, "given"
+
+
+def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[str, str]:
+    def weight(column: str) -> float:
+        found = values[column]
+        return _num_letters(found) * len(set(map(str, found))) / len(found) if found else 0
+
+    column = max((column for column in values if column != label_column), key=weight, default=None)
+    if column is None or not weight(column):
+        raise MhaError(f"{shown_path(path)}: no column of texts among {shown_columns(list(values))}", "set --text-column")
+    return column, f"longest texts, {_num_letters(values[column]) / len(values[column]):,.0f} letters on average"
+
+
+def _num_letters(found: Sequence[object]) -> int:
+    texts = [value for value in found if isinstance(value, str) and not _CODE.fullmatch(value.strip())]
+    return sum(len(word) for text in texts for word in _WORDS.findall(text))
+
+
+def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, str]:
+    least = max(map(len, values.values())) / 2  # an object may lack a key
+    numbers = {column: _num_classes(column, found) for column, found in values.items() if column != text_column and len(found) > least}
+    likely = [column for column, number in numbers.items() if number]
+    if not likely:
+        raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
+    column = min(likely, key=lambda column: (_rank(column), numbers[column]))
+    return column, "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
+
+
+def _num_classes(column: str, found: Sequence[object]) -> int:
+    """How many classes a column would have; 0 if it looks like something else."""
+    labels = [str(value).strip() for value in found if isinstance(value, str | int) and str(value).strip()]
+    number = len(set(labels))
+    usual = sorted(labels, key=len)[len(labels) // 2] if labels else ""
+    least = 1 if _rank(column) < len(LABEL_NAMES) else 2
+    may_be = least <= number <= max(2, len(labels) / 2) and len(usual) <= MOST_LABEL_CHARACTERS and not _DATE.match(usual)
+    return number if may_be else 0
+
+
+def _rank(column: str) -> float:
+    """The place of a column among the usual names of labels, which is better than that of one with such a name as a part."""
+    name = column.rpartition(".")[2].casefold()
+    parts = [place + 0.5 for place, usual in enumerate(LABEL_NAMES) if usual in re.split(r"[\W_]+", name)]
+    return LABEL_NAMES.index(name) if name in LABEL_NAMES else min(parts, default=len(LABEL_NAMES))

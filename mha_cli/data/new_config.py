@@ -1,0 +1,55 @@
+"""A config for data that has been looked at: a recipe, as commented as it is, with these data in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mha_cli.config.settings import DataSettings
+from mha_cli.config.yaml_file import parse_yaml
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.record import is_number
+
+if TYPE_CHECKING:
+    from mha_cli.data.profile import DataProfile
+
+_SECTION = re.compile(r"^data:.*\n(?: .*\n)*", re.MULTILINE)
+_SETTING = re.compile(r" +(\w+):")
+
+
+def new_config(profile: DataProfile, recipe: Path) -> str:
+    """The text of a YAML config: that of a recipe, with a data section of its own; what that says beside a source stays."""
+    text = recipe.read_text(encoding="utf-8")
+    found = _SECTION.search(text)
+    section = found[0] if found else ""
+    kept = [line for line in section.splitlines() if (setting := _SETTING.match(line)) and setting[1] in DataSettings.model_fields]
+    ours = "\n".join([*_data_section(profile), *kept]) + "\n"
+    written = f"# Written by `mha init` from the recipe {recipe.stem}: {profile.num_texts:,} texts, {len(profile.classes):,} classes.\n"
+    return written + (text.replace(section, ours, 1) if section else f"{text}{ours}")
+
+
+def _data_section(profile: DataProfile) -> Iterator[str]:
+    layout = profile.layout
+    yield "data:"
+    yield "  source: files"
+    if len(profile.data) == 1:
+        yield f"  train: {_scalar(profile.data[0])}"
+    else:
+        yield "  train:"
+        yield from (f"    - {_scalar(path)}" for path in profile.data)
+    yield "  # test: FILE  (texts that `mha evaluate` scores and training never sees; else there are its validation figures)"
+    if layout.columns:
+        for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
+            yield f"  {name}_column: {column if is_number(column) else _scalar(column)}  # {printable(reason)}"
+
+
+def _scalar(text: str) -> str:
+    """A string as YAML has it, in quotes where it would be something else without."""
+    try:
+        plain = text.isprintable() and parse_yaml(f"- {text}", "").value == [text]
+    except MhaError:
+        plain = False
+    return text if plain else json.dumps(text)

@@ -1,0 +1,37 @@
+"""Paths that a user gives, and the files that they stand for."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+
+from mha_cli.errors import MhaError, printable
+
+_PATTERN = re.compile(r"[*?]|\[.+\]")
+
+
+def shown_path(path: str) -> str:
+    """A path in messages."""
+    return printable(path, 200)
+
+
+def matching_paths(given: str) -> list[str]:
+    """The files and folders that a pattern with ``*``, ``?``, ``[…]`` or ``**`` stands for, in natural order; a path stands for itself.
+
+    Raises:
+        MhaError: nothing matches.
+    """
+    pattern = os.path.expanduser(given)
+    if not _PATTERN.search(pattern) or os.path.lexists(pattern):
+        return [given]
+    if not (found := glob.glob(pattern, recursive=True)):
+        raise MhaError(f"{shown_path(given)}: no file matches", "check the pattern; relative paths start at the current folder")
+    return sorted(found, key=natural_order)
+
+
+def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Sort key under which runs of digits compare as numbers; by length first, since ``int`` refuses thousands of digits."""
+    parts = re.split("([0-9]+)", name)
+    key = [(len(digits := part.lstrip("0")), digits) if at % 2 else (0, part) for at, part in enumerate(parts)]
+    return key, name

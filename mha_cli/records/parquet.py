@@ -1,0 +1,109 @@
+"""Parquet, through pyarrow."""
+
+from __future__ import annotations
+
+import json
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
+
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.lines import MAX_LINE_BYTES
+from mha_cli.records.reader import RecordReader
+from mha_cli.records.record import missing_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mha_cli.records.record import Record
+
+BATCH_ROWS = 16
+"""Rows that are decoded together: few, since a small file may say that all of them hold the same long text."""
+BUFFER_BYTES = 1 << 20
+MOST_METADATA_BYTES = 1 << 26
+
+
+class ParquetReader(RecordReader):
+    """Reads the rows of a Parquet file, with columns by their names, a dot before the parts of a nested one.
+
+    The end of the file says what is in it, so it is kept in a temporary file until it has come, and the records come then.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        import_pyarrow(self._name)
+        self._file = TemporaryFile()  # noqa: SIM115
+
+    def feed(self, data: bytes) -> Iterator[Record]:
+        """Nothing yet."""
+        for piece in self._unpacker.feed(data):
+            self._file.write(piece)
+        yield from ()
+
+    def close(self) -> Iterator[Record]:
+        """All records; ``line`` is the number of the row, ``raw`` an object with what is wanted of it."""
+        self._file.write(self._unpacker.close())
+        columns = self._columns
+        wanted = {columns.text: columns.text_setting, **dict.fromkeys(columns.fields, columns.field_setting)}
+        with self._file:
+            for number, row in enumerate(parquet_rows(self._file, self._name, wanted), 1):
+                raw = json.dumps(row, default=_plain).encode() + b"\n"
+                try:
+                    if len(raw) > MAX_LINE_BYTES:
+                        raise MhaError(f"{self._name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text a row")
+                    record = columns.record(json.loads(raw), f"{self._name}:{number}", raw, number)
+                except MhaError as fault:
+                    record = self._on_fault(fault, number)
+                yield record
+
+
+def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, as objects.
+
+    Args:
+        file: the whole file.
+        name: name of it in messages.
+        wanted: columns to read, and the option or setting that names each; None for all.
+
+    Raises:
+        MhaError: it is no Parquet file, or damaged, or lacks a column; or pyarrow is not installed.
+    """
+    pyarrow, parquet = import_pyarrow(name)
+    faults = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
+    try:
+        limits = {"thrift_string_size_limit": MOST_METADATA_BYTES, "thrift_container_size_limit": MOST_METADATA_BYTES}
+        opened = parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, **limits)
+        paths = [opened.schema.column(number).path for number in range(len(opened.schema))]
+    except faults as error:
+        raise _unreadable(name, error) from None
+    for column, setting in (wanted or {}).items():
+        if not any(path == column or path.startswith(f"{column}.") for path in paths):
+            raise missing_column(column, setting, paths, name)
+    batches = opened.iter_batches(BATCH_ROWS, columns=wanted and list(wanted), use_threads=False)
+    while True:
+        try:
+            if (batch := next(batches, None)) is None:
+                return
+            rows: Sequence[dict[str, Any]] = batch.to_pylist()
+        except faults as error:
+            raise _unreadable(name, error) from None
+        yield from rows
+
+
+def _plain(value: object) -> str:
+    """A value that JSON does not have: text that nobody said is text, a time, a decimal number."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _unreadable(name: str, error: Exception) -> MhaError:
+    reason = printable(str(error).partition("\n")[0], 100)
+    return MhaError(f"{name}: not a Parquet file, or a damaged one: {reason}", "write it again")
+
+
+def import_pyarrow(name: str) -> tuple[Any, Any]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``; an MhaError is raised for the file or option of that name if they are not there."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MhaError(f"{name}: Parquet needs pyarrow", "pip install pyarrow") from None
+    return pyarrow, parquet

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import file_peers
+import harness
+import numpy as np
+import paired
+import plots
+import pytest
+import scipy.stats
+import tables
+import text_peers
+import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+KINDS = {"where": "place", "who": "person", "when": "date"}
+LEARNT = [(f"{word} is the {noun}", kind) for word, kind in KINDS.items() for noun in ("station", "king", "feast", "end")]
+ASKED = [("when is the bus", "date"), ("who is the man", "person"), ("where is the bank", "place"), ("who", "date")]
+
+
+def write_csv(path: Path, rows: Sequence[tuple[str, str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("Don't cut café", file_peers.LETTERS),
+        ("मेरा कार्ड कहाँ है?", file_peers.SPACES),
+        ("味道不错, OK", file_peers.CHARACTERS),
+        ("อาหารอร่อยมาก", file_peers.CHARACTERS),
+        ("вкусно и быстро", file_peers.LETTERS),
+        ("!?", file_peers.LETTERS),
+    ],
+)
+def test_what_a_word_is_follows_from_the_script(text: str, pattern: str) -> None:
+    assert file_peers.words_pattern([text]) == pattern
+
+
+@pytest.mark.parametrize("name", ["svm-words", "svm-characters", "svm-both", "nbsvm"])
+def test_a_peer_learns_three_classes_from_a_file(name: str, tmp_path: Path) -> None:
+    train, test = write_csv(tmp_path / "train.csv", LEARNT), write_csv(tmp_path / "test.csv", ASKED)
+    figures = file_peers.score(name, train, test, seed=0)
+    assert paired.unpacked(figures["right"], 4).tolist() == [True, True, True, False]
+    assert figures["accuracy"] == 0.75
+    assert figures["macro_f1"] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+
+
+def test_fasttext_reads_subwords() -> None:
+    pytest.importorskip("fasttext")
+    peer = file_peers.PEERS["fasttext-25"](file_peers.CHARACTERS, 0)
+    assert isinstance(peer, file_peers.OfWords) and isinstance(peer.peer, file_peers.SubwordFastText)
+    assert peer.peer.options | {"minn": 2, "maxn": 5, "wordNgrams": 2, "epoch": 25, "lr": 0.5, "seed": 0} == peer.peer.options
+    peer.peer.options |= {"bucket": 50_000, "epoch": 20, "thread": 1}
+    peer.fit(["好吃", "难吃"] * 50, np.array([1, 0] * 50))
+    assert peer.predict(["好吃！", "难"]).tolist() == [1, 0]
+
+
+def test_each_of_many_classes_has_log_count_ratios_against_the_rest() -> None:
+    peer = text_peers.NbSvm(seed=0)
+    peer.fit(["a", "a b", "b", "c"], np.array([0, 0, 1, 2]))
+    assert peer.vectorizer.get_feature_names_out().tolist() == ["a", "a b", "b", "c"]
+    inside, outside = np.array([3, 2, 2, 1]), np.array([1, 1, 2, 2])
+    np.testing.assert_allclose(peer.log_ratios[0], np.log(inside / 8) - np.log(outside / 6))
+    assert len(peer.models) == 3
+
+
+def test_the_interval_is_that_of_drawing_texts() -> None:
+    ahead = np.random.default_rng(1).choice([-1.0, -1 / 3, 0.0, 1 / 3, 1.0], size=397, p=[0.05, 0.05, 0.7, 0.1, 0.1])
+    theirs = scipy.stats.bootstrap((ahead,), np.mean, n_resamples=10_000, method="percentile", rng=2).confidence_interval
+    assert paired.interval(paired.bootstrap(ahead)) == pytest.approx(theirs, abs=0.003)
+
+
+def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> None:
+    rows = [(f'text "{number}", {label}', label) for label, size in {"often": 23, "seldom": 5, "once": 1}.items() for number in range(size)]
+    path = write_csv(tmp_path / "set_train.csv", rows)
+    learnt, scored = (list(zip(*file_peers.read_csv(part), strict=True)) for part in texts.hold_out(path, tmp_path))
+    assert Counter(label for _, label in scored) == {"often": 4, "seldom": 1}
+    assert sorted(learnt + scored) == sorted(rows)
+    assert scored == list(zip(*file_peers.read_csv(texts.hold_out(path, tmp_path)[1]), strict=True))
+
+
+def test_what_is_done_is_kept_until_it_is_outdated(tmp_path: Path) -> None:
+    path = tmp_path / "texts.json"
+    settings = [{"set": "a", "part": "test", "system": system, "seed": seed} for system, seed in (("x", 0), ("y", 0), ("x", 1))]
+    assert texts.without_outdated(path, settings[0], "old") == []
+    records = [{"settings": one, "figures": {"made_of": "old"}} for one in settings]
+    harness.merge_records(path, records)
+    assert texts.without_outdated(path, settings[0], "old") == records
+    assert texts.without_outdated(path, settings[0], "new") == records[1:2] == harness.read_json(path)
+
+
+def made(name: str, system: str, seed: int | None, right: Sequence[int], seconds: float) -> dict[str, Any]:
+    figures = {
+        "accuracy": np.mean(right),
+        "macro_f1": np.mean(right) / 2,
+        "right": paired.packed(np.array(right, bool)),
+        "wall_seconds": seconds,
+        "classes": 2,
+        "train_texts": 1000,
+        "test_texts": len(right),
+    }
+    machine = {"cpu": "Some CPU", "cores": 2, "instructions": ["avx2"], "memory_gib": 24, "python": "3.11.7", "packages": {}}
+    settings = {"set": name, "part": "test", "system": system, "seed": seed}
+    return {"machine": machine, "date": "2030-01-02", "busy_share": 0.0, "settings": settings, "figures": figures}
+
+
+@pytest.fixture
+def records() -> list[harness.Record]:
+    return [
+        made("a", "mha text", 0, [1] * 80 + [0] * 20, 50.0),
+        made("a", "mha text", 1, [1] * 82 + [0] * 18, 70.0),
+        made("a", "LinearSVC, words", None, [1] * 60 + [0] * 40, 1.5),
+        made("a", "LinearSVC, characters", None, [1] * 50 + [0] * 50, 1.0),
+        made("a", "fastText, 5 epochs", 0, [1] * 70 + [0] * 30, 2.5),
+        made("b", "mha text", 0, [0, 1] * 50, 20.0),
+        made("b", "mha imdb", 0, [1] * 100, 20.0),
+        made("b", "LinearSVC, words", None, [1, 0] * 50, 11.5),
+        made("c", "LinearSVC, words", None, [1], 1.0),
+    ]
+
+
+def test_a_row_compares_with_the_best_peer_and_the_last_with_their_mean(records: list[harness.Record]) -> None:
+    table = tables.texts(records)
+    assert table.title.startswith("Test accuracy of one recipe, unchanged, on 2 sets of texts, ")
+    first, second, last = table.rows
+    assert first[:5] == ("a", "2", "1,000 + 100", "81.00 ± 1.41 %", "70.00 %, fastText, 5 epochs")
+    assert first[5].startswith("+11.00 (+5.") and first[5].endswith(") *")
+    assert first[6:] == ("40.5, 35.0", "60, 2.5")
+    assert second[3:5] == ("50.00 %", "50.00 %, LinearSVC, words")
+    assert second[5].startswith("+0.00 (-") and not second[5].endswith("*")
+    assert (*last[:5], *last[6:]) == ("mean", "–", "–", "65.50 %", "60.00 %", "32.8, 30.0", "40, 7.0")
+    assert last[5].startswith("+5.50 (-")
+    assert tables.texts(records, "mha imdb").rows[0][3] == "100.00 %"
+
+
+def test_a_picture_has_the_best_peer_of_each_family(records: list[harness.Record], tmp_path: Path) -> None:
+    results = paired.compared_sets(records, "mha text")
+    assert [results[0].best_peer(family) for family in plots.FAMILIES] == ["LinearSVC, words", "", "fastText, 5 epochs"]
+    plots.draw_texts(results, "mha text", tmp_path / "texts.png")
+    assert (tmp_path / "texts.png").stat().st_size > 1000

@@ -1,0 +1,117 @@
+"""`mha init`: what it tells of labelled texts, and the config that it writes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.config.loading import load_config
+from tests.cli.command import has_control_characters, refusal, run_here, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Result
+
+    Mha = Callable[..., Result]
+
+ROWS = "".join(f'{number};"lamp {number}; broken";{("bad", "good", "so-so")[number % 3]}\n' for number in range(30))
+
+
+@pytest.fixture
+def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in an empty folder."""
+    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+def test_a_file_is_looked_at_and_a_config_written(tmp_path: Path) -> None:
+    (tmp_path / "lamps.csv").write_text("id;what happened;verdict\n" + ROWS)
+    result = run_mha("init", "lamps.csv", cwd=tmp_path)
+    assert (result.code, result.stderr) == (0, "")
+    for words in (
+        "format        │ table, semicolons between the columns, a header line",
+        "columns       │ id, what happened, verdict",
+        "text column   │ what happened (longest texts, 10 letters on average)",
+        "label column  │ verdict (by its name)",
+        "texts         │ 30",
+        "classes       │ 3: bad (10), good (10), so-so (10)",
+        "tokens a text │ 4 (median), 90 % up to 4, longest 4",
+        "scripts       │ Latin 100 %",
+        "odd           │ nothing",
+    ):
+        assert words in result.stdout, result.stdout
+    assert result.lines[-2:] == ["written: lamps.yaml", "next: mha train --config lamps.yaml"]
+    written = (tmp_path / "lamps.yaml").read_text()
+    assert "  text_column: what happened  # longest texts, 10 letters on average\n  label_column: verdict  # by its name\n" in written
+    assert load_config(tmp_path / "lamps.yaml").data.model_dump().items() >= {"train": "lamps.csv", "text_column": "what happened"}.items()
+
+
+def test_as_json(tmp_path: Path, mha: Mha) -> None:
+    for number in (1, 2):
+        (tmp_path / f"lamps-{number}.txt").write_text("".join(f"__label__{number} lamp {other}\n\n" for other in range(3)))
+    result = mha("init", "lamps-*.txt", "lamps-1.txt", "--json", "--output", "my lamps.yaml")
+    assert (result.code, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == {
+        "config": "my lamps.yaml",
+        "data": ["lamps-*.txt", "lamps-1.txt"],
+        "num_files": 3,
+        "layout": {
+            "format": "fastText",
+            "separator": None,
+            "header": None,
+            "columns": [],
+            "text_column": "text",
+            "label_column": "label",
+            "text_reason": "",
+            "label_reason": "",
+        },
+        "num_texts": 9,
+        "classes": {"1": 6, "2": 3},
+        "lengths": {"median": 2, "ninety_percent": 2, "longest": 2},
+        "scripts": {"Latin": 1.0},
+        "num_wordless": 0,
+        "num_repeated": 6,
+        "num_two_labels": 3,
+        "num_blank": 9,
+    }
+    assert load_config(tmp_path / "my lamps.yaml").data.model_dump()["train"] == ["lamps-*.txt", "lamps-1.txt"]
+
+
+def test_columns_that_are_named(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "lamps.csv").write_text(ROWS)
+    result = mha("init", "lamps.csv", "--text-column", "2", "--label-column", "3")
+    assert (result.code, result.stderr) == (0, "")
+    assert "text_column: 2  # given\n  label_column: 3  # given\n" in (tmp_path / "lamps.yaml").read_text()
+    assert load_config(tmp_path / "lamps.yaml").data.model_dump().items() >= {"text_column": "2", "label_column": "3"}.items()
+    assert refusal(mha("init", "lamps.csv", "--text-column", "body", "--output", "x.yaml")).startswith(
+        'lamps.csv:1: no column "body" among 0, '
+    )
+
+
+def test_a_config_that_is_there_stays_unless_forced(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "lamps.csv").write_text(ROWS)
+    (tmp_path / "lamps.yaml").write_text("mine")
+    before = tree(tmp_path)
+    assert refusal(mha("init", "lamps.csv")) == "lamps.yaml: exists; name another file with --output, or write over it with --force"
+    assert tree(tmp_path) == before
+    assert mha("init", "lamps.csv", "--force").code == 0
+    assert load_config(tmp_path / "lamps.yaml").data.source == "files"
+
+
+def test_what_is_at_fault_in_the_data_is_told_and_nothing_written(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "lamps.csv").write_text(ROWS + "31;fine;\n")
+    before = tree(tmp_path)
+    assert refusal(mha("init", "lamps.csv")) == "lamps.csv:31: the label is empty; give every text a class, or leave the row out"
+    assert refusal(mha("init", "lamps.csv", "-o", "gone/x.yaml")) == "--output gone/x.yaml: its folder does not exist; make it first"
+    assert tree(tmp_path) == before
+
+
+def test_control_characters_of_the_data_are_not_printed(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "b\x1b.csv").write_text("t\x1b,label\n" + "".join(f"lamp {number},b\x1b{number % 2}\n" for number in range(8)))
+    result = mha("init", "b\x1b.csv", "-o", "x.yaml")
+    assert result.code == 0, result.stderr
+    assert not has_control_characters(result.stdout)
+    assert load_config(tmp_path / "x.yaml").data.model_dump().items() >= {"train": "b\x1b.csv", "text_column": "t\x1b"}.items()

@@ -1,0 +1,121 @@
+"""Every command with a model of 77 classes with long names, on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.checkpoints import WORDS, small_checkpoint_file
+from tests.cli.command import Result, refusal, run_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Mha = Callable[..., Result]
+
+NAMES = tuple(f"balance_not_updated_after_cheque_or_cash_deposit_{number:02}" for number in range(77))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a checkpoint and labelled texts; two classes have none."""
+    folder, rng = tmp_path_factory.mktemp("many"), random.Random(0)
+    small_checkpoint_file(folder / "many.keras", NAMES)
+    with (folder / "mine.csv").open("w") as file:
+        texts = csv.writer(file)
+        texts.writerow(["text", "label"])
+        texts.writerows([" ".join(rng.choices(WORDS, k=5)), rng.choice(NAMES[2:])] for _ in range(300))
+        texts.writerows(["a film", name] for name in NAMES[2:])
+    return folder
+
+
+@pytest.fixture
+def mha(folder: Path, monkeypatch: pytest.MonkeyPatch, untraced: None) -> Mha:
+    """``mha ARGS`` in that folder."""
+    return lambda *args: run_here(*args, cwd=folder, monkeypatch=monkeypatch, env={"COLUMNS": "80"})
+
+
+def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
+    figures = json.loads(mha("evaluate", "many.keras", "--data", "mine.csv", "--json").stdout)
+    counts, scores = figures["confusion"], {score["name"]: score for score in figures["classes"]}
+    assert (len(counts), len(scores)) == (77, 77)
+    occurs = [score["f1"] for name, score in scores.items() if score["num_reviews"] or any(row[NAMES.index(name)] for row in counts)]
+    assert len(occurs) < 77
+    assert figures["macro_f1"] == pytest.approx(sum(occurs) / len(occurs))
+    assert figures["weighted_f1"] == pytest.approx(sum(score["f1"] * score["num_reviews"] for score in scores.values()) / 375)
+    assert figures["accuracy"] <= figures["top_3_accuracy"] <= 1
+    pairs = sorted((counts[row][column] for row in range(77) for column in range(77) if row != column), reverse=True)
+    assert [pair["num_reviews"] for pair in figures["confusions"]] == pairs[:15]
+    for pair in figures["confusions"]:
+        row = NAMES.index(pair["true"])
+        assert pair["num_reviews"] == counts[row][NAMES.index(pair["predicted"])]
+        assert pair["share"] == pytest.approx(pair["num_reviews"] / sum(counts[row]))
+
+    shown = mha("evaluate", "many.keras", "--data", "mine.csv")
+    assert "The 15 classes of lowest F1, of 77 (--json has all)" in shown.stdout
+    assert f"macro F1          │ {figures['macro_f1']:.4f}" in shown.stdout
+    assert f"top-3 accuracy    │ {figures['top_3_accuracy']:.2%}" in shown.stdout
+    for pair in figures["confusions"]:
+        assert f"│ {pair['true']} →" in shown.stdout
+        assert f"│ {pair['predicted']} " in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "many.keras", "--data", "mine.csv"),
+        ("shuffle-test", "many.keras", "--data", "mine.csv", "-n", "1"),
+        ("heads", "many.keras", "--data", "mine.csv", "--max-reviews", "5"),
+        ("explain", "-c", "many.keras", "the film was superb"),
+        ("attention", "-c", "many.keras", "the film was superb"),
+        ("export", "many.keras", "--format", "int8", "--output", "small.keras"),
+        ("doctor", "many.keras"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_tables_fit_the_terminal(arguments: tuple[str, ...], mha: Mha) -> None:
+    result = mha(*arguments)
+    assert result.code == 0, result.stderr
+    assert all(len(line) <= 80 for line in result.lines if line.startswith(("┏", "┃", "│", "└", " ")))
+    assert len(result.lines) < 130
+
+
+@pytest.mark.parametrize(
+    ("names", "heading"), [(("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"), "as ABBR"), (NAMES[:3], "Most frequent confusions")]
+)
+def test_a_matrix_where_there_is_room_for_it(names: tuple[str, ...], heading: str, mha: Mha, folder: Path) -> None:
+    small_checkpoint_file(folder / "few.keras", names)
+    (folder / "few.csv").write_text("text,label\n" + "".join(f"the film,{name}\n" for name in names))
+    shown = mha("evaluate", "few.keras", "--data", "few.csv").stdout
+    assert heading in shown
+    assert ("Most frequent confusions" in shown) == ("┃ as" not in shown)
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize("command", ["explain", "attention"])
+def test_a_page_names_some_classes_only(command: str, mha: Mha, tmp_path: Path) -> None:
+    assert mha(command, "-c", "many.keras", "the film was superb", "--html", tmp_path / "page.html").code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "and 57 more" in page
+    assert len(page) < 20_000
+
+
+def test_predictions_may_be_cut_to_the_most_probable(mha: Mha) -> None:
+    (line,) = mha("predict", "-c", "many.keras", "--json", "--top-k", "3", "the film").lines
+    assert len(json.loads(line)["probabilities"]) == 3
+    (line,) = mha("predict", "-c", "many.keras", "--json", "the film").lines
+    assert len(json.loads(line)["probabilities"]) == 77
+
+
+@pytest.mark.parametrize(
+    "arguments", [("predict", "-c", "many.keras", "--only", "xyz", "the film"), ("evaluate", "many.keras", "--data", "other.csv")]
+)
+def test_an_error_names_some_classes_only(arguments: tuple[str, ...], folder: Path, mha: Mha) -> None:
+    (folder / "other.csv").write_text("text,label\nthe film,xyz\n")
+    message = refusal(mha(*arguments))
+    assert message.endswith("_deposit_29 and 47 more")

@@ -1,0 +1,152 @@
+"""The recipe for any texts, through the commands: what it decides, and a model that reads words by their characters."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.config.loading import load_config
+from mha_cli.text.encoding import TextEncoder
+from tests.cli.command import refusal, run_here, run_mha
+from tests.training.interruptions import assert_same_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Result
+
+    Mha = Callable[..., Result]
+
+ROOTS = {"bad": ("langweilig", "furchtbar", "schrecklich"), "good": ("glanzvoll", "herrlich", "wunderbar"), "lost": ("verschollen",)}
+SMALL = ("model.embed_dim=8", "model.feed_forward_dim=8", "model.num_heads=2", "model.attention_form=fused", "training.epochs=2")
+TRAIN = ("train", "--config", "text", *(part for setting in ("data.train=texts.csv", *SMALL) for part in ("--set", setting)))
+TEXTS = ["Der Film war langweilig", "Die Musik bleibt herrlichste", "", "Das ist xyzzy !"]
+
+
+def rows(num_texts: int) -> str:
+    """Verdicts in German, where words have endings; and of one class a single text."""
+    rng = random.Random(0)
+    lines = ["text,label", "Der Film ist verschollen,lost"]
+    for number in range(num_texts - 1):
+        label = ("bad", "good")[number % 2]
+        verdict = rng.choice(ROOTS[label]) + rng.choice(("", "e", "er", "es", "en"))
+        lines.append(f"{rng.choice(('Der Film', 'Die Musik', 'Das Ende'))} {rng.choice(('war', 'ist', 'bleibt'))} {verdict},{label}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """``mha train --config text`` on forty texts, and the folder that it ran in. Not to be written to."""
+    cwd = tmp_path_factory.mktemp("texts")
+    (cwd / "texts.csv").write_text(rows(40))
+    return cwd, run_mha(*TRAIN, "--output", "run", cwd=cwd)
+
+
+@pytest.fixture
+def mha(trained: tuple[Path, Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` beside the texts and the run."""
+    cwd = tmp_path / "cwd"
+    shutil.copytree(trained[0], cwd)
+    return lambda *args, **options: run_here(*args, cwd=cwd, monkeypatch=monkeypatch, **options)
+
+
+def test_what_is_decided_is_told_and_kept(trained: tuple[Path, Result]) -> None:
+    cwd, result = trained
+    assert result.code == 0, result.stderr
+    told = " ".join(result.stderr.split())
+    assert "texts.csv: 1 class has a single text, which is learnt from and not validated with: lost" in told
+    assert "40 texts in 3 classes; half are up to 4 tokens long, 98 % up to 4; " in told
+    config = load_config(cwd / "run" / "config.yaml")
+    assert not config.auto
+    assert config == read_checkpoint(cwd / "run" / "checkpoint.keras").config
+    assert (config.data.validation_share, config.text.subword_characters, config.training.batch_size) == (0.2, 16, 8)
+    for setting in (f"text: vocabulary_size={config.text.vocabulary_size}", "validation_share=0.2", "score_windows=[]", "batch_size=8"):
+        assert setting in told
+    assert config.training.epochs == 2
+    assert "epochs=" not in told  # it was named
+    history = [json.loads(line) for line in (cwd / "run" / "history.jsonl").read_text().splitlines()]
+    assert [record["best"] for record in history] == [True, True]  # select_by: last
+
+
+@pytest.mark.process
+def test_the_config_that_is_kept_trains_the_same_model(trained: tuple[Path, Result], mha: Mha, tmp_path: Path) -> None:
+    again = mha("train", "--config", "run/config.yaml", "--output", "again")
+    assert again.code == 0, again.stderr
+    assert "decided" not in again.stderr
+    assert_same_run(trained[0] / "run", tmp_path / "cwd" / "again")
+    assert "holds a finished run" in mha(*TRAIN, "--output", "run").stderr
+
+
+def test_predict_evaluate_and_onnx_say_the_same(mha: Mha, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    predicted = mha("predict", "--json", "-c", "run", stdin="".join(f"{text}\n" for text in TEXTS))
+    assert predicted.code == 0, predicted.stderr
+    said = np.array([list(json.loads(line)["probabilities"].values()) for line in predicted.lines])
+    assert mha("export", "run", "--format", "onnx", "--output", "a.onnx").code == 0
+    checkpoint = read_checkpoint(tmp_path / "cwd" / "run" / "checkpoint.keras")
+    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    session = onnxruntime.InferenceSession(tmp_path / "cwd" / "a.onnx")
+    for text, probabilities in zip(TEXTS, said, strict=True):
+        tokens = encoder.encode(text).tokens
+        tokens = tokens if len(tokens) else np.zeros((1, 17), np.int32)
+        np.testing.assert_allclose(session.run(None, {"token_ids": tokens[None]})[0][0], probabilities, atol=1e-4)
+
+    evaluated = mha("evaluate", "run", "--data", "texts.csv", "--json")
+    assert evaluated.code == 0, evaluated.stderr
+    piped = mha("predict", "--json", "-c", "run", "-i", "texts.csv")
+    labels = [line.rsplit(",", 1)[1] for line in rows(40).splitlines()[1:]]
+    right = [json.loads(line)["label"] == label for line, label in zip(piped.lines, labels, strict=True)]
+    assert json.loads(evaluated.stdout)["accuracy"] == np.mean(right) > 0.9
+
+
+def test_an_unknown_word_is_read_by_its_characters(mha: Mha) -> None:
+    """Four words that the model has never seen: one with an ending of its own, one misspelt, and two of other letters."""
+    words = ("herrlichstes", "herlich", "langweiligste", "langweillig")
+    texts = [f"Der Film war {word}" for word in words]
+    answers = [json.loads(line) for line in mha("predict", "--json", "-c", "run", stdin="\n".join(texts)).lines]
+    assert [answer["label"] for answer in answers] == ["good", "good", "bad", "bad"]
+    assert all(answer["unknown"] for answer in answers)
+    assert len({tuple(answer["probabilities"].values()) for answer in answers}) == 4
+
+
+@pytest.mark.parametrize("looked_at", [("explain",), ("explain", "--gradients"), ("attention",)], ids=" ".join)
+def test_looking_into_an_answer_finds_the_same_answer(looked_at: tuple[str, ...], mha: Mha) -> None:
+    answers = [mha(*command, "-c", "run", "Der Film war herrlichstes", "--json") for command in (("predict",), looked_at)]
+    assert [answer.code for answer in answers] == [0, 0]
+    predicted, found = (json.loads(answer.stdout) for answer in answers)
+    assert (found["label"], found["unknown"]) == ("good", [False, False, False, True])
+    assert found["probability"] == pytest.approx(predicted["probability"], abs=1e-5)
+    if "occlusion" in found:
+        assert found["occlusion"][3] == max(found["occlusion"]) > 0.01  # what is left out is the word with its characters
+    if "--gradients" in looked_at:
+        assert np.isfinite(found["gradients"]).all()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("heads", "run", "--data", "texts.csv", "--max-reviews", "9", "--json"),
+        ("shuffle-test", "run", "--split", "validation", "-n", "1", "--json"),
+        ("export", "run", "--format", "int8", "--output", "small.keras", "--json"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_every_command_reads_characters(arguments: tuple[str, ...], mha: Mha) -> None:
+    result = mha(*arguments)
+    assert result.code == 0, result.stderr
+    json.loads(result.stdout)
+
+
+def test_without_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refusal(run_here("train", "--config", "text", cwd=tmp_path, monkeypatch=monkeypatch))
+    assert said.endswith(
+        "configs/text.yaml:4: data.train is missing; give it with --set data.train=FILE, or let `mha init FILE` write a config"
+    )
+    assert not list(tmp_path.iterdir())

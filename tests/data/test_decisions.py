@@ -1,0 +1,155 @@
+"""What is decided from the texts, at the borders, and beside whatever settings stand already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
+from mha_cli.config.recipes import RECIPES
+from mha_cli.config.settings import Config
+from mha_cli.data.corpus import Corpus
+from mha_cli.data.decisions import Facts, decide
+from mha_cli.data.reviews import Review
+from mha_cli.errors import MhaError
+
+TEXTS = load_config(RECIPES / "text.yaml", ["data.train=texts.csv"])
+
+
+def facts(
+    num_texts: int, num_classes: int, median: int, usual: int, words: int | None = None, characters: float = 7.0, tokens: int | None = None
+) -> Facts:
+    tokens = num_texts * median if tokens is None else tokens
+    return Facts(num_texts, num_classes, tokens, tokens // 20 if words is None else words, characters, median, usual)
+
+
+def decided(of_texts: Facts) -> tuple[Any, ...]:
+    """Share, vocabulary, length, characters; buckets of n-grams, subwords and scores; ending, windows; epochs, texts of a step."""
+    config = decide(TEXTS, of_texts)
+    data, text, model, training = config.data, config.text, config.model, config.training
+    assert not config.auto
+    assert model.score_subwords == (model.subword_buckets > 0) == (text.subword_characters > 0)
+    of_text = (data.validation_share, text.vocabulary_size, text.sequence_length, text.subword_characters)
+    of_model = (model.ngram_buckets, model.subword_buckets, model.score_buckets, model.score_ending, model.score_windows)
+    return (*of_text, *of_model, training.epochs, training.batch_size)
+
+
+@pytest.mark.parametrize(
+    ("of_texts", "expected"),
+    [
+        (facts(2, 2, 1, 1, words=1), (0.2, 3, 16, 16, 2, 32768, 16, 0, [], 10, 8)),
+        (facts(40, 3, 6, 12, words=90), (0.2, 92, 16, 16, 256, 32768, 2048, 0, [], 10, 8)),
+        (facts(999, 2, 20, 50), (0.2, 1001, 50, 16, 32768, 32768, 262144, 0, [], 10, 8)),
+        (facts(1000, 2, 20, 50), (0.2, 1002, 50, 16, 32768, 32768, 262144, 0, [], 10, 32)),
+        (facts(25_000, 2, 200, 800, words=100_000), (0.05, 30_000, 800, 16, 65536, 32768, 1 << 21, 50, [5, 25], 4, 32)),
+        (facts(25_000, 2, 200, 5000, words=100_000, tokens=6_000_000), (0.05, 30_000, 800, 0, 65536, 0, 1 << 21, 50, [5, 25], 4, 32)),
+        (facts(10_000, 14, 25, 60, words=4000, characters=1.4), (0.05, 4002, 60, 0, 65536, 0, 1 << 21, 0, [], 10, 32)),
+        (facts(10_000, 150, 12, 30), (0.05, 6002, 30, 16, 65536, 32768, 131072, 0, [], 10, 32)),
+        (facts(1_000_000, 4, 40, 90, words=500_000), (0.05, 30_000, 90, 0, 65536, 0, 1 << 21, 0, [], 2, 32)),
+        (facts(5_000, 2000, 40, 90), (0.05, 10_002, 90, 16, 65536, 32768, 16384, 0, [], 10, 32)),
+    ],
+    ids=["two", "forty", "999", "1000", "films", "long-films", "Chinese", "150-classes", "million", "2000-classes"],
+)
+def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
+    assert decided(of_texts) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "below", "above", "values"),
+    [
+        ("model", "score_ending", facts(500, 2, 100, 200), facts(500, 2, 101, 200), (0, 50)),
+        ("text", "subword_characters", facts(500, 2, 20, 50, characters=2.99), facts(500, 2, 20, 50, characters=3.0), (0, 16)),
+        ("text", "subword_characters", facts(9, 2, 9, 9, tokens=5_000_001), facts(9, 2, 9, 9, tokens=5_000_000), (0, 16)),
+        ("data", "validation_share", facts(4000, 2, 20, 50), facts(2000, 2, 20, 50), (0.05, 0.1)),
+        ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 19), facts(9, 2, 9, 9, tokens=1 << 22), (1 << 21, 1 << 21)),
+        ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 17), facts(9, 2, 9, 9, tokens=(1 << 17) + 1), (1 << 20, 1 << 21)),
+    ],
+)
+def test_borders(section: str, setting: str, below: Facts, above: Facts, values: tuple[Any, Any]) -> None:
+    assert tuple(getattr(getattr(decide(TEXTS, of_texts), section), setting) for of_texts in (below, above)) == values
+
+
+NAMED = {
+    "data.validation_share": [0.3],
+    "text.vocabulary_size": [77],
+    "text.sequence_length": [9],
+    "text.subword_characters": [0, 24],
+    "model.positions": ["none", "learned"],
+    "model.max_ngram": [1, 3],
+    "model.ngram_buckets": [0, 64],
+    "model.subword_buckets": [0, 64],
+    "model.score_ngrams": [0, 1, 3],
+    "model.score_buckets": [0, 64],
+    "model.score_subwords": [False, True],
+    "model.score_ending": [0, 7],
+    "model.score_windows": [[], [3]],
+    "training.epochs": [1],
+    "training.batch_size": [4],
+}
+KINDS_OF_TEXTS = {
+    "tiny": facts(4, 2, 3, 5),
+    "films": facts(25_000, 2, 180, 700),
+    "Chinese": facts(9000, 14, 150, 300, words=4000, characters=1.4),
+    "many classes": facts(10_000, 150, 12, 30),
+    "million": facts(1_000_000, 4, 40, 90),
+}
+named_settings = st.fixed_dictionaries({}, optional={dotted: st.sampled_from(values) for dotted, values in NAMED.items()})
+
+
+def sections_of(named: dict[str, Any]) -> dict[str, Any]:
+    sections: dict[str, Any] = {}
+    for dotted, value in named.items():
+        section, setting = dotted.split(".")
+        sections.setdefault(section, {})[setting] = value
+    return sections
+
+
+@given(named_settings, st.sampled_from(sorted(KINDS_OF_TEXTS)))
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_named_stands_and_the_rest_goes_with_it(named: dict[str, Any], kind: str) -> None:
+    """A config is refused only if what it names contradicts itself."""
+    sections = sections_of(named)
+    try:
+        config = config_from_dict({"auto": True, **sections}, "test")
+    except MhaError:  # already, since no texts could help
+        return
+    try:
+        found = decide(config, KINDS_OF_TEXTS[kind])
+    except MhaError:
+        assert contradictory(named), named
+    else:
+        decided_settings = config_to_dict(found)
+        for dotted, value in named.items():
+            section, setting = dotted.split(".")
+            assert decided_settings[section][setting] == value
+
+
+def contradictory(named: dict[str, Any]) -> bool:
+    """Whether a table is named without what reads it, or the other way round."""
+    characters, subword_buckets = named.get("text.subword_characters"), named.get("model.subword_buckets")
+    scored, counted = named.get("model.score_ngrams", 0), named.get("model.max_ngram", 1)
+    tables = [(named.get("model.score_buckets"), scored > 0), (named.get("model.ngram_buckets"), counted > 1)]
+    read = subword_buckets or named.get("model.score_subwords")
+    return (
+        any(buckets is not None and (buckets > 0) != is_read for buckets, is_read in tables)
+        or (characters == 0 and bool(read))
+        or bool(characters and subword_buckets == 0 and not named.get("model.score_subwords", scored > 0))
+    )
+
+
+def test_nothing_decides_where_auto_is_off() -> None:
+    assert Config().auto is False
+    assert decide(config_from_dict({"auto": True}, "test"), facts(100, 2, 10, 20)).training.epochs == 10
+
+
+def test_facts_are_those_of_the_texts() -> None:
+    texts = ["a film", "the film was good", "", "bad , bad", *["fine"] * 96]
+    corpus = Corpus((Review(text, "ab"[number % 2]) for number, text in enumerate(texts)), TEXTS.text, None, "texts.csv")
+    found = corpus.facts()
+    assert found == Facts(100, 2, 2 + 4 + 3 + 96, 8, 22 / 7, 1, 2)  # a mark has no letters to read
+    assert str(Facts(25_000, 2, 1, 101_000, 7.26, 174, 900)) == (
+        "25,000 texts in 2 classes; half are up to 174 tokens long, 98 % up to 900; 101,000 distinct tokens, 7.3 characters on average"
+    )

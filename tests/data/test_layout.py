@@ -1,0 +1,130 @@
+"""What is guessed from the beginning of a file."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mha_cli.data.layout import find_layout
+from mha_cli.errors import MhaError
+
+TEXTS = [f"{what} number {number} of them" for number in range(10) for what in ("Great lamp", "The delivery, sadly, was late", "Fine; ok")]
+LABELS = [("good", "bad", "so-so")[number % 3] for number in range(30)]
+REVIEWS = list(zip(TEXTS, LABELS, strict=True))
+LONG_LINKS = [f"https://example.org/{'path/' * 9}{number}" for number in range(30)]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def table(header: list[str], columns: list[Any], separator: str = ",") -> str:
+    to = io.StringIO(newline="")
+    csv.writer(to, delimiter=separator).writerows([*([header] if header else []), *zip(*columns, strict=True)])
+    return to.getvalue()
+
+
+DAYS = [f"2024-01-{1 + number % 9:02}" for number in range(30)]
+NUMBERS = range(30)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("a.csv", table(["text", "label"], [TEXTS, LABELS]), ("comma", True, "text", "label")),
+        ("a.csv", table(["Beschreibung", "Art"], [TEXTS, LABELS], ";"), ("semicolon", True, "Beschreibung", "Art")),
+        ("a.csv", table(["", "text", "label"], [NUMBERS, TEXTS, LABELS]), ("comma", True, "text", "label")),
+        ("a.csv", table(["v1", "v2", "", ""], [LABELS, TEXTS, [""] * 30, [""] * 30]), ("comma", True, "v2", "v1")),
+        (
+            "a.csv",
+            table(["id", "day", "link", "body", "language", "stars"], [NUMBERS, DAYS, LONG_LINKS, TEXTS, ["en"] * 30, LABELS]),
+            ("comma", True, "body", "stars"),
+        ),
+        ("a.csv", table(["label_text", "note", "label"], [LABELS, TEXTS, LABELS]), ("comma", True, "note", "label")),
+        ("a.csv", table([], [TEXTS, LABELS]), ("comma", False, "1", "2")),
+        ("a.csv", table([], [LABELS, TEXTS], ";"), ("semicolon", False, "2", "1")),
+        ("a.tsv", table([], [LABELS, TEXTS], "\t"), ("tab", False, "2", "1")),
+        ("a.txt", table(["x", "what", "which"], [DAYS, TEXTS, LABELS], "|"), ("vertical bar", True, "what", "which")),
+        ("a.csv", table(["text", "label"], [["一分钟就到了", "不好吃", "很好", "难吃"], [1, 0, 1, 0]]), ("comma", True, "text", "label")),
+        ("a.csv", "sep=;\n" + table(["text", "label"], [TEXTS, LABELS], ";"), ("semicolon", True, "text", "label")),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"id": 7, "doc": {"body": text}, "meta": {"stars": len(label)}}) + "\n" for text, label in REVIEWS),
+            (None, None, "doc.body", "meta.stars"),
+        ),
+        (
+            "a.jsonl",
+            "".join(json.dumps({"q": text, "y": label}) + "\n" for text, label in REVIEWS[1:])
+            + json.dumps({"q": "", "y": "x", "note": TEXTS, "remark": "very long " * 30, "label": "x"}),
+            (None, None, "q", "y"),
+        ),
+        ("a.txt", "".join(f"__label__{label} {text}\n" for text, label in REVIEWS), (None, None, "text", "label")),
+        ("a.csv", "", ("comma", False, "text", "label")),
+        ("a.csv", "text,label\n", ("comma", True, "text", "label")),
+    ],
+)  # fmt: skip
+def test_separator_header_and_columns_are_guessed(name: str, content: str, found: tuple[str | None, bool | None, str, str]) -> None:
+    Path(name).write_text(content)
+    layout = find_layout(name)
+    assert (layout.separator, layout.header, layout.text_column, layout.label_column) == found
+
+
+def test_parquet_and_folders() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    importlib.import_module("pyarrow.parquet").write_table(pyarrow.table({"link": LONG_LINKS, "doc": TEXTS, "y": LABELS}), "a.parquet")
+    layout = find_layout("a.parquet")
+    assert (layout.format, layout.columns, layout.text_column, layout.label_column) == ("Parquet", ("link", "doc", "y"), "doc", "y")
+    assert (layout.text_reason, layout.label_reason) == ("longest texts, 25 letters on average", "by its name")
+    Path("train").mkdir()
+    assert find_layout("train").columns == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (("note", None), ("note", "label")),
+        ((None, "text"), ("note", "text")),
+        (("2", "3"), ("text", "label")),
+        (("gone", "label"), ("gone", "label")),
+    ],
+)
+def test_columns_that_are_named_are_not_guessed(given: tuple[str | None, str | None], found: tuple[str, str]) -> None:
+    Path("a.csv").write_text(table(["note", "text", "label"], [[f"n{text}" for text in LABELS], TEXTS, LABELS]))
+    layout = find_layout("a.csv", *given)
+    assert (layout.text_column, layout.label_column) == found
+    assert "given" in {layout.text_reason, layout.label_reason}
+
+
+def test_numbers_without_a_header_stay_numbers() -> None:
+    Path("a.csv").write_text(table([], [LABELS, TEXTS]))
+    layout = find_layout("a.csv", "2", "1")
+    assert (layout.columns, layout.text_column, layout.label_column) == (("1", "2"), "2", "1")
+
+
+def test_a_pipe_is_refused() -> None:
+    os.mkfifo("a.txt")
+    with pytest.raises(MhaError, match=r"^a\.txt: a pipe, neither a file nor a folder; "):
+        find_layout("a.txt")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ([NUMBERS, DAYS], "a.csv: no column of texts among one, two; set --text-column"),
+        ([NUMBERS, TEXTS], "a.csv: no column of few classes among one, two; set --label-column"),
+        ([DAYS, TEXTS], "a.csv: no column of few classes among one, two; set --label-column"),
+    ],
+)
+def test_nothing_to_be_guessed(columns: list[Any], expected: str) -> None:
+    Path("a.csv").write_text(table(["one", "two"], columns))
+    with pytest.raises(MhaError) as raised:
+        find_layout("a.csv")
+    assert str(raised.value) == expected

@@ -1,0 +1,144 @@
+"""Labelled texts in figures, and the config that is made of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mha_cli.config.loading import load_config
+from mha_cli.config.recipes import find_config
+from mha_cli.config.settings import FilesData
+from mha_cli.data.layout import Layout
+from mha_cli.data.new_config import new_config
+from mha_cli.data.profile import DataProfile, Lengths, profile_data
+from mha_cli.errors import MhaError
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_figures_of_texts() -> None:
+    texts = [" ".join(["word"] * (1 + number % 7)) + f" {number}" for number in range(50)]
+    rows = [*((text, "even" if number % 2 == 0 else "odd") for number, text in enumerate(texts)), (texts[0], "odd"), (texts[0], "even")]
+    rows += [("", "even"), ("", "odd")]
+    for name, part in (("part-1.jsonl", rows[:30]), ("part-2.jsonl", rows[30:])):
+        Path(name).write_text("".join(json.dumps({"text": text, "label": label}) + "\n\n" for text, label in part))
+    found = profile_data(["part-*.jsonl"])
+    lengths = sorted(len(text.split()) for text, _ in rows)
+    assert (found.data, found.num_files, found.num_texts) == (("part-*.jsonl",), 2, 54)
+    assert found.classes == Counter(label for _, label in rows)
+    assert found.lengths == Lengths(int(median(lengths)), lengths[int(0.9 * 54)], 8)
+    assert (found.num_wordless, found.num_repeated, found.num_two_labels, found.num_blank) == (2, 2, 1, 54)
+    assert list(found.scripts) == ["Latin"]
+
+
+def test_scripts() -> None:
+    Path("a.csv").write_text("text,label\nGood 12!,x\nтоже,x\n很好啊,y\nหมา,y\nहिन्दी,x\nⵣ,y\n", encoding="utf-8")
+    shares = profile_data(["a.csv"], "text", "label").scripts
+    letters = {"Latin": 4, "Cyrillic": 4, "Han": 3, "Thai": 3, "Devanagari": 3, "other": 1}
+    assert shares == pytest.approx({script: number / 18 for script, number in letters.items()})
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("text,label\nfine,x\ngood,x\n", "a.csv: every text has the class 'x'; a classifier needs texts of at least two classes"),
+        ("text,label\nfine,x\ngood\n", "a.csv:3: 1 field where the header has 2; put a text that holds a comma in double quotes"),
+        ("", "a.csv: the file is empty; write a header line (text,label) and a text a row"),
+        ("text,label\n", "a.csv: a header but no texts; write a text a row below it"),
+    ],
+)
+def test_what_cannot_be_learnt_from(content: str, expected: str) -> None:
+    Path("a.csv").write_text(content)
+    with pytest.raises(MhaError) as raised:
+        profile_data(["a.csv"])
+    assert str(raised.value) == expected
+
+
+PIECES = [
+    b"text",
+    b"label",
+    b"1",
+    b"2",
+    b" ",
+    b",",
+    b";",
+    b"\t",
+    b'"',
+    b"\n",
+    b"{",
+    b"}",
+    b":",
+    b"[",
+    b"__label__a",
+    b"\xff",
+    b"\0",
+    b"\\ud800",
+]
+STREAMS = st.tuples(
+    st.sampled_from([b"", b"text,label\na,x\nb,y\n", b'{"text": "a", "label": "b"}\n', b"__label__a b\n"]),
+    st.binary(max_size=40) | st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join),
+).map(b"".join)
+
+
+@given(
+    st.sampled_from(["a.csv", "a.tsv", "a.txt", "a.jsonl", "a.parquet"]), STREAMS, st.none() | st.sampled_from(["text", "1", "2", "a.b"])
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes, column: str | None) -> None:
+    Path(name).write_bytes(content)
+    try:
+        found = profile_data([name], column)
+    except MhaError as error:
+        assert str(error).startswith(name)
+        assert str(error).isprintable()
+    else:
+        assert found.num_texts == sum(found.classes.values())
+
+
+# The config
+
+
+def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
+    layout = Layout("table", "comma", True, (text_column, label_column), text_column, label_column, "given", "by \x1b its name")
+    return DataProfile(data, 1, layout, 7, {"a": 4, "b": 3}, Lengths(1, 2, 3), {"Latin": 1.0}, 0, 0, 0, 0)
+
+
+NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
+    ["yes", "null", "3", "1e3", "~", "a: b", "a #b", "- a", "[x]", "é", "*", "", " "]
+)
+
+
+@given(st.lists(NAMES.filter(bool), min_size=1, max_size=3), NAMES.filter(bool), NAMES.filter(bool))
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_column: str, label_column: str) -> None:
+    recipe = find_config("imdb-fast")
+    text = new_config(profile(tuple(paths), text_column, label_column), recipe)
+    Path("new.yaml").write_text(text, encoding="utf-8")
+    config, original = load_config("new.yaml"), load_config(recipe)
+    assert isinstance(config.data, FilesData)
+    assert (config.data.train_paths, config.data.text_column, config.data.label_column) == (paths, text_column, label_column)
+    assert config.data.validation_share == original.data.validation_share
+    assert config.model_copy(update={"data": original.data}) == original
+
+
+@pytest.mark.parametrize("section", ["", "data: {source: sample}\n", "data:\n  source: sample  # made up\n\n"])
+def test_all_but_the_data_is_the_recipe_to_the_letter(section: str) -> None:
+    rest = "# Of the text.\ntext:\n  min_count: 2  # twice\n"
+    Path("r.yaml").write_text(f"# A recipe.\n{section}{rest}")
+    text = new_config(profile(("a.csv",), "2", "3"), Path("r.yaml"))
+    assert text.startswith("# Written by `mha init` from the recipe r: 7 texts, 2 classes.\n# A recipe.\n")
+    assert rest in text
+    assert "sample" not in text
+    Path("new.yaml").write_text(text)
+    data: Any = load_config("new.yaml").data
+    assert (data.train, data.text_column, data.label_column) == ("a.csv", "2", "3")

@@ -1,0 +1,139 @@
+"""The linear model against plain Python, and against scikit-learn's other solver."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.svm import LinearSVC
+
+from mha_cli.ngram_scores import linear
+from mha_cli.ngram_scores.linear import feature_weights, fit_linear_model, inverse_regularization, log_odds_ratios
+
+REVIEWS, BUCKETS = 61, 23
+UNUSED = 11
+"""A bucket that no review has."""
+
+Floats = npt.NDArray[np.float32]
+Classes = npt.NDArray[np.int32]
+
+
+def random_features(num_classes: int, num_reviews: int = REVIEWS, seed: int = 0) -> tuple[Floats, Classes]:
+    """Few n-grams a review, of which the first tell its class, mostly; every seventh review has none."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
+    features = np.where(rng.random((num_reviews, BUCKETS)) < 0.2, rng.uniform(0.1, 1, (num_reviews, BUCKETS)), 0)
+    said = np.where(rng.random(num_reviews) < 0.2, rng.integers(0, num_classes, num_reviews), labels)
+    features[np.arange(num_reviews), said] = 0.9
+    features[:, UNUSED], features[::7] = 0, 0
+    return features.astype(np.float32), labels
+
+
+def ratios_by_hand(features: Floats, labels: Classes, class_id: int, num_classes: int) -> list[float]:
+    """As many reviews of the usual mix as there are classes are added to those that have a feature."""
+    share = sum(label == class_id for label in labels) / len(labels)
+    ratios = []
+    for column in features.T:
+        within = num_classes * share + sum(1 for x, label in zip(column, labels, strict=True) if x and label == class_id)
+        others = num_classes * (1 - share) + sum(1 for x, label in zip(column, labels, strict=True) if x and label != class_id)
+        ratios.append(math.log((within / others) / (share / (1 - share))))
+    return ratios
+
+
+def weights_by_hand(features: Floats, labels: Classes, num_classes: int) -> list[float]:
+    ratios = [ratios_by_hand(features, labels, class_id, num_classes) for class_id in range(num_classes)]
+    shares = [sum(label == class_id for label in labels) / len(labels) for class_id in range(num_classes)]
+    weights = []
+    for bucket, column in enumerate(features.T):
+        frequency = math.log((1 + len(labels)) / (1 + np.count_nonzero(column))) + 1
+        distance = math.sqrt(sum(share * of_class[bucket] ** 2 for share, of_class in zip(shares, ratios, strict=True)))
+        weights.append(frequency * math.sqrt(distance))
+    return weights
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 7])
+def test_weights_and_ratios_are_those_of_the_formulas(num_classes: int) -> None:
+    features, labels = random_features(num_classes)
+    features = np.delete(features, UNUSED, axis=1)
+    presence = features > 0
+    for class_id in range(num_classes):
+        of_class = labels == class_id
+        found = log_odds_ratios(presence[of_class].sum(axis=0), presence.sum(axis=0), of_class.mean(), num_classes)
+        np.testing.assert_allclose(found, ratios_by_hand(features, labels, class_id, num_classes), rtol=1e-12)
+    found = feature_weights(csr_matrix(features), labels, num_classes)
+    np.testing.assert_allclose(found, weights_by_hand(features, labels, num_classes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("num_classes", [2, 3, 5])
+def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "TOLERANCE", 1e-8)
+    features, labels = random_features(num_classes)
+    weights = np.random.default_rng(1).uniform(0.2, 3, REVIEWS).astype(np.float32) if weighted else None
+    model = fit_linear_model(csr_matrix(features), labels, num_classes, weights)
+    units = [1] if num_classes == 2 else range(num_classes)
+    assert (model.table.shape, model.table.dtype, model.bias.dtype) == ((BUCKETS, len(units)), np.float32, np.float32)
+    scale = np.insert(weights_by_hand(np.delete(features, UNUSED, axis=1), labels, num_classes), UNUSED, 0.0)
+    weighed = features * scale
+    weighed /= np.sqrt((weighed**2).sum(axis=1).mean())
+    for unit, class_id in enumerate(units):
+        theirs = LinearSVC(C=inverse_regularization(len(labels)), dual=True, tol=1e-10, max_iter=1_000_000, random_state=0)
+        theirs.fit(weighed, labels == class_id, weights)
+        ours = features @ model.table[:, unit] + model.bias[unit]
+        np.testing.assert_allclose(ours, theirs.decision_function(weighed), atol=1e-4)
+    assert not model.table[UNUSED].any()
+
+
+def test_the_solver_stops_where_more_would_tell_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = random_features(3, 400)
+    usual = fit_linear_model(csr_matrix(features), labels, 3)
+    monkeypatch.setattr(linear, "TOLERANCE", 1e-10)
+    exact = fit_linear_model(csr_matrix(features), labels, 3)
+    ours, best = (features @ model.table + model.bias for model in (usual, exact))
+    assert np.abs(ours - best).max() < 0.05 * np.abs(best).max()
+
+
+def test_one_core_and_many_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = random_features(7, 300)
+    models = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(linear, "available_cores", lambda cores=cores: cores)
+        models.append(fit_linear_model(csr_matrix(features), labels, 7))
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.table, models[0].table)
+        np.testing.assert_array_equal(model.bias, models[0].bias)
+
+
+@pytest.mark.parametrize("present", [(0, 2), (1, 2), (0,), (1,)])
+def test_what_no_review_or_every_review_is_of_scores_nothing(present: tuple[int, ...]) -> None:
+    features, labels = random_features(3)
+    rows = np.isin(labels, present)
+    model = fit_linear_model(csr_matrix(features[rows]), labels[rows], 3)
+    learnt = [class_id in present and len(present) > 1 for class_id in range(3)]
+    assert model.table.any(axis=0).tolist() == (model.bias != 0).tolist() == learnt
+
+
+@pytest.mark.parametrize("class_id", [0, 1])
+def test_of_two_classes_one_alone_scores_nothing(class_id: int) -> None:
+    features, _ = random_features(2)
+    model = fit_linear_model(csr_matrix(features), np.full(REVIEWS, class_id, np.int32), 2)
+    assert not (model.table.any() or model.bias.any())
+
+
+def test_reviews_without_a_feature_teach_nothing() -> None:
+    model = fit_linear_model(csr_matrix((5, BUCKETS), dtype=np.float32), np.array([0, 1, 1, 1, 2], np.int32), 3)
+    assert not (model.table.any() or model.bias.any())
+
+
+def test_a_review_of_weight_two_is_two_reviews(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the solver; how often a feature occurs is counted without the weights, so every review is doubled, and half of them weigh 0."""
+    monkeypatch.setattr(linear, "TOLERANCE", 1e-9)
+    features, labels = random_features(3)
+    twice, labels_twice = np.concatenate([features, features]), np.concatenate([labels, labels])
+    weights = np.repeat(np.array([2.0, 0.0], np.float32), REVIEWS)
+    once, both = (fit_linear_model(csr_matrix(twice), labels_twice, 3, of_reviews) for of_reviews in (weights, None))
+    np.testing.assert_allclose(once.table, both.table, atol=1e-4)
+    np.testing.assert_allclose(once.bias, both.bias, atol=1e-4)
