@@ -3,8 +3,8 @@
     TFDS_DATA_DIR=… python benchmarks/memory.py                          # 25,000, 250,000 and 2,500,000 reviews: table and memory.json
     python benchmarks/memory.py --reviews 500 5000 --results /tmp/try    # a try-out
 
-The reviews are made of IMDB's: each has as many sentences as one of them, drawn from those of its class. The model is tiny, has n-gram scores
-of words up to triples and is trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
+The reviews are made of IMDB's: each has as many sentences as one of them, drawn from those of its class. The model is tiny, has scores of
+1- to 3-grams and is trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
 """
 
 from __future__ import annotations
