@@ -66,7 +66,8 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {number:,} texts"))
-    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
+    where = source.name if given else f"{source.name}, split {split}"
+    corpus = Corpus(reviews, config.text, source.class_names, where, config.data.validation == "names")
     if isinstance(source, FileReviews | GivenReviews):
         _note_oddities(corpus, source, watcher)
     if rare := corpus.single_text_classes:

@@ -81,7 +81,8 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
         """The most probable class of every text, (N,)."""
-        found: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        columns = self.predict_proba(X).argmax(axis=1)
+        found: npt.NDArray[Any] = self.classes_[columns]
         return found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -110,6 +110,10 @@ class Classifier:
         """Names of the classes, in the order of their ids."""
         return self.checkpoint.class_names
 
+    def __reduce__(self) -> tuple[type[Classifier], tuple[Checkpoint]]:
+        """A pickle holds the checkpoint."""
+        return Classifier, (self.checkpoint,)
+
     def __repr__(self) -> str:
         """The checkpoint's line."""
         return repr(self.checkpoint).replace("<Checkpoint", "<Classifier", 1)

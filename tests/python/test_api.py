@@ -63,7 +63,7 @@ def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.Monke
     for model in (mha.load(path), mha.load(str(path)), mha.load()):
         assert model.classes == ("negative", "positive")
         for prediction, line in zip(model.predict(texts), map(json.loads, shown.lines), strict=True):
-            assert (prediction.label, prediction.mark) == (line["label"], line["mark"])
+            assert (prediction.label, prediction.empty, prediction.all_unknown) == (line["label"], line["empty"], line["all_unknown"])
             assert prediction.probabilities == pytest.approx(line["probabilities"], abs=1e-6)
     assert model.predict([]) == []
 
@@ -142,7 +142,7 @@ def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeyp
         ("tetx", {}, r"--config tetx: no such recipe; choose from "),
         ("text", {"epoch": 3}, r"epoch is not a setting; did you mean epochs\?"),
         ("text", {"epochs": 0}, r"text\.yaml: training\.epochs is 0; it should be greater than or equal to 1"),
-        ({"model": {"num_head": 3}}, {}, r"config: model\.num_head is not a setting; did you mean model\.num_heads\?"),
+        ({"model": {"num_head": 3}}, {}, r"config: model\.num_head is not a setting; did you mean num_heads\?"),
         ("text", {"train": "x.csv"}, r"train is not a setting"),
     ],
 )
