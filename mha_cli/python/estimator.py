@@ -118,11 +118,11 @@ def texts_of(X: Any) -> list[str]:
         ValueError: they have more than one column.
         MhaError: there is something else than strings.
     """
-    refuse_what_is_no_text(X if isinstance(X, str) else ())
     texts = np.asarray(X, dtype=object)
     if texts.ndim == 2 and texts.shape[1] == 1:
         texts = texts[:, 0]
     if texts.ndim != 1:
         raise ValueError(f"Expected a sequence of texts, got an array of shape {texts.shape} instead")
-    refuse_what_is_no_text(texts)
-    return list(texts)
+    found: list[str] = texts.tolist()
+    refuse_what_is_no_text(found)
+    return found
