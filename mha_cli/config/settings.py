@@ -89,7 +89,7 @@ class FilesData(DataSettings):
 
 
 class GivenData(DataSettings):
-    """Texts that a Python program gave to ``mha_cli.train``; nothing else can read them again."""
+    """Texts that a Python program gave to mha_cli.train; nothing else can read them again."""
 
     source: Literal["given"] = Field("given", description="Texts of a Python program.")
 
