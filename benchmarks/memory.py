@@ -1,18 +1,19 @@
-"""Time and peak memory of `mha train` on a CSV file, and the same with ten times as many reviews.
+"""Time and peak memory of `mha train` on a CSV file of reviews, and the same with ten and a hundred times as many.
 
-    python benchmarks/memory.py                                          # 25,000 and 250,000 reviews: table and memory.json
+    TFDS_DATA_DIR=… python benchmarks/memory.py                          # 25,000, 250,000 and 2,500,000 reviews: table and memory.json
     python benchmarks/memory.py --reviews 500 5000 --results /tmp/try    # a try-out
 
-The reviews are made up: real lengths, words drawn by Zipf's law, so that as in real text new words keep coming. The model is tiny and is
-trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
+The reviews are made of IMDB's: each has as many sentences as one of them, drawn from those of its class. The model is tiny, has scores of
+1- to 3-grams and is trained for one epoch: what grows is what the data takes. The time is that of the whole command, starting included.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import harness
@@ -26,36 +27,44 @@ SETTINGS = (
     "model.embed_dim=4",
     "model.num_heads=1",
     "model.feed_forward_dim=4",
+    "model.score_ngrams=3",
+    "model.score_buckets=1048576",
     "training.epochs=1",
     "training.batch_size=32",
 )
-MEDIAN_WORDS, SPREAD = 175, 0.7
-"""Length of the IMDB reviews: its median, and the standard deviation of its logarithm, which makes a mean of about 225."""
-
-ZIPF_EXPONENT = 1.4
-CHUNK = 1000
-"""Reviews made at once."""
+END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def write_reviews(path: Path, num_reviews: int) -> None:
-    """A CSV file of made-up reviews in two classes that differ in one word."""
-    rng = np.random.default_rng(0)
+def write_reviews(path: Path, reviews: Iterable[tuple[str, str]], num_reviews: int) -> None:
+    """A CSV file of reviews of two classes in turn, made of the sentences of those given as pairs of text and label."""
+    rng, sentences, lengths = np.random.default_rng(0), dict[str, list[str]](), dict[str, list[int]]()
+    for text, label in reviews:
+        own = END_OF_SENTENCE.split(text)
+        sentences.setdefault(label, []).extend(own)
+        lengths.setdefault(label, []).append(len(own))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
-        for start in range(0, num_reviews, CHUNK):
-            lengths = np.maximum(1, rng.lognormal(np.log(MEDIAN_WORDS), SPREAD, min(CHUNK, num_reviews - start)).astype(int))
-            words = iter(rng.zipf(ZIPF_EXPONENT, int(lengths.sum())).tolist())
-            for number, length in enumerate(lengths.tolist()):
-                label = number % 2
-                writer.writerow([" ".join(["good" if label else "bad", *(f"word{next(words)}" for _ in range(length))]), label])
+        for number in range(num_reviews):
+            label = sorted(sentences)[number % len(sentences)]
+            drawn = rng.integers(len(sentences[label]), size=lengths[label][rng.integers(len(lengths[label]))])
+            writer.writerow([" ".join(sentences[label][one] for one in drawn.tolist()), label])
+
+
+def imdb_reviews() -> Iterable[tuple[str, str]]:
+    """The reviews of IMDB's training split."""
+    from mha_cli.config.settings import TfdsData
+    from mha_cli.data.tfds import TfdsReviews
+
+    return ((review.text, review.label) for review in TfdsReviews(TfdsData(source="tfds")).read("train"))
 
 
 def train(num_reviews: int) -> harness.Finished:
-    """`mha train` on so many made-up reviews."""
+    """`mha train` on so many reviews."""
     with tempfile.TemporaryDirectory() as folder:
         reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
-        write_reviews(reviews, num_reviews)
+        # In a process of its own: what reads TFDS stays large.
+        harness.run_command([sys.executable, __file__, "--reviews", str(num_reviews), "--write", str(reviews)])
         return harness.train(recipe, Path(folder) / "run", [*SETTINGS, f"data.train={reviews}"])
 
 
@@ -72,8 +81,12 @@ def measure(sizes: Sequence[int]) -> dict[str, dict[str, float]]:
 def main() -> None:
     """Measure the sizes that the arguments ask for."""
     parser = harness.parser(__doc__)
-    parser.add_argument("--reviews", type=int, nargs="+", default=[25_000, 250_000])
+    parser.add_argument("--reviews", type=int, nargs="+", default=[25_000, 250_000, 2_500_000])
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the reviews there, and measure nothing")
     arguments = parser.parse_args()
+    if arguments.write:
+        write_reviews(arguments.write, imdb_reviews(), arguments.reviews[0])
+        return
     busy = harness.busy_share()
     record = harness.record({"settings": list(SETTINGS)}, measure(arguments.reviews), busy)
     harness.write_record(arguments.results / "memory.json", record)

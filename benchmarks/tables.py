@@ -45,13 +45,14 @@ class Table:
 def show(table: Table) -> None:
     """Print a table on the terminal."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table as RichTable
 
     drawn = RichTable(title=table.title, caption=f"{table.machine}, {table.when}")
     for number, heading in enumerate(table.headings):
         drawn.add_column(heading, justify="right" if number else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(escape, row))
     Console(highlight=False).print(drawn)
 
 
@@ -226,6 +227,17 @@ def batch(record: Record) -> Table:
     title = "{reviews:,} reviews in {files:,} files, each command from a new process".format(**settings)
     headings = ("command", "seconds", "with one review", "reviews/s", "without start-up", "MB", f"MB, {settings['times']} × the data")
     return Table(title, headings, rows, *circumstances([record]))
+
+
+def extras(record: Record) -> Table:
+    """A row for the base and for what each extra adds: megabytes, and the packages that have most of them."""
+    rows = []
+    for extra, sizes in record["figures"].items():
+        largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+        named = ", ".join(f"{name} {sizes[name]:,.0f}" for name in largest if sizes[name] >= 1)
+        rows.append((f"`mha[{extra}]`" if extra else "`mha`", f"{sum(sizes.values()):,.0f}", f"{len(sizes)}", named))
+    headings = ("package", "MB", "packages", "most of it")
+    return Table("What is installed, and what each extra adds", headings, rows, *circumstances([record]))
 
 
 def by_system(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:

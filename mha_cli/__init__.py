@@ -1,3 +1,41 @@
-"""A text classifier whose multi-head attention is written from scratch."""
+"""A text classifier whose multi-head attention is written from scratch.
 
-__version__ = "0.1.0"
+What is named here is the whole of mha in Python, and stays; docs/python.md shows it at work. It is imported when it is first asked for, so
+that ``import mha_cli`` takes no time and answers come without TensorFlow.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from mha_cli.version import __version__
+
+if TYPE_CHECKING:
+    from mha_cli.errors import MhaError
+    from mha_cli.python.api import evaluate, load, train
+    from mha_cli.python.estimator import MHAClassifier
+    from mha_cli.runtime.classifier import Classifier, Prediction
+
+__all__ = ["Classifier", "MHAClassifier", "MhaError", "Prediction", "__version__", "evaluate", "load", "train"]
+
+_MODULES = {
+    "Classifier": "runtime.classifier",
+    "MHAClassifier": "python.estimator",
+    "MhaError": "errors",
+    "Prediction": "runtime.classifier",
+    "evaluate": "python.api",
+    "load": "python.api",
+    "train": "python.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'mha_cli' has no attribute '{name}'")
+    from importlib import import_module
+
+    found = getattr(import_module(f"mha_cli.{_MODULES[name]}"), name)
+    globals()[name] = found  # so that the next time it is found at once
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
-import mha_cli
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.parquet import import_pyarrow
@@ -18,6 +17,7 @@ from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
 from mha_cli.runtime.inputs import Arrival
 from mha_cli.runtime.stream import answer
+from mha_cli.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         size, part_digest = _digest_of(file)
         _remove(shard, job, [form for form in PART_FORMATS if form != job.part_format])
     manifest = {
-        "version": mha_cli.__version__,
+        "version": __version__,
         "input": {"name": shard.name, **_settings(shard, job), **status._asdict(), "sha256": digest.hexdigest()},
         "model": {"sha256": job.model_sha256},
         "part": {"name": part_name, "size": size, "sha256": part_digest},

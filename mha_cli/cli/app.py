@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-import mha_cli
 from mha_cli.cli import attention, batch, doctor, evaluate, explain, export, heads, init, predict, shuffle_test, train
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 from mha_cli.system.address_limit import heed_address_limit, out_of_addresses, out_of_memory
+from mha_cli.version import __version__
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
 
@@ -44,7 +44,7 @@ app.command("doctor", cls=Command, epilog=doctor.EXAMPLES)(doctor.doctor)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"mha {mha_cli.__version__}")
+        print(f"mha {__version__}")
         raise typer.Exit
 
 

@@ -112,7 +112,7 @@ def batch(
 
 def progress_text(summary: BatchSummary) -> str:
     """How far a batch has come, in one line."""
-    return f"{summary.done:,} of {summary.files:,} files, {summary.texts:,} texts, {summary.rate:,.0f} texts/s"
+    return f"files: {summary.done:,} of {summary.files:,}; {summary.texts:,} texts, {summary.rate:,.0f} texts/s"
 
 
 def summary_text(summary: BatchSummary) -> str:
@@ -120,6 +120,6 @@ def summary_text(summary: BatchSummary) -> str:
     files = {"written": summary.written, "there already": summary.earlier, "failed": len(summary.failed)}
     parts = ", ".join(f"{number:,} {word}" for word, number in files.items() if number) or "none"
     return (
-        f"{summary.files:,} files: {parts}; {summary.rows:,} rows, {summary.unreadable:,} of them unreadable; "
+        f"files: {parts}; rows: {summary.rows:,}, {summary.unreadable:,} of them unreadable; "
         f"{summary.texts:,} texts in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
     )

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import mha_cli
 from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
 from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
 from mha_cli.system.memory import machine_memory, memory_limit
 from mha_cli.system.processor import available_cores, bfloat16_features
+from mha_cli.version import __version__
 
 PACKAGES = ("tensorflow", "keras", "numpy")
 
@@ -107,7 +107,7 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
     report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
     memory = machine_memory(root)
     return Diagnosis(
-        versions={"mha": mha_cli.__version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        versions={"mha": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         cores=available_cores(),
         bfloat16=bfloat16_features(root / "proc/cpuinfo"),
         memory_bytes=memory.get("MemTotal"),

@@ -19,7 +19,7 @@ from mha_cli.system.watcher import Watcher
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mha_cli.system.watcher import EpochRecord, StepProgress
+    from mha_cli.system.watcher import StepProgress
 
 PLAIN_SECONDS = 15.0
 """Seconds between two plain lines about the same epoch."""
@@ -53,7 +53,7 @@ def training_progress() -> Iterator[Watcher]:
                 log=log,
                 note=lambda line: print_line(line, console),
                 on_step=on_step,
-                on_epoch=lambda record: print_line(epoch_text(record), console),
+                on_epoch=lambda record: print_line(str(record), console),
             )
         finally:
             display.stop()
@@ -86,7 +86,7 @@ def _plain_watcher(console: Console) -> Watcher:
         log=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
         note=line,
         on_step=lambda progress: now_and_then(step_text(progress)),
-        on_epoch=lambda record: line(epoch_text(record)),
+        on_epoch=lambda record: line(str(record)),
     )
 
 
@@ -111,12 +111,3 @@ def step_text(progress: StepProgress) -> str:
         return text
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     return f"{text}, {progress.reviews_per_second:,.0f} texts/s, {minutes}:{seconds:02} left"
-
-
-def epoch_text(record: EpochRecord) -> str:
-    """The figures of an epoch, in one line."""
-    return (
-        f"epoch {record.epoch}: loss {record.train_loss:.4f}, validation loss {record.validation_loss:.4f}, "
-        f"validation accuracy {record.validation_accuracy:.4f}, {record.seconds:.1f} s ({record.reviews_per_second:,.0f} texts/s)"
-        + (", kept" if record.best else "")
-    )

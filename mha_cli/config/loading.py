@@ -17,7 +17,18 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
 from mha_cli.config.parameters import num_parameters
-from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, Settings, TextConfig, TfdsData, TrainingConfig
+from mha_cli.config.settings import (
+    Config,
+    DataSettings,
+    FilesData,
+    GivenData,
+    ModelConfig,
+    SampleData,
+    Settings,
+    TextConfig,
+    TfdsData,
+    TrainingConfig,
+)
 from mha_cli.config.yaml_file import YamlDocument, parse_yaml, read_yaml
 from mha_cli.errors import MhaError, did_you_mean, printable
 
@@ -163,7 +174,26 @@ def _location(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequ
     return f"{document.location(keys)}:"
 
 
-_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData}
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData, "given": GivenData}
+
+
+def section_of(name: str) -> str:
+    """The section of the setting of this name, of which there is one; empty for a setting that is in none.
+
+    Raises:
+        MhaError: there is no such setting, or it belongs to a source of data.
+    """
+    sections: dict[str, type[Settings]] = {
+        "": Config,
+        "data": DataSettings,
+        "text": TextConfig,
+        "model": ModelConfig,
+        "training": TrainingConfig,
+    }
+    settings = {setting: section for section, model in sections.items() for setting in model.model_fields if setting not in sections}
+    if name not in settings:
+        raise MhaError(f"{printable(name)} is not a setting", did_you_mean(name, settings))
+    return settings[name]
 
 
 def _what_was_meant(keys: tuple[str, ...], value: Any) -> str:

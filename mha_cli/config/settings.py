@@ -88,6 +88,12 @@ class FilesData(DataSettings):
         return [self.test] if isinstance(self.test, str) else self.test or []
 
 
+class GivenData(DataSettings):
+    """Texts that a Python program gave to mha_cli.train; nothing else can read them again."""
+
+    source: Literal["given"] = Field("given", description="Texts of a Python program.")
+
+
 SUBWORD_LENGTHS = (3, 4, 5)
 """Characters of a subword; a word's two ends are among them."""
 
@@ -352,7 +358,7 @@ class Config(Settings):
         False, description="Decide what is not set here from the data: lengths, sizes of tables, epochs and the like; see recipes.md."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
-    data: Annotated[SampleData | TfdsData | FilesData, Field(discriminator="source")] = SampleData()
+    data: Annotated[SampleData | TfdsData | FilesData | GivenData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()

@@ -15,6 +15,7 @@ from mha_cli.config.settings import Config, SampleData, TfdsData
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
+from mha_cli.data.given import GivenReviews
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.system.watcher import SILENT, Watcher
@@ -53,19 +54,21 @@ class PreparedData:
     num_guessed: int = 0
 
 
-def prepare(config: Config, watcher: Watcher = SILENT) -> PreparedData:
+def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | None = None) -> PreparedData:
     """Read the training split, hold out the validation part, build the vocabulary and encode both.
 
     Args:
         config: settings of the run.
         watcher: reporter of what goes on.
+        given: reviews to read, where the config names none.
     """
-    source = open_source(config.data, watcher.log)
+    source = open_source(config.data, watcher.log) if given is None else given
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {number:,} texts"))
-    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}", config.data.validation == "names")
-    if isinstance(source, FileReviews):
+    where = source.name if given else f"{source.name}, split {split}"
+    corpus = Corpus(reviews, config.text, source.class_names, where, config.data.validation == "names")
+    if isinstance(source, FileReviews | GivenReviews):
         _note_oddities(corpus, source, watcher)
     if rare := corpus.single_text_classes:
         classes = "1 class has" if len(rare) == 1 else f"{len(rare):,} classes have"
@@ -108,7 +111,7 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
     return decided
 
 
-def _note_oddities(corpus: Corpus, source: FileReviews, watcher: Watcher) -> None:
+def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: Watcher) -> None:
     """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
     counts = {
         "without a word": corpus.num_wordless,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from mha_cli.config.settings import FilesData, SampleData, TfdsData
+from mha_cli.config.settings import FilesData, GivenData, SampleData, TfdsData
+from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from mha_cli.data.reviews import ReviewSource
 
 
-DataSection: TypeAlias = SampleData | TfdsData | FilesData
+DataSection: TypeAlias = SampleData | TfdsData | FilesData | GivenData
 
 
 def open_source(settings: DataSection, log: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
@@ -22,7 +23,12 @@ def open_source(settings: DataSection, log: Callable[[str], None] | None = None,
         settings: ``data`` section of a config.
         log: function that takes a line of text when something long begins, such as a download.
         by_options: True if options of the command can name the columns of a file.
+
+    Raises:
+        MhaError: the texts were given by a Python program, or those that are named cannot be read.
     """
+    if isinstance(settings, GivenData):
+        raise MhaError("the texts were given by a Python program, which alone has them", "name others, with --data or in the config")
     if isinstance(settings, SampleData):
         from mha_cli.data.sample import SampleReviews
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import mha_cli
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
 from mha_cli.runtime.ngrams import HASH_FACTOR, SUBWORD_START
+from mha_cli.version import __version__
 
 OPSET = 17
 """The first with LayerNormalization; ONNX Runtime reads it since 1.12."""
@@ -65,7 +65,7 @@ def write(checkpoint: Checkpoint, path: Path) -> None:
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="mha",
-        producer_version=mha_cli.__version__,
+        producer_version=__version__,
     )
     onnx.helper.set_model_props(model, metadata(checkpoint))
     onnx.checker.check_model(model, full_check=True)

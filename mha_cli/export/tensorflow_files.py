@@ -9,11 +9,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import mha_cli
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.system import tensorflow_setup
+from mha_cli.version import __version__
 
 EXTRA_FOLDER = "assets.extra"
 """Folder in which a SavedModel carries what is not part of the graph."""
@@ -27,7 +27,7 @@ def companions(checkpoint: Checkpoint) -> dict[str, str]:
         ``mha.json``, class names and every setting.
     """
     description = {
-        "mha_version": mha_cli.__version__,
+        "mha_version": __version__,
         "class_names": list(checkpoint.class_names),
         "config": config_to_dict(checkpoint.config),
     }

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.data.batches import padded, scoring_batches
+from mha_cli.data.given import refuse_what_is_no_text
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoding import TextEncoder
@@ -102,8 +105,34 @@ class Classifier:
         self.checkpoint = checkpoint
         self.encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of their ids."""
+        return self.checkpoint.class_names
+
+    def __reduce__(self) -> tuple[type[Classifier], tuple[Checkpoint]]:
+        """A pickle holds the checkpoint."""
+        return Classifier, (self.checkpoint,)
+
+    def __repr__(self) -> str:
+        """The checkpoint's line."""
+        return repr(self.checkpoint).replace("<Checkpoint", "<Classifier", 1)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the checkpoint; an earlier file of that name is replaced only by a whole one.
+
+        Raises:
+            MhaError: the file cannot be written.
+        """
+        write_checkpoint(Path(path), self.checkpoint)
+
     def predict(self, texts: Sequence[str]) -> list[Prediction]:
-        """One prediction a text, in order. Texts of similar length are computed together."""
+        """One prediction a text, in order. Texts of similar length are computed together.
+
+        Raises:
+            MhaError: something else than a sequence of strings, or a text takes more memory than there is to be taken.
+        """
+        refuse_what_is_no_text(texts)
         return self.predictions(texts, self.score(texts))
 
     def score(self, texts: Sequence[str]) -> Scores:

@@ -51,6 +51,14 @@ class EpochRecord:
     reviews_per_second: float
     best: bool
 
+    def __str__(self) -> str:
+        """The figures in one line."""
+        return (
+            f"epoch {self.epoch}: loss {self.train_loss:.4f}, validation loss {self.validation_loss:.4f}, "
+            f"validation accuracy {self.validation_accuracy:.4f}, {self.seconds:.1f} s ({self.reviews_per_second:,.0f} texts/s)"
+            + (", kept" if self.best else "")
+        )
+
 
 @dataclass(frozen=True)
 class Watcher:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import mha_cli
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory, keep_config
 from mha_cli.config.parameters import num_parameters
@@ -29,6 +28,7 @@ from mha_cli.training.precision import choose_precision
 from mha_cli.training.pseudo_labels import label_in_rounds
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
+from mha_cli.version import __version__
 
 HISTORY = "history.jsonl"
 
@@ -132,7 +132,7 @@ def _fitted(config: Config, data: PreparedData, log: Callable[[str], None], dist
 
 def _fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
     """Numbers that differ where texts, settings or mha do; where the texts lie does not count."""
-    settings = [mha_cli.__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
+    settings = [__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
     words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
     return [np.frombuffer(words, np.uint8), *(array for part in parts for array in (part.offsets, part.labels))]

@@ -49,7 +49,7 @@ def summary_of(result: Result) -> dict[str, Any]:
 def test_rows_are_the_answers_of_predict(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     result = batch("in")
     assert (result.code, result.stderr) == (0, "")
-    assert result.stdout.startswith("5 files: 5 written; 80 rows, 0 of them unreadable; 80 texts in ")
+    assert result.stdout.startswith("files: 5 written; rows: 80, 0 of them unreadable; 80 texts in ")
     refuse_anything_else(folder / "out")
     rows = rows_of(folder / "out")
     for path in sorted({row["file"] for row in rows}):

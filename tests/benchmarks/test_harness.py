@@ -77,7 +77,7 @@ def test_a_command_that_fails_says_why() -> None:
 
 
 def test_a_checkout_measures_itself_whichever_is_installed(tmp_path: Path) -> None:
-    for file in ("mha_cli/__init__.py", "mha_cli/system/processor.py", "benchmarks/harness.py"):
+    for file in ("mha_cli/__init__.py", "mha_cli/version.py", "mha_cli/system/processor.py", "benchmarks/harness.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copy(harness.ROOT / file, tmp_path / file)
     command = [sys.executable, "-c", "import harness, mha_cli; print(mha_cli.__file__)"]

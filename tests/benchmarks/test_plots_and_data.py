@@ -24,13 +24,16 @@ def test_labels_that_crowd_are_spread_around_their_middle(values: list[float], m
     assert spread(values, 1.0) == pytest.approx(moved, abs=1e-3)
 
 
-def test_made_up_reviews_are_as_many_and_as_long_as_asked(tmp_path: Path) -> None:
-    path = tmp_path / "reviews.csv"
-    memory.write_reviews(path, 1500)
-    reviews = list(read_labelled_file(str(path), labelled_columns()))
-    assert len(reviews) == 1500
-    assert sum(review.label == "1" for review in reviews) == 750
-    assert 200 < np.mean([len(review.text.split()) for review in reviews]) < 250
+def test_reviews_are_made_of_the_sentences_of_their_class(tmp_path: Path) -> None:
+    path, given = tmp_path / "reviews.csv", [("Good. Very good! So?", "pos"), ("Bad film.", "neg"), ("Fine, really. Yes.", "pos")]
+    memory.write_reviews(path, given, 1500)
+    made = list(read_labelled_file(str(path), labelled_columns("text", "label")))
+    assert len(made) == 1500
+    assert {review.text for review in made if review.label == "neg"} == {"Bad film."}
+    good = [memory.END_OF_SENTENCE.split(review.text) for review in made if review.label == "pos"]
+    assert len(good) == 750
+    assert {len(sentences) for sentences in good} == {2, 3}
+    assert {sentence for sentences in good for sentence in sentences} == {"Good.", "Very good!", "So?", "Fine, really.", "Yes."}
 
 
 def test_a_sample_of_reviews_reaches_another_process() -> None:

@@ -150,6 +150,14 @@ SECTIONS: dict[str, list[Case]] = {
             shell='"$@"',
         ),
         Case(
+            "`mha shuffle-test --config` on several workers",
+            f"{CONFIG.replace('train', 'shuffle-test')} --set training.distribution=auto",
+            "shuffle-test trains in one process, not on several workers; set training.distribution=none",
+            files={"x.yaml": SAMPLE},
+            env={"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'},
+            shell='"$@"',
+        ),
+        Case(
             "a `TF_CONFIG` without a task",
             f"{CONFIG} --output new --set training.distribution=multi-worker",
             'TF_CONFIG: no \'task\'; it is {"cluster": {"worker": ["HOST:PORT", …]}, "task": {"type": "worker", "index": 0}}',

@@ -1,0 +1,1 @@
+"""What Python programs call; ``mha_cli`` hands it on."""

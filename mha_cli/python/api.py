@@ -1,0 +1,129 @@
+"""``load``, ``train`` and ``evaluate``: what the commands of these names do, for texts that a program holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.runs import choose_checkpoint, run_directory
+from mha_cli.config.loading import config_from_dict, section_of
+from mha_cli.config.recipes import find_config
+from mha_cli.config.yaml_file import read_yaml
+from mha_cli.data.given import GivenReviews
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.system.watcher import Watcher
+
+if TYPE_CHECKING:
+    from mha_cli.analysis.evaluation import Evaluation
+    from mha_cli.config.settings import Config
+
+
+def load(path: str | os.PathLike[str] | None = None) -> Classifier:
+    """A trained classifier, without TensorFlow.
+
+    Args:
+        path: checkpoint or run directory. None takes what `mha predict` takes: ``$MHA_CHECKPOINT``, the last trained run in ``runs``, or
+            the model that comes with mha.
+
+    Raises:
+        MhaError: the file is missing, is no checkpoint, or is damaged.
+    """
+    chosen, _ = choose_checkpoint(None if path is None else Path(path))
+    return Classifier(read_checkpoint(chosen))
+
+
+def train(
+    config: str | os.PathLike[str] | Mapping[str, Any],
+    texts: Sequence[str],
+    labels: Sequence[object],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    log: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Classifier:
+    """Train a classifier, as `mha train` does.
+
+    Args:
+        config: recipe by its name, path of a YAML config, or its content as a dict. Of its section ``data`` counts how validation texts are
+            held out.
+        texts: texts to learn from and to validate with, N.
+        labels: class of each.
+        output: run directory to write; None leaves nothing behind.
+        log: function that is given a line about every epoch and whatever is worth knowing, such as ``print``.
+        settings: settings by their names, such as ``epochs=3``, in place of the config's.
+
+    Raises:
+        MhaError: a setting, a text or a label does not fit, or the run directory is used.
+    """
+    resolved = given_config(config, settings)
+    given = GivenReviews(texts, labels)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
+        run = stack.enter_context(run_directory(folder, resolved))
+        from mha_cli.data.preparation import prepare
+
+        watcher = _watcher(log)
+        data = prepare(resolved, watcher, given)
+        from mha_cli.training.run import train as run_training  # TensorFlow: after everything that may be refused
+
+        summary = run_training(data.config, run, watcher, data)
+        checkpoint = read_checkpoint(summary.checkpoint)
+    return Classifier(dataclasses.replace(checkpoint, name=str(summary.checkpoint) if output else ""))
+
+
+def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation:
+    """Score a classifier on labelled texts, as `mha evaluate` does.
+
+    Args:
+        model: classifier to score.
+        texts: texts, N.
+        labels: class of each, by its name.
+
+    Raises:
+        MhaError: there is no text, or one of a class that the model does not know.
+    """
+    from mha_cli.data.corpus import encode_reviews
+    from mha_cli.data.preparation import LabelledReviews
+
+    given = GivenReviews(texts, labels)
+    encoded = encode_reviews(given.read(), model.encoder, model.classes, given.name)
+    model.checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    from mha_cli.analysis.evaluation import evaluate as score
+
+    return score(model.checkpoint, LabelledReviews(given.name, "given", encoded))
+
+
+def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
+    """The config of a training on given texts.
+
+    Args:
+        config: recipe, path or dict, as of ``train``.
+        settings: settings by their names.
+
+    Raises:
+        MhaError: there is no such recipe, file or setting, or a value does not fit.
+    """
+    name = "config" if isinstance(config, Mapping) else str(find_config(os.fspath(config)))
+    value = {**config} if isinstance(config, Mapping) else read_yaml(Path(name)).value
+    data = value.get("data") or {}
+    value["data"] = {"source": "given"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
+    for key, setting in settings.items():
+        plain = setting.item() if isinstance(setting, np.generic) else setting
+        section = section_of(key)
+        value |= {section: {**(value.get(section) or {}), key: plain}} if section else {key: plain}
+    return config_from_dict(value, name)
+
+
+def _watcher(log: Callable[[str], None] | None) -> Watcher:
+    """A watcher that gives a line for every note and every epoch."""
+    if log is None:
+        return Watcher()
+    return Watcher(note=log, on_epoch=lambda record: log(str(record)))

@@ -1,0 +1,128 @@
+"""mha as scikit-learn has its classifiers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import InputTags, Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT
+from mha_cli.config.loading import section_of
+from mha_cli.data.given import refuse_what_is_no_text
+from mha_cli.errors import MhaError
+from mha_cli.python.api import train
+from mha_cli.runtime.classifier import Classifier
+
+
+class MHAClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier of texts with scikit-learn's interface.
+
+    Args:
+        recipe: recipe by its name, path of a YAML config, or its content as a dict; as of ``mha_cli.train``.
+        settings: settings by their names, such as ``epochs=3``, in place of the recipe's; ``GridSearchCV`` may search any.
+
+    Attributes:
+        classes_: distinct labels in their order, (C,).
+        model_: ``mha_cli.Classifier`` that was trained.
+    """
+
+    def __init__(self, recipe: Any = "text", **settings: Any) -> None:
+        self.recipe = recipe
+        self.settings = settings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The recipe, and the settings that take the place of its own; ``deep`` has no meaning."""
+        return {"recipe": self.recipe, **self.settings}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change the recipe, or settings by their names.
+
+        Raises:
+            ValueError: there is no such setting.
+        """
+        for name in params.keys() - {"recipe"}:
+            try:
+                section_of(name)
+            except MhaError as error:
+                raise ValueError(str(error)) from None
+        self.recipe = params.pop("recipe", self.recipe)
+        self.settings = {**self.settings, **params}
+        return self
+
+    def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:
+        """Train on texts and their labels, N each; a part of them is held out to validate with, as the recipe has it.
+
+        Raises:
+            MhaError: a setting, a text or a label does not fit.
+            ValueError: there is not one label for every text.
+        """
+        texts, labels = texts_of(X), column_or_1d(y, warn=True)
+        check_consistent_length(texts, labels)
+        check_classification_targets(labels)
+        self.classes_ = np.unique(labels)
+        self.model_ = train(self.recipe, texts, labels.tolist(), **self.settings)
+        return self
+
+    def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Probabilities of all classes, (N, C), in the order of ``classes_``."""
+        check_is_fitted(self)
+        columns = [self.model_.classes.index(str(label)) for label in self.classes_.tolist()]
+        return self.model_.score(texts_of(X)).probabilities[:, columns]
+
+    def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
+        """The most probable class of every text, (N,)."""
+        columns = self.predict_proba(X).argmax(axis=1)
+        found: npt.NDArray[Any] = self.classes_[columns]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: of the model the bytes of its checkpoint, which the reader of checkpoints checks when they come back."""
+        state: dict[str, Any] = super().__getstate__()
+        if "model_" not in state:
+            return state
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / CHECKPOINT
+            self.model_.save(path)
+            return {**state, "model_": path.read_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The estimator back from what was pickled."""
+        if "model_" in state:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / CHECKPOINT
+                path.write_bytes(state["model_"])
+                state = {**state, "model_": Classifier(replace(read_checkpoint(path), name=""))}
+        super().__setstate__(state)
+
+    def __sklearn_tags__(self) -> Tags:
+        """What scikit-learn asks of an estimator: this one reads texts."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = InputTags(one_d_array=True, two_d_array=False, string=True)
+        return tags
+
+
+def texts_of(X: Any) -> list[str]:
+    """The texts of a sequence, an array or a column of a table.
+
+    Raises:
+        ValueError: they have more than one column.
+        MhaError: there is something else than strings.
+    """
+    texts = np.asarray(X, dtype=object)
+    if texts.ndim == 2 and texts.shape[1] == 1:
+        texts = texts[:, 0]
+    if texts.ndim != 1:
+        raise ValueError(f"Expected a sequence of texts, got an array of shape {texts.shape} instead")
+    found: list[str] = texts.tolist()
+    refuse_what_is_no_text(found)
+    return found

@@ -1,0 +1,3 @@
+"""The version of mha."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,157 @@
+"""mha in Python: the same code as the commands, for texts that a program holds."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mha_cli as mha
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.config import settings
+from mha_cli.config.loading import section_of
+from mha_cli.data.sample import SampleReviews
+from tests.checkpoints import small_checkpoint_file
+from tests.cli.command import run_here
+
+REVIEWS = list(SampleReviews(settings.SampleData(num_reviews=300)).read("train"))
+TEXTS, LABELS = [review.text for review in REVIEWS], [review.label for review in REVIEWS]
+SMALL: dict[str, Any] = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[mha.Classifier, Path, list[str]]:
+    """A classifier, its run directory, and what was said while it was trained."""
+    folder, lines = tmp_path_factory.mktemp("api") / "run", list[str]()
+    return mha.train("text", TEXTS, LABELS, output=folder, log=lines.append, **SMALL), folder, lines
+
+
+def test_all_names_are_there_and_nothing_else() -> None:
+    assert sorted(set(dir(mha))) == mha.__all__
+    assert all(hasattr(mha, name) for name in mha.__all__)
+    with pytest.raises(AttributeError, match="module 'mha_cli' has no attribute 'lode'"):
+        mha.lode  # noqa: B018
+
+
+def test_answers_come_without_tensorflow_and_the_import_takes_no_time() -> None:
+    program = """
+import sys, time
+started = time.perf_counter()
+import mha_cli as mha
+assert time.perf_counter() - started < 0.1
+assert "numpy" not in sys.modules
+answer, = mha.load().predict(["A superb film."])
+assert not {"tensorflow", "keras", "sklearn", "typer"} & sys.modules.keys(), sys.modules.keys()
+print(answer.label, round(answer.probability, 4))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pos 0.9")
+
+
+def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = small_checkpoint_file(tmp_path / "model.keras")
+    texts = ["the film was superb", "", "xyzzy"]
+    shown = run_here("predict", "-c", path, "--json", *texts, cwd=tmp_path, monkeypatch=monkeypatch)
+    monkeypatch.setenv("MHA_CHECKPOINT", str(path))
+    for model in (mha.load(path), mha.load(str(path)), mha.load()):
+        assert model.classes == ("negative", "positive")
+        for prediction, line in zip(model.predict(texts), map(json.loads, shown.lines), strict=True):
+            assert (prediction.label, prediction.empty, prediction.all_unknown) == (line["label"], line["empty"], line["all_unknown"])
+            assert prediction.probabilities == pytest.approx(line["probabilities"], abs=1e-6)
+    assert model.predict([]) == []
+
+
+def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
+    model = mha.load(small_checkpoint_file(tmp_path / "model.keras"))
+    with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted; give a list of texts, such as \[text\]$"):
+        model.predict("the film")
+    with pytest.raises(mha.MhaError, match=r"^text 1 is None; give texts as strings$"):
+        model.predict(["the film", None])  # type: ignore[list-item]
+    with pytest.raises(mha.MhaError, match=r"^3 texts and 2 labels; give a label for every text$"):
+        mha.train("text", ["a", "b", "c"], [0, 1])
+    with pytest.raises(mha.MhaError, match=r"^the given texts: no texts"):
+        mha.train("text", [], [])
+
+
+def test_it_is_the_training_of_the_command(
+    trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder, lines = trained
+    Path(tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in REVIEWS))
+    given = [part for name, value in SMALL.items() for part in ("--set", f"{section_of(name)}.{name}={value}")]
+    done = run_here(
+        "train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run", cwd=tmp_path, monkeypatch=monkeypatch
+    )
+    assert done.code == 0, done.stderr
+    theirs, ours = read_checkpoint(tmp_path / "run" / "checkpoint.keras"), read_checkpoint(folder / "checkpoint.keras")
+    assert ours.config.model_copy(update={"data": None}) == theirs.config.model_copy(update={"data": None})
+    assert ours.weights.keys() == theirs.weights.keys()
+    for name, weight in ours.weights.items():
+        np.testing.assert_array_equal(weight, theirs.weights[name])
+        np.testing.assert_array_equal(weight, model.checkpoint.weights[name])
+    assert sum(line.startswith("epoch ") for line in lines) == 2
+    assert any(line.startswith("300 texts in 2 classes; ") for line in lines)
+
+
+def test_evaluate_gives_the_figures_of_the_command(
+    trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder, _ = trained
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in REVIEWS))
+    told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert told.code == 0, told.stderr
+    found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
+    assert (found.accuracy, found.confusion, found.num_reviews) == (shown["accuracy"], shown["confusion"], 300)
+    with pytest.raises(mha.MhaError, match="text 1 has the class 'dull'; the model knows "):
+        mha.evaluate(model, ["a"], ["dull"])
+
+
+def test_such_a_run_names_no_data_to_evaluate(
+    trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = "error: the texts were given by a Python program, which alone has them; name others, with --data or in the config\n"
+    for command in (("evaluate", trained[1]), ("train", "--config", trained[1] / "config.yaml")):
+        done = run_here(*command, cwd=tmp_path, monkeypatch=monkeypatch)
+        assert (done.code, done.stderr) == (2, message)
+
+
+def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {"data": {"source": "sample", "validation_share": 0.2}, "training": {"epochs": 1}, "model": {"embed_dim": 4, "num_heads": 1}}
+    model = mha.train(config, TEXTS[:60], [label == "positive" for label in LABELS[:60]], batch_size=np.int64(8), vocabulary_size=50)
+    assert model.classes == ("False", "True")
+    assert model.checkpoint.config.data.validation_share == 0.2
+    assert len(model.checkpoint.vocabulary) <= 50
+    assert repr(model).startswith("<Classifier in memory: ")
+    assert list(tmp_path.iterdir()) == []
+    model.save("mine.keras")
+    assert mha.load("mine.keras").predict(TEXTS[:3]) == model.predict(TEXTS[:3])
+    assert pickle.loads(pickle.dumps(model)).predict(TEXTS[:3]) == model.predict(TEXTS[:3])
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "message"),
+    [
+        ("tetx", {}, r"--config tetx: no such recipe; choose from "),
+        ("text", {"epoch": 3}, r"epoch is not a setting; did you mean epochs\?"),
+        ("text", {"epochs": 0}, r"text\.yaml: training\.epochs is 0; it should be greater than or equal to 1"),
+        ({"model": {"num_head": 3}}, {}, r"config: model\.num_head is not a setting; did you mean num_heads\?"),
+        ("text", {"train": "x.csv"}, r"train is not a setting"),
+    ],
+)
+def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(mha.MhaError, match=message):
+        mha.train(config, TEXTS, LABELS, **given)
+
+
+def test_no_two_settings_have_one_name() -> None:
+    sections = (settings.Config, settings.DataSettings, settings.TextConfig, settings.ModelConfig, settings.TrainingConfig)
+    names = [name for section in sections for name in section.model_fields]
+    assert len(names) == len(set(names))

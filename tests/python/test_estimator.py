@@ -1,0 +1,122 @@
+"""mha as a scikit-learn estimator, held against scikit-learn's own checks."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import InputTags, Tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mha_cli import MHAClassifier, MhaError
+from mha_cli.config.settings import SampleData
+from mha_cli.data.sample import SampleReviews
+
+REVIEWS = list(SampleReviews(SampleData(num_reviews=200)).read("train"))[:120]
+TEXTS, LABELS = [review.text for review in REVIEWS], np.array([review.label for review in REVIEWS])
+SMALL: dict[str, Any] = {"embed_dim": 4, "num_heads": 1, "feed_forward_dim": 4, "epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MHAClassifier:
+    return MHAClassifier(**SMALL).fit(TEXTS, LABELS)
+
+
+class OfNumbers(MHAClassifier):
+    """The estimator on rows of numbers, which scikit-learn's checks have: a word for every number, by its column and its value."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        return super().fit(spelt(validate_data(self, X, y)[0]), y)
+
+    def predict_proba(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return super().predict_proba(spelt(validate_data(self, X, reset=False)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = InputTags()
+        return tags
+
+
+def spelt(rows: Any) -> list[str]:
+    """Texts that say what numbers say, rounded to halves."""
+    return [" ".join(f"c{column}v{round(2 * float(value))}" for column, value in enumerate(row)) for row in rows]
+
+
+CANNOT = {
+    "check_no_attributes_set_in_init": "settings come as **settings",
+    "check_do_not_raise_errors_in_init_or_set_params": "a name that is no setting is refused at once",
+    "check_classifiers_one_label": "a single class is refused, by an MhaError",
+    "check_fit2d_1sample": "likewise",
+}
+
+
+@pytest.mark.exhaustive
+@parametrize_with_checks([OfNumbers("sample", **SMALL, score_ngrams=1, score_buckets=4096)], expected_failed_checks=lambda _: CANNOT)
+def test_what_scikit_learn_asks_of_every_estimator(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_it_is_a_classifier(fitted: MHAClassifier) -> None:
+    probabilities = fitted.predict_proba(TEXTS[:7])
+    assert probabilities.shape == (7, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
+    assert [*fitted.classes_] == ["negative", "positive"]
+    assert [*fitted.predict(TEXTS[:7])] == [answer.label for answer in fitted.model_.predict(TEXTS[:7])]
+    assert fitted.score(TEXTS, LABELS) == np.mean(fitted.predict(TEXTS) == LABELS)
+    np.testing.assert_array_equal(fitted.predict(np.array(TEXTS[:7])), fitted.predict(np.array(TEXTS[:7])[:, None]))
+
+
+@pytest.mark.parametrize("numbers", [[10, 9], [2.0, -1.0], [True, False]])
+def test_labels_keep_their_type(numbers: list[Any]) -> None:
+    labels = np.array([numbers[label == "negative"] for label in LABELS])
+    model = MHAClassifier(**SMALL, score_ngrams=2).fit(TEXTS, labels)
+    np.testing.assert_array_equal(model.classes_, sorted(numbers))
+    assert model.predict(TEXTS).dtype == labels.dtype
+    assert model.score(TEXTS, labels) > 0.6
+
+
+def test_a_clone_has_the_same_settings_and_has_learnt_nothing(fitted: MHAClassifier) -> None:
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params() == {"recipe": "text", **SMALL}
+    assert not hasattr(copy, "model_")
+    assert copy.set_params(recipe="sample", dropout=0.1).get_params() == {"recipe": "sample", **SMALL, "dropout": 0.1}
+    assert repr(MHAClassifier(epochs=3)) == "MHAClassifier(epochs=3)"
+    with pytest.raises(ValueError, match="epoch is not a setting; did you mean epochs"):
+        copy.set_params(epoch=3)
+
+
+def test_a_pickle_holds_the_bytes_of_a_checkpoint(fitted: MHAClassifier) -> None:
+    data = pickle.dumps(fitted)
+    np.testing.assert_array_equal(pickle.loads(data).predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    state = fitted.__getstate__()
+    assert state["model_"].startswith(b"PK")
+    cut = clone(fitted)
+    with pytest.raises(MhaError, match=r"checkpoint\.keras: "):
+        cut.__setstate__({**state, "model_": state["model_"][:-50]})
+
+
+@pytest.mark.process
+def test_it_is_searched_and_cross_validated() -> None:
+    search = GridSearchCV(MHAClassifier(**SMALL), {"epochs": [1, 2]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_["epochs"] == search.best_estimator_.model_.checkpoint.config.training.epochs
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    assert cross_val_score(make_pipeline(lower, MHAClassifier(**SMALL)), TEXTS, LABELS, cv=2).shape == (2,)
+
+
+def test_input_is_told_from_what_other_estimators_take() -> None:
+    with pytest.raises(ValueError, match=r"Expected a sequence of texts, got an array of shape \(120, 3\)"):
+        MHAClassifier(**SMALL).fit(np.array([TEXTS] * 3).T, LABELS)
+    vectors = TfidfVectorizer().fit_transform(TEXTS).toarray()
+    with pytest.raises(ValueError, match="Expected a sequence of texts"):
+        MHAClassifier(**SMALL).fit(vectors, LABELS)
+    with pytest.raises(MhaError, match=r"text 0 is 1\.0; give texts as strings"):
+        MHAClassifier(**SMALL).fit([1.0] * 120, LABELS)
