@@ -150,7 +150,7 @@ SECTIONS: dict[str, list[Case]] = {
             shell='"$@"',
         ),
         Case(
-            "`mha shuffle-test --config` on several workers",
+            "`mha shuffle-test` on several workers",
             f"{CONFIG.replace('train', 'shuffle-test')} --set training.distribution=auto",
             "shuffle-test trains in one process, not on several workers; set training.distribution=none",
             files={"x.yaml": SAMPLE},
