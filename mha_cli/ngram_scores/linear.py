@@ -82,7 +82,12 @@ def fit_linear_model(features: Any, labels: npt.NDArray[np.int32], num_classes: 
 
 
 def cross_fitted(
-    features: Any, labels: npt.NDArray[np.int32], num_classes: int, weights: Floats, folds: npt.NDArray[np.int64], log: Callable[[str], None]
+    features: Any,
+    labels: npt.NDArray[np.int32],
+    num_classes: int,
+    weights: Floats,
+    folds: npt.NDArray[np.int64],
+    log: Callable[[str], None],
 ) -> Iterator[tuple[npt.NDArray[np.bool_], LinearModel]]:
     """Which reviews are in a fold, (N,), and the linear model of all others; fold by fold.
 
