@@ -2,7 +2,8 @@
 
     python benchmarks/suspects.py FOLDER/ag_train.csv    # 5 % of the labels, drawn at random, become another class, drawn too
 
-As many suspects are asked for as labels were changed. Labels that were wrong before count as missed, so all of them cannot be reached.
+As many suspects count as labels were changed. Labels that were wrong before take places among them, so that not all can be found. Beside
+it stands what the first would be by the probability of the label less that of the likeliest other class.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import harness
 import numpy as np
@@ -27,14 +29,14 @@ def flip(labels: list[str], seed: int) -> tuple[list[str], set[int]]:
     return [str(rng.choice(others[label])) if row in rows else label for row, label in enumerate(labels)], rows
 
 
-def suspected(texts: list[str], labels: list[str], most: int) -> set[int]:
-    """The rows that the command lists."""
+def suspected(texts: list[str], labels: list[str]) -> list[dict[str, Any]]:
+    """What the command says of every text, the most doubtful first."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "texts.jsonl"  # a text a line
         lines = (json.dumps({"text": text, "label": label}) for text, label in zip(texts, labels, strict=True))
         path.write_text("\n".join(lines), encoding="utf-8")
-        done = harness.run_command(harness.mha_command("data", str(path), "--suspects", str(most), "--json"))
-    return {suspect["line"] - 1 for suspect in json.loads(done.stdout)["suspects"]}
+        done = harness.run_command(harness.mha_command("data", str(path), "--suspects", str(len(texts)), "--json"))
+    return json.loads(done.stdout)["suspects"]
 
 
 def main() -> None:
@@ -47,8 +49,11 @@ def main() -> None:
         texts, labels = read_csv(path)
         for seed in arguments.seeds:
             changed, rows = flip(labels, seed)
-            found = len(rows & suspected(texts, changed, len(rows)))
-            print(f"{path.stem}, seed {seed}: {found} of the first {len(rows)} suspects were flipped, {found / len(rows):.1%}", flush=True)
+            listed = suspected(texts, changed)
+            by_margin = sorted(listed, key=lambda one: one["probability"] - one["suggested_probability"])
+            found, other = (sum(one["line"] - 1 in rows for one in order[: len(rows)]) for order in (listed, by_margin))
+            told = f"{found} of the first {len(rows)} suspects were flipped, {found / len(rows):.1%}"
+            print(f"{path.stem}, seed {seed}: {told} (by normalized margin {other / len(rows):.1%})", flush=True)
 
 
 if __name__ == "__main__":

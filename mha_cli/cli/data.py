@@ -129,7 +129,7 @@ def _print_suspects(report: SuspectReport) -> None:
     from mha_cli.cli.console import print_line
 
     agreement = f"{report.accuracy:.1%} of {report.num_texts:,} labels are what a model of the other texts answers"
-    print_line(f"{report.data}: {agreement}, {report.num_contradicted:,} are contradicted", Console(stderr=True))
+    print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", Console(stderr=True))
     for one in report.suspects:
         place = printable(one.file, 200) + (f":{one.line}" if one.line else "")
         answers = ((one.label, one.probability), (one.suggested, one.suggested_probability))

@@ -57,13 +57,15 @@ def config_of(
     from mha_cli.data.layout import find_layout
     from mha_cli.data.paths import matching_paths
 
-    if len(given) == 1 and (given[0] in recipe_names() or given[0].endswith((".yaml", ".yml"))):
-        for option, column in (("--text-column", text_column), ("--label-column", label_column)):
+    name, *others = given
+    if name in recipe_names() or name.endswith((".yaml", ".yml")):
+        if others:
+            raise MhaError(f"{printable(name, 200)}: a config stands alone", "name its data in it, or with --set data.train=FILE")
+        for option, column in (("text_column", text_column), ("label_column", label_column)):
             if column is not None:
-                name = option.strip("-").replace("-", "_")
-                raise MhaError(f"{option} does not go with a config", f"write --set data.{name}={printable(column)}")
-        return loading.load_config(find_config(given[0]), overrides), None
-    layout = find_layout(matching_paths(given[0])[0], text_column, label_column)
+                raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(column)}")
+        return loading.load_config(find_config(name), overrides), None
+    layout = find_layout(matching_paths(name)[0], text_column, label_column)
     config = loading.load_config(find_config("text"), ["data.train=FILE", *overrides])
     columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
     return config.model_copy(update={"data": config.data.model_copy(update=columns)}), layout

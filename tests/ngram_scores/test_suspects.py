@@ -153,7 +153,7 @@ def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     reviews = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
     config = config_from_dict({"model": {"score_ngrams": 1, "score_buckets": 101}}, "test")
     found = cross_fitted_probabilities(reviews, 3, config, lambda _: None)
-    assert (found[:40, 2] < 0.2).all()
+    assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
     assert (found[:40].argmax(axis=1) == labels[:40]).all()
 
 
