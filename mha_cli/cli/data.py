@@ -34,7 +34,7 @@ _TEXT = 100
 
 
 def data(
-    given: Annotated[
+    files: Annotated[
         list[str],
         typer.Argument(
             metavar="CONFIG|FILE",
@@ -70,7 +70,7 @@ def data(
     from mha_cli.cli.data_option import config_of
     from mha_cli.cli.progress import status
 
-    config, layout = config_of(given, text_column, label_column, overrides or [])
+    config, layout = config_of(files, text_column, label_column, overrides or [])
     with status("reading") as watcher:
         if suspects is None:
             from mha_cli.data.overview import look_over
