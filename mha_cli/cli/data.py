@@ -134,4 +134,4 @@ def _print_suspects(report: SuspectReport) -> None:
         place = printable(one.file, 200) + (f":{one.line}" if one.line else "")
         answers = ((one.label, one.probability), (one.suggested, one.suggested_probability))
         cells = [cell for label, probability in answers for cell in (printable(label), f"{probability:.4f}")]
-        print("\t".join([place, *cells, printable(one.text, _TEXT)]))
+        print("\t".join([place, *cells, printable(" ".join(one.text.split()), _TEXT)]))

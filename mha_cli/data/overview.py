@@ -73,7 +73,7 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
 
     def read(split: str) -> tuple[Tally, TextFigures]:
         before = _num_blank(source)
-        tally = Tally(source.read(split), config.text, f"{source.name}, split {split}", watcher)
+        tally = Tally(source.read(split), config.text, f"{source.name}, split {split}", watcher, with_words=True)
         return tally, tally.figures(_num_blank(source) - before)
 
     train, figures = read(source.splits[0])

@@ -114,17 +114,20 @@ class Tally:
         settings: rules by which a text is split.
         name: origin of the texts, for messages.
         watcher: reporter of what goes on.
+        with_words: True to count each token, too, which takes more than half as long again.
 
     Attributes:
         lengths: tokens of each text, int64 (N,).
-        words: how often each token occurs.
+        words: how often each token occurs; empty unless they are counted, as is the next.
         num_texts_with: texts in which each token occurs.
 
     Raises:
         MhaError: the texts cannot be read, or there are more classes than a classifier could tell apart.
     """
 
-    def __init__(self, reviews: Iterable[Review], settings: TextConfig, name: str, watcher: Watcher = SILENT) -> None:
+    def __init__(
+        self, reviews: Iterable[Review], settings: TextConfig, name: str, watcher: Watcher = SILENT, with_words: bool = False
+    ) -> None:
         self._name = name
         tokenize = make_tokenizer(settings)
         class_ids, self._characters = dict[str, int](), Counter[str]()
@@ -135,8 +138,9 @@ class Tally:
             labels.append(class_ids.setdefault(review.label, len(class_ids)))
             lengths.append(len(tokens))
             hashes.append(hash(review.text))
-            self.words.update(tokens)
-            self.num_texts_with.update(set(tokens))
+            if with_words:
+                self.words.update(tokens)
+                self.num_texts_with.update(set(tokens))
             self._characters.update(review.text)
             if len(class_ids) > MOST_CLASSES:
                 raise MhaError(f"{name}: more than {MOST_CLASSES:,} classes", "is the label column the right one? See --label-column")

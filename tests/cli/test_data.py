@@ -89,7 +89,9 @@ def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None
         (tmp_path / name).write_text(table(part))
     result = mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--label-column", "3")
     assert result.code == 0, result.stderr
-    assert result.stderr.startswith("lamps-1.csv and 1 more: 95.0% of 40 labels are what a model of the other texts answers; contradicted: ")
+    assert result.stderr.startswith(
+        "lamps-1.csv and 1 more: 95.0% of 40 labels are what a model of the other texts answers; contradicted: "
+    )
     found = [line.split("\t") for line in result.lines]
     assert sorted(cells[:2] + cells[3:4] for cells in found) == [["lamps-1.csv:8", "good", "bad"], ["lamps-2.csv:3", "bad", "good"]]
     assert not has_control_characters(result.stdout.replace("\t", ""))
