@@ -70,9 +70,18 @@ def test_a_diagnosis_needs_numpy_only(tmp_path: Path) -> None:
 
 def test_looking_at_data_needs_numpy_only(tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text("text,label\nfine,positive\nbad,negative\n")
-    code, modules = imported_by(tmp_path, "init", "reviews.csv")
+    for command in ("init", "data"):
+        code, modules = imported_by(tmp_path, command, "reviews.csv")
+        assert code == 0
+        assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas", "pyarrow"})
+
+
+def test_suspects_need_no_tensorflow(tmp_path: Path) -> None:
+    (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,positive\nbad,negative\n" * 5)
+    code, modules = imported_by(tmp_path, "data", "reviews.csv", "--suspects", "1")
     assert code == 0
-    assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas", "pyarrow"})
+    assert "sklearn" in modules
+    assert not modules & {"tensorflow", "keras", "h5py", "matplotlib"}
 
 
 def test_predict_needs_scipy_for_gelu(tmp_path: Path) -> None:

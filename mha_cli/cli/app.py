@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli import attention, batch, doctor, evaluate, explain, export, heads, init, predict, shuffle_test, train
+from mha_cli.cli import attention, batch, data, doctor, evaluate, explain, export, heads, init, predict, shuffle_test, train
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
@@ -30,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("init", cls=Command, epilog=init.EXAMPLES)(init.init)
+app.command("data", cls=Command, epilog=data.EXAMPLES)(data.data)
 app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
 app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import JsonOption
+from mha_cli.cli.text_figures import figure_rows, layout_rows
 from mha_cli.errors import MhaError, listed, printable
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ mha init reviews.csv --text-column review --label-column stars \\
     --output stars.yaml
 
 mha init "part-*.jsonl" --text-column text.body --json"""
-
-_MOST_CLASSES_SHOWN = 8
-_LEAST_SHARE_SHOWN = 0.001
 
 
 def init(
@@ -69,7 +66,12 @@ def init(
     config = new_config(profile, find_config("text"))
     with atomic_write(path) as file:
         file.write(config.encode())
-    print_json({"config": str(path), **asdict(profile)}) if as_json else _print(profile, path)
+    if as_json:
+        found = asdict(profile)
+        figures = found.pop("texts")
+        print_json({"config": str(path), **found, **figures})
+    else:
+        _print(profile, path)
 
 
 def _print(profile: DataProfile, config: Path) -> None:
@@ -79,41 +81,9 @@ def _print(profile: DataProfile, config: Path) -> None:
     from mha_cli.cli.console import print_line, stdout_console
 
     table = Table(title=Text(printable(listed(profile.data, 1), 200)), show_header=False)
-    for name, value in _rows(profile):
+    where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
+    for name, value in [*layout_rows(profile.layout), *figure_rows(profile.texts, where)]:
         table.add_row(name, Text(printable(value, 1000), overflow="fold"))
     stdout_console().print(table)
     print_line(f"written: {config}")
     print_line(f"next: {shlex.join(['mha', 'train', '--config', str(config)])}")
-
-
-def _rows(profile: DataProfile) -> Iterator[tuple[str, str]]:
-    layout = profile.layout
-    parts = [layout.format]
-    if layout.separator is not None:
-        parts += [f"{layout.separator}s between the columns", "a header line" if layout.header else "no header line"]
-    yield "format", ", ".join(parts)
-    if layout.columns:
-        yield "columns", ", ".join(layout.columns)
-        yield "text column", f"{layout.text_column} ({layout.text_reason})"
-        yield "label column", f"{layout.label_column} ({layout.label_reason})"
-    yield "texts", f"{profile.num_texts:,}" + (f" in {profile.num_files:,} files" if profile.num_files > 1 else "")
-    yield "classes", f"{len(profile.classes):,}: {_classes(list(profile.classes.items()))}"
-    lengths = profile.lengths
-    yield "tokens a text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
-    shares = {script: share for script, share in profile.scripts.items() if share >= _LEAST_SHARE_SHOWN}
-    yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
-    oddities = {
-        "without a word": profile.num_wordless,
-        "repeated to the letter": profile.num_repeated,
-        "texts with two labels": profile.num_two_labels,
-        "blank lines left out": profile.num_blank,
-    }
-    yield "odd", ", ".join(f"{what}: {number:,}" for what, number in oddities.items() if number) or "nothing"
-
-
-def _classes(numbers: list[tuple[str, int]]) -> str:
-    """The most frequent classes with their texts, and the rarest."""
-    if len(numbers) <= _MOST_CLASSES_SHOWN:
-        return ", ".join(f"{printable(label)} ({number:,})" for label, number in numbers)
-    (rarest, fewest), frequent = numbers[-1], numbers[: _MOST_CLASSES_SHOWN - 1]
-    return f"{_classes(frequent)}, … {printable(rarest)} ({fewest:,})"

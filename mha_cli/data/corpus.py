@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
-from mha_cli.data.decisions import Facts
+from mha_cli.data.decisions import Facts, facts_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.repeats import count_repeats
 from mha_cli.data.reviews import Review
@@ -208,17 +208,7 @@ class Corpus:
 
     def facts(self) -> Facts:
         """What a config that is to be decided goes by."""
-        lengths = np.diff(self._offsets)
-        words = [token for token in self._distinct if any(map(str.isalpha, token))]
-        return Facts(
-            num_texts=len(self),
-            num_classes=len(self.class_names),
-            num_tokens=len(self._tokens),
-            num_words=len(self._distinct),
-            characters=sum(map(len, words)) / max(1, len(words)),
-            median_length=int(np.median(lengths)),
-            usual_length=int(np.quantile(lengths, 0.98, method="inverted_cdf")),
-        )
+        return facts_of(np.diff(self._offsets), self._distinct, len(self.class_names))
 
     def vocabulary(self, rows: Rows) -> Vocabulary:
         """The most frequent tokens of the given reviews."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import num_outputs
@@ -50,6 +54,20 @@ class Facts:
             f"{self.num_texts:,} texts in {self.num_classes:,} classes; half are up to {self.median_length:,} tokens long, 98 % up to "
             f"{self.usual_length:,}; {self.num_words:,} distinct tokens, {self.characters:.1f} characters on average"
         )
+
+
+def facts_of(lengths: npt.NDArray[np.int64], distinct: Collection[str], num_classes: int) -> Facts:
+    """The facts about texts of so many tokens each, (N,), at least one, with these distinct tokens."""
+    words = [token for token in distinct if any(map(str.isalpha, token))]
+    return Facts(
+        num_texts=len(lengths),
+        num_classes=num_classes,
+        num_tokens=int(lengths.sum()),
+        num_words=len(distinct),
+        characters=sum(map(len, words)) / max(1, len(words)),
+        median_length=int(np.median(lengths)),
+        usual_length=int(np.quantile(lengths, 0.98, method="inverted_cdf")),
+    )
 
 
 def decide(config: Config, facts: Facts) -> Config:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from mha_cli.data.paths import matching_paths, natural_order, shown_path
-from mha_cli.data.reviews import Review
+from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.errors import MhaError, did_you_mean, listed, printable
 from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
@@ -79,6 +79,10 @@ class FileReviews:
 
     def read(self, split: str) -> Iterator[Review]:
         """The reviews of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
+        return (placed.review for placed in self.read_placed(split))
+
+    def read_placed(self, split: str) -> Iterator[PlacedReview]:
+        """The same, and where each stands."""
         given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
         if split not in given:
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
@@ -90,13 +94,13 @@ class FileReviews:
         self.num_blank += 1
 
 
-def read_labelled(paths: Iterable[str], columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[Review]:
+def read_labelled(paths: Iterable[str], columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[PlacedReview]:
     """Labelled reviews from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
     every = [path for given in paths for path in matching_paths(given)]
     return chain.from_iterable([read_labelled_file(path, columns, on_blank) for path in every])
 
 
-def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[Review]:
+def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[PlacedReview]:
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
     A file is in the format that ``labelled_format`` finds, plain or gzipped, in UTF-8. In objects a label may be a string, a whole
@@ -197,13 +201,14 @@ def _reader(path: str, form: Format, columns: Columns, on_blank: Callable[[], No
     return READERS[form](shown_path(path), columns, "strict", on_blank, path.lower().endswith(".gz"))
 
 
-def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[Review]:
+def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[PlacedReview]:
     if form == "fasttext":
         columns = labelled_columns()  # it has no others
     shown, reader, empty = shown_path(path), _reader(path, form, columns, on_blank), True
     for record in reader.read(_chunks(path)):
         empty = False
-        yield Review(record.text, _label(record.fields[0], f"{shown}:{record.line}", columns.fields[0]))
+        review = Review(record.text, _label(record.fields[0], f"{shown}:{record.line}", columns.fields[0]))
+        yield PlacedReview(review, path, record.line)
     if empty and reader.header:
         raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
     if empty:
@@ -225,7 +230,7 @@ def _label(value: object, location: str, column: str = "") -> str:
 # A folder with one sub-folder a class
 
 
-def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
+def _folder_reviews(folder: str, shown: str) -> Iterator[PlacedReview]:
     class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
     if not class_folders:
         raise MhaError(f"{shown}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
@@ -235,7 +240,7 @@ def _folder_reviews(folder: str, shown: str) -> Iterator[Review]:
     for entry in class_folders:
         label = _label(entry.name, shown_path(entry.path))
         for text_file in _text_files(entry):
-            yield Review(_text_of(text_file), label)
+            yield PlacedReview(Review(_text_of(text_file), label), text_file.path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -27,7 +27,8 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
     section = found[0] if found else ""
     kept = [line for line in section.splitlines() if (setting := _SETTING.match(line)) and setting[1] in DataSettings.model_fields]
     ours = "\n".join([*_data_section(profile), *kept]) + "\n"
-    written = f"# Written by `mha init` from the recipe {recipe.stem}: {profile.num_texts:,} texts, {len(profile.classes):,} classes.\n"
+    found_in_them = f"{profile.texts.num_texts:,} texts, {len(profile.texts.classes):,} classes"
+    written = f"# Written by `mha init` from the recipe {recipe.stem}: {found_in_them}.\n"
     return written + (text.replace(section, ours, 1) if section else f"{text}{ours}")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import counted
@@ -15,6 +16,7 @@ from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths, shown_path
 from mha_cli.data.repeats import count_repeats
+from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.system.watcher import SILENT, Watcher
@@ -39,13 +41,10 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class DataProfile:
+class TextFigures:
     """Labelled texts in figures.
 
     Args:
-        data: files and folders, as they were given.
-        num_files: files and folders that these stand for.
-        layout: where text and class stand in the first of them.
         num_texts: texts in all.
         classes: texts of each class, the most frequent first.
         lengths: tokens of the texts.
@@ -56,9 +55,6 @@ class DataProfile:
         num_blank: blank lines, which are left out.
     """
 
-    data: tuple[str, ...]
-    num_files: int
-    layout: Layout
     num_texts: int
     classes: dict[str, int]
     lengths: Lengths
@@ -67,6 +63,23 @@ class DataProfile:
     num_repeated: int
     num_two_labels: int
     num_blank: int
+
+
+@dataclass(frozen=True)
+class DataProfile:
+    """What `mha init` finds.
+
+    Args:
+        data: files and folders, as they were given.
+        num_files: files and folders that these stand for.
+        layout: where text and class stand in the first of them.
+        texts: their texts in figures.
+    """
+
+    data: tuple[str, ...]
+    num_files: int
+    layout: Layout
+    texts: TextFigures
 
 
 def profile_data(
@@ -84,42 +97,85 @@ def profile_data(
         MhaError: there is no such file, or the first fault in it; or there is nothing that a classifier could learn.
     """
     paths = [path for pattern in given for path in matching_paths(pattern)]
-    name = listed([*map(shown_path, paths)], 1)
     layout = find_layout(paths[0], text_column, label_column)
     blank_lines = Counter[str]()
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
-    reviews = read_labelled(paths, columns, lambda: blank_lines.update(("",)))
+    reviews = (placed.review for placed in read_labelled(paths, columns, lambda: blank_lines.update(("",))))
+    tally = Tally(reviews, TextConfig(), listed([*map(shown_path, paths)], 1), watcher)
+    tally.refuse_one_class()
+    return DataProfile(tuple(given), len(paths), layout, tally.figures(blank_lines.total()))
 
-    tokenize = make_tokenizer(TextConfig())
-    class_ids, characters = dict[str, int](), Counter[str]()
-    labels, lengths, hashes = array("i"), array("q"), array("q")
-    for review in counted(reviews, lambda number: watcher.log(f"reading {name}: {number:,} texts")):
-        labels.append(class_ids.setdefault(review.label, len(class_ids)))
-        lengths.append(len(tokenize(review.text)))
-        hashes.append(hash(review.text))
-        characters.update(review.text)
-        if len(class_ids) > MOST_CLASSES:
-            raise MhaError(f"{name}: more than {MOST_CLASSES:,} classes", "is the label column the right one? See --label-column")
-    if len(class_ids) < 2:
-        raise MhaError(
-            f"{name}: every text has the class '{printable(next(iter(class_ids)))}'", "a classifier needs texts of at least two classes"
+
+class Tally:
+    """What is counted of labelled texts, which are read once.
+
+    Args:
+        reviews: labelled texts.
+        settings: rules by which a text is split.
+        name: origin of the texts, for messages.
+        watcher: reporter of what goes on.
+        with_words: True to count each token, too, which takes more than half as long again.
+
+    Attributes:
+        lengths: tokens of each text, int64 (N,).
+        words: how often each token occurs; empty unless they are counted, as is the next.
+        num_texts_with: texts in which each token occurs.
+
+    Raises:
+        MhaError: the texts cannot be read, or there are more classes than a classifier could tell apart.
+    """
+
+    def __init__(
+        self, reviews: Iterable[Review], settings: TextConfig, name: str, watcher: Watcher = SILENT, with_words: bool = False
+    ) -> None:
+        self._name = name
+        tokenize = make_tokenizer(settings)
+        class_ids, self._characters = dict[str, int](), Counter[str]()
+        self.words, self.num_texts_with = Counter[str](), Counter[str]()
+        labels, lengths, hashes = array("i"), array("q"), array("q")
+        for review in counted(reviews, lambda number: watcher.log(f"reading {name}: {number:,} texts")):
+            tokens = tokenize(review.text)
+            labels.append(class_ids.setdefault(review.label, len(class_ids)))
+            lengths.append(len(tokens))
+            hashes.append(hash(review.text))
+            if with_words:
+                self.words.update(tokens)
+                self.num_texts_with.update(set(tokens))
+            self._characters.update(review.text)
+            if len(class_ids) > MOST_CLASSES:
+                raise MhaError(f"{name}: more than {MOST_CLASSES:,} classes", "is the label column the right one? See --label-column")
+        if not labels:
+            raise MhaError(f"{name}: no texts", "give labelled texts of at least two classes")
+        self.lengths = np.frombuffer(lengths, np.int64)
+        self._labels, self._hashes = np.frombuffer(labels, np.int32), np.frombuffer(hashes, np.int64)
+        self.classes = dict(Counter(dict(zip(class_ids, np.bincount(self._labels).tolist(), strict=True))).most_common())
+
+    @property
+    def text_hashes(self) -> npt.NDArray[np.int64]:
+        """A number for each text that has a word, the same for equal texts."""
+        return self._hashes[self.lengths > 0]
+
+    def refuse_one_class(self) -> None:
+        """Raise an MhaError where there is nothing to be told apart."""
+        if len(self.classes) < 2:
+            only = printable(next(iter(self.classes)))
+            raise MhaError(f"{self._name}: every text has the class '{only}'", "a classifier needs texts of at least two classes")
+
+    def figures(self, num_blank: int = 0) -> TextFigures:
+        """All of it in figures.
+
+        Args:
+            num_blank: blank lines that were left out.
+        """
+        median, ninety_percent = np.quantile(self.lengths, (0.5, 0.9), method="inverted_cdf")
+        repeats = count_repeats(self.text_hashes, self._labels[self.lengths > 0])
+        return TextFigures(
+            num_texts=len(self.lengths),
+            classes=self.classes,
+            lengths=Lengths(int(median), int(ninety_percent), int(self.lengths.max())),
+            scripts=script_shares(self._characters),
+            num_wordless=int((self.lengths == 0).sum()),
+            num_repeated=repeats.num_repeated,
+            num_two_labels=repeats.num_two_labels,
+            num_blank=num_blank,
         )
-
-    tokens, ids = np.frombuffer(lengths, np.int64), np.frombuffer(labels, np.int32)
-    median, ninety_percent = np.quantile(tokens, (0.5, 0.9), method="inverted_cdf")
-    has_words = tokens > 0
-    repeats = count_repeats(np.frombuffer(hashes, np.int64)[has_words], ids[has_words])
-    numbers = Counter(dict(zip(class_ids, np.bincount(ids).tolist(), strict=True)))
-    return DataProfile(
-        data=tuple(given),
-        num_files=len(paths),
-        layout=layout,
-        num_texts=len(tokens),
-        classes=dict(numbers.most_common()),
-        lengths=Lengths(int(median), int(ninety_percent), int(tokens.max())),
-        scripts=script_shares(characters),
-        num_wordless=int((~has_words).sum()),
-        num_repeated=repeats.num_repeated,
-        num_two_labels=repeats.num_two_labels,
-        num_blank=blank_lines.total(),
-    )

@@ -15,6 +15,20 @@ class Review(NamedTuple):
     label: str
 
 
+class PlacedReview(NamedTuple):
+    """A review and where it stands.
+
+    Args:
+        review: text and class.
+        file: path of its file.
+        line: line that it begins on, from 1, in Parquet its row; None for a file that is the text.
+    """
+
+    review: Review
+    file: str
+    line: int | None = None
+
+
 class ReviewSource(Protocol):
     """A source of labelled reviews."""
 

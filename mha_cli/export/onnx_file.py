@@ -21,7 +21,7 @@ from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
-from mha_cli.runtime.ngrams import HASH_FACTOR, SUBWORD_START
+from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 from mha_cli.version import __version__
 
 OPSET = 17

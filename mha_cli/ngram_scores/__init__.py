@@ -1,5 +1,1 @@
-"""N-gram scores of a text: a linear model beside the encoder, fitted before it. Importing this package imports TensorFlow, quietly."""
-
-from mha_cli.system import tensorflow_setup
-
-tensorflow_setup.import_tensorflow()
+"""N-gram scores of a text: a linear model beside the encoder, fitted before it. Only ``salience`` and ``fit`` need TensorFlow."""

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.layers.ngrams import SUBWORD_START, ngram_buckets_of
 from mha_cli.text.encoding import ids_of
+from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets, ngrams_end
 
 CHUNK_REVIEWS = 2_000
 
@@ -48,7 +48,7 @@ def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
         positions = np.arange(len(token_ids)) - starts[rows]
         found = []
         for n in range(1, model.score_ngrams + 1):
-            numbers = np.asarray(ngram_buckets_of(token_ids[None], n, buckets)[0])[0]
+            numbers = ngram_buckets(token_ids[None], n, buckets)[0]
             whole = positions >= n - 1  # the others reach back into the review before
             found.append((rows[whole] * buckets + numbers[whole]) * longest + positions[whole])
         cells, last_positions = np.divmod(np.sort(np.concatenate(found)), longest)
@@ -95,7 +95,7 @@ def subword_features(reviews: EncodedReviews, model: ModelConfig) -> Any:
         of_token = np.repeat(np.arange(len(lengths)), lengths)
         rows, buckets = [], []
         for n in SUBWORD_LENGTHS:
-            buckets_PW, whole_PW = map(np.asarray, ngram_buckets_of(tokens[:, 1:], n, model.score_buckets, SUBWORD_START))
+            buckets_PW, whole_PW = ngram_buckets(tokens[:, 1:], n, model.score_buckets, SUBWORD_START), ngrams_end(tokens[:, 1:], n)
             rows.append(np.repeat(of_token, whole_PW.sum(axis=1)))
             buckets.append(buckets_PW[whole_PW])
         row_E = np.concatenate(rows)

@@ -18,16 +18,13 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import join_reviews
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.linear import fit_linear_model
+from mha_cli.ngram_scores.linear import FOLDS, cross_fitted, fit_linear_model
 from mha_cli.ngram_scores.salience import learn_salience
 from mha_cli.ngram_scores.stacking import fit_stack
 from mha_cli.system.tensorflow_setup import set_seed
 
 MOST_REVIEWS = 100_000
 """Reviews that scores are fitted on, at most; drawn at random, since the n-grams of all of them are in memory at once."""
-
-FOLDS = 5
-"""Parts of the reviews; each is scored by what the other parts taught, and salience is learnt on these scores."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -67,13 +64,10 @@ def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -
     if not model.score_windows:
         return FittedScores(table, bias, None)
     folds = rng.permutation(len(reviews)) % FOLDS
-    folds_E = np.repeat(folds, np.diff(ngrams.offsets))
     scores_EU = np.zeros((len(ngrams.buckets), len(bias)), np.float32)
     scores_NU = np.zeros((len(reviews), len(bias)), np.float32)
-    for fold in range(FOLDS):
-        log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
-        own, own_E, others = folds == fold, folds_E == fold, folds != fold
-        without = fit_linear_model(features[others], reviews.labels[others], num_classes, weights[others])
+    for own, without in cross_fitted(features, reviews.labels, num_classes, weights, folds, log):
+        own_E = np.repeat(own, np.diff(ngrams.offsets))
         scores_EU[own_E] = without.table[ngrams.buckets[own_E]]
         scores_NU[own] = features[own] @ without.table + without.bias
     log("learning where n-grams count")

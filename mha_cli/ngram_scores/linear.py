@@ -12,6 +12,7 @@ Axes: N reviews, R buckets, F buckets that occur, C classes, U units of a score.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ from mha_cli.system.processor import available_cores
 
 TOLERANCE = 1e-2
 """Where the solver stops: more sharpen digits that say nothing about other reviews."""
+
+FOLDS = 5
+"""Parts of the reviews, each to be scored by what the other parts taught."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -75,6 +79,30 @@ def fit_linear_model(features: Any, labels: npt.NDArray[np.int32], num_classes: 
         for unit, (scores_F, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
             table[occurring, unit], bias[unit] = scores_F, shift
     return LinearModel(table, bias)
+
+
+def cross_fitted(
+    features: Any,
+    labels: npt.NDArray[np.int32],
+    num_classes: int,
+    weights: Floats,
+    folds: npt.NDArray[np.int64],
+    log: Callable[[str], None],
+) -> Iterator[tuple[npt.NDArray[np.bool_], LinearModel]]:
+    """Which reviews are in a fold, (N,), and the linear model of all others; fold by fold.
+
+    Args:
+        features: sparse (N, R), from ``features.text_features``.
+        labels: class ids, (N,).
+        num_classes: number of classes.
+        weights: how much each review's loss counts, (N,).
+        folds: fold of each review, below ``FOLDS``, (N,).
+        log: reporter of what is done, a line at a time.
+    """
+    for fold in range(FOLDS):
+        log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
+        own, others = folds == fold, folds != fold
+        yield own, fit_linear_model(features[others], labels[others], num_classes, weights[others])
 
 
 def inverse_regularization(num_reviews: int) -> float:

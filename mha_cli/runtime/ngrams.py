@@ -1,4 +1,4 @@
-"""N-grams by hash, in NumPy: of the tokens of a text, and of the characters of a token, which are its subwords.
+"""What n-grams by hash look up: subwords, in NumPy.
 
 A token is its id, so that tokens are (B, L), or its id and then the code points of W characters of it, so that they are (B, L, 1 + W).
 
@@ -13,37 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import SUBWORD_LENGTHS
+from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets
 
 Array = npt.NDArray[Any]
-
-HASH_FACTOR = np.int32(-1_640_531_535)
-
-SUBWORD_START = 16
-"""Added to the number that the hash of a subword starts with."""
 
 
 def ids_of(tokens: Array) -> Array:
     """The ids (B, L) of tokens (B, L) or (B, L, 1 + W)."""
     return tokens if tokens.ndim == 2 else tokens[:, :, 0]
-
-
-def ngram_buckets(numbers_BL: Array, n: int, buckets: int, start: int = 0) -> Array:
-    """The bucket of the n numbers that end at each position, (B, L): a polynomial in them, in 32-bit arithmetic that wraps round."""
-    batch, length = numbers_BL.shape
-    padded = np.zeros((batch, n - 1 + length), dtype=np.int32)
-    padded[:, n - 1 :] = numbers_BL
-    hashes = np.full(numbers_BL.shape, start + n, dtype=np.int32)
-    for first in range(n):
-        hashes = hashes * HASH_FACTOR + padded[:, first : first + length]
-    power_of_two = not buckets & (buckets - 1)  # then the lowest bits are the remainder, without a division
-    numbers: Array = hashes & np.int32(buckets - 1) if power_of_two else np.mod(hashes, np.int32(buckets))
-    return numbers
-
-
-def ngrams_end(numbers_BL: Array, n: int) -> Array:
-    """Whether n numbers end at each position, bool (B, L): not at padding and not at the first n - 1 positions."""
-    whole_BL: Array = (numbers_BL != 0) & (np.arange(numbers_BL.shape[1]) >= n - 1)
-    return whole_BL
 
 
 def subword_sums(table_RD: Array, tokens: Array) -> tuple[Array, Array]:

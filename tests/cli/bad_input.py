@@ -437,6 +437,29 @@ SECTIONS: dict[str, list[Case]] = {
             "x.yaml: exists; name another file with --output, or write over it with --force",
             files={"x.yaml": "", "reviews.csv": ROWS},
         ),
+        Case(
+            "neither a recipe nor a file, for `mha data`",
+            "data imbd",
+            "imbd: no such file or folder; check the path; relative paths start at the current folder",
+        ),
+        Case(
+            "a column beside a config, for `mha data`",
+            "data x.yaml --label-column stars",
+            "--label-column goes with files alone; write --set data.label_column=stars",
+            files={"x.yaml": FILES},
+        ),
+        Case(
+            "a config among files, for `mha data`",
+            "data x.yaml reviews.csv",
+            "x.yaml: a config stands alone; name its data in it, or with --set data.train=FILE",
+            files={"x.yaml": FILES, "reviews.csv": ROWS},
+        ),
+        Case(
+            "no suspects",
+            "data reviews.csv --suspects 0",
+            "Invalid value for '--suspects': Input should be greater than or equal to 1 (found '0'); see `mha data --help`",
+            files={"reviews.csv": ROWS},
+        ),
         _train(
             "two labels in a line of fastText's",
             b"__label__a __label__b superb\n",

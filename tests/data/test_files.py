@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mha_cli.config.settings import FilesData
 from mha_cli.data import files
 from mha_cli.data.files import FileReviews, labelled_columns, read_labelled, read_labelled_file, read_text_lines
-from mha_cli.data.reviews import Review
+from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records import lines
 from mha_cli.records import rows as rows_module
@@ -50,7 +50,7 @@ def write(path: str, content: str | bytes) -> str:
 
 
 def read(path: str, text_column: str = "text", label_column: str = "label") -> list[Review]:
-    return list(read_labelled_file(path, labelled_columns(text_column, label_column)))
+    return [placed.review for placed in read_labelled_file(path, labelled_columns(text_column, label_column))]
 
 
 def error_of(path: str, text_column: str = "text", label_column: str = "label") -> str:
@@ -192,7 +192,10 @@ def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
     write("train/x/1.txt", "two")
     write("a[1].csv", "text,label\nfive,x\n")
     found = read_labelled(["first.jsonl", "train", "part-*.csv", "a[1].csv"], COLUMNS)
-    assert [review.text for review in found] == ["one", "two", "three", "four", "five"]
+    places = [("first.jsonl", 1), ("train/x/1.txt", None), ("part-2.csv", 2), ("part-10.csv", 2), ("a[1].csv", 2)]
+    assert [(placed.review.text, placed.file, placed.line) for placed in found] == [
+        (text, *place) for text, place in zip(["one", "two", "three", "four", "five"], places, strict=True)
+    ]
     source = FileReviews(FilesData.model_validate({"source": "files", "train": ["first.jsonl", "part-*.csv"], "test": "**/part-2.csv"}))
     assert source.name == "first.jsonl and 1 more"
     assert source.splits == ("train", "test")
@@ -270,7 +273,7 @@ def test_a_file_is_read_as_a_stream(name: str) -> None:
 
 def test_reviews_before_a_fault_are_read() -> None:
     write("a.csv", "text,label\nfine,pos\nbroken\n")
-    assert list(islice(read_labelled_file("a.csv", COLUMNS), 1)) == [Review("fine", "pos")]
+    assert list(islice(read_labelled_file("a.csv", COLUMNS), 1)) == [PlacedReview(Review("fine", "pos"), "a.csv", 2)]
 
 
 # Paths

@@ -17,7 +17,7 @@ from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import FilesData
 from mha_cli.data.layout import Layout
 from mha_cli.data.new_config import new_config
-from mha_cli.data.profile import DataProfile, Lengths, profile_data
+from mha_cli.data.profile import DataProfile, Lengths, TextFigures, profile_data
 from mha_cli.errors import MhaError
 
 
@@ -34,16 +34,17 @@ def test_figures_of_texts() -> None:
         Path(name).write_text("".join(json.dumps({"text": text, "label": label}) + "\n\n" for text, label in part))
     found = profile_data(["part-*.jsonl"])
     lengths = sorted(len(text.split()) for text, _ in rows)
-    assert (found.data, found.num_files, found.num_texts) == (("part-*.jsonl",), 2, 54)
-    assert found.classes == Counter(label for _, label in rows)
-    assert found.lengths == Lengths(int(median(lengths)), lengths[int(0.9 * 54)], 8)
-    assert (found.num_wordless, found.num_repeated, found.num_two_labels, found.num_blank) == (2, 2, 1, 54)
-    assert list(found.scripts) == ["Latin"]
+    figures = found.texts
+    assert (found.data, found.num_files, figures.num_texts) == (("part-*.jsonl",), 2, 54)
+    assert figures.classes == Counter(label for _, label in rows)
+    assert figures.lengths == Lengths(int(median(lengths)), lengths[int(0.9 * 54)], 8)
+    assert (figures.num_wordless, figures.num_repeated, figures.num_two_labels, figures.num_blank) == (2, 2, 1, 54)
+    assert list(figures.scripts) == ["Latin"]
 
 
 def test_scripts() -> None:
     Path("a.csv").write_text("text,label\nGood 12!,x\nтоже,x\n很好啊,y\nหมา,y\nहिन्दी,x\nⵣ,y\n", encoding="utf-8")
-    shares = profile_data(["a.csv"], "text", "label").scripts
+    shares = profile_data(["a.csv"], "text", "label").texts.scripts
     letters = {"Latin": 4, "Cyrillic": 4, "Han": 3, "Thai": 3, "Devanagari": 3, "other": 1}
     assert shares == pytest.approx({script: number / 18 for script, number in letters.items()})
 
@@ -102,7 +103,7 @@ def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes,
         assert str(error).startswith(name)
         assert str(error).isprintable()
     else:
-        assert found.num_texts == sum(found.classes.values())
+        assert found.texts.num_texts == sum(found.texts.classes.values())
 
 
 # The config
@@ -110,7 +111,7 @@ def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes,
 
 def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
     layout = Layout("table", "comma", True, (text_column, label_column), text_column, label_column, "given", "by \x1b its name")
-    return DataProfile(data, 1, layout, 7, {"a": 4, "b": 3}, Lengths(1, 2, 3), {"Latin": 1.0}, 0, 0, 0, 0)
+    return DataProfile(data, 1, layout, TextFigures(7, {"a": 4, "b": 3}, Lengths(1, 2, 3), {"Latin": 1.0}, 0, 0, 0, 0))
 
 
 NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(

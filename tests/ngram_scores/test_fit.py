@@ -13,8 +13,8 @@ from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.ngram_scores import fit as module
 from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.fit import FOLDS, FittedScores, fit_scores, refit_scores
-from mha_cli.ngram_scores.linear import fit_linear_model
+from mha_cli.ngram_scores.fit import FittedScores, fit_scores, refit_scores
+from mha_cli.ngram_scores.linear import FOLDS, fit_linear_model
 from mha_cli.runtime.forward import place_weights, review_scores
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded

@@ -13,7 +13,8 @@ from mha_cli.errors import MhaError
 from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.ngrams import ngram_buckets_of
 from mha_cli.model.classifier import build_classifier
-from mha_cli.runtime import forward, ngrams
+from mha_cli.runtime import forward
+from mha_cli.text import ngrams
 from tests.reviews import with_characters
 
 if TYPE_CHECKING:

@@ -1,0 +1,137 @@
+"""`mha data`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mha_cli.cli.options import JsonOption, SetOption
+from mha_cli.cli.text_figures import figure_rows, layout_rows
+from mha_cli.errors import printable
+
+if TYPE_CHECKING:
+    from mha_cli.data.layout import Layout
+    from mha_cli.data.overview import DataOverview, SplitOverview
+    from mha_cli.ngram_scores.suspects import SuspectReport
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha data reviews.csv
+
+mha data text --set data.train=reviews.csv --set data.test=more.csv \\
+    --set data.label_column=stars
+
+mha data reviews.csv --suspects 20 > suspects.tsv"""
+
+_BAR = 20
+"""Characters of the longest bar."""
+
+_TEXT = 100
+"""Characters of a text that are shown."""
+
+
+def data(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG|FILE",
+            help="A recipe by its name or a YAML file, whose training and test data are meant; or labelled texts as for `mha init`: files "
+            "(CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
+            show_default=False,
+        ),
+    ],
+    suspects: Annotated[
+        int | None,
+        typer.Option(
+            "--suspects",
+            min=1,
+            metavar="N",
+            help="List instead the N training texts whose labels are contradicted most by a model of the other texts, a line each: place, "
+            "label, its probability, the likelier label, its probability, text.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option("--text-column", metavar="NAME", help="Column of the text in FILE, by name or number.", show_default="guessed"),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong."""
+    from mha_cli.cli.console import print_json
+    from mha_cli.cli.data_option import config_of
+    from mha_cli.cli.progress import status
+
+    config, layout = config_of(files, text_column, label_column, overrides or [])
+    with status("reading") as watcher:
+        if suspects is None:
+            from mha_cli.data.overview import look_over
+
+            overview = look_over(config, layout is not None, watcher)
+        else:
+            from mha_cli.ngram_scores.suspects import find_suspects
+
+            report = find_suspects(config, suspects, layout is not None, watcher)
+    if suspects is None:
+        print_json({"layout": layout, **asdict(overview)}) if as_json else _print_overview(overview, layout)
+    else:
+        print_json(report) if as_json else _print_suspects(report)
+
+
+def _print_overview(overview: DataOverview, layout: Layout | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mha_cli.cli.console import stdout_console
+
+    splits = [split for split in (overview.train, overview.test) if split is not None]
+    told = [dict(_rows(split, overview)) for split in splits]
+    if layout is not None:
+        told[0] = {**dict(layout_rows(layout)), **told[0]}
+    figures = Table(title=Text(printable(overview.data, 200)), show_header=len(splits) > 1)
+    lengths = Table()
+    for drawn, first in ((figures, ""), (lengths, "tokens")):
+        drawn.add_column(first)
+        for split in splits:
+            drawn.add_column(Text(f"split {printable(split.split)}"))
+    for name in dict.fromkeys(name for rows in told for name in rows):
+        figures.add_row(name, *(Text(printable(rows.get(name, ""), 1000), overflow="fold") for rows in told))
+    largest = max(number / split.texts.num_texts for split in splits for number in split.histogram.values())
+    for bound in sorted({bound for split in splits for bound in split.histogram}):
+        shares = [split.histogram.get(bound, 0) / split.texts.num_texts for split in splits]
+        lengths.add_row(f"up to {bound:,}", *(f"{share:6.1%} {'█' * round(_BAR * share / largest)}" for share in shares))
+    stdout_console().print(figures)
+    stdout_console().print(lengths)
+
+
+def _rows(split: SplitOverview, overview: DataOverview) -> Iterator[tuple[str, str]]:
+    yield from figure_rows(split.texts)
+    if split.num_in_training is not None:
+        yield "in training too", f"{split.num_in_training:,}"
+    if split.num_new_classes:
+        yield "of other classes", f"{split.num_new_classes:,}"
+    cut_share = split.num_cut / split.texts.num_texts
+    yield f"cut to {overview.sequence_length:,} tokens", f"{split.num_cut:,} ({cut_share:.1%})"
+    yield "unknown words", f"{split.unknown_share:.1%}, {overview.vocabulary_size:,} ids in the vocabulary"
+
+
+def _print_suspects(report: SuspectReport) -> None:
+    from rich.console import Console
+
+    from mha_cli.cli.console import print_line
+
+    agreement = f"{report.accuracy:.1%} of {report.num_texts:,} labels are what a model of the other texts answers"
+    print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", Console(stderr=True))
+    for one in report.suspects:
+        place = printable(one.file, 200) + (f":{one.line}" if one.line else "")
+        answers = ((one.label, one.probability), (one.suggested, one.suggested_probability))
+        cells = [cell for label, probability in answers for cell in (printable(label), f"{probability:.4f}")]
+        print("\t".join([place, *cells, printable(" ".join(one.text.split()), _TEXT)]))

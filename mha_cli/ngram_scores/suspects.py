@@ -1,0 +1,191 @@
+"""Labels that may be wrong: those that the answers of a model contradict which has not learnt from them.
+
+The model is the linear one of n-grams, fitted five times, each time without a fifth of the texts, which it then answers. What a label
+is worth is its self-confidence, the probability that its text is given for it.
+
+Source: Northcutt, Jiang and Chuang 2021, "Confident Learning: Estimating Uncertainty in Dataset Labels", Journal of Artificial
+Intelligence Research 70: section 3.1 with eq. 1 and 2 says which labels are contradicted, section 3.2 ranks by self-confidence.
+
+Axes: N texts, C classes, U units of a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.loading import load_config
+from mha_cli.config.parameters import num_outputs
+from mha_cli.config.recipes import find_config
+from mha_cli.config.settings import Config
+from mha_cli.data.class_weights import loss_weights
+from mha_cli.data.corpus import Corpus, EncodedReviews, counted
+from mha_cli.data.decisions import decide
+from mha_cli.data.files import FileReviews
+from mha_cli.data.preparation import one_hot
+from mha_cli.data.reviews import PlacedReview, ReviewSource
+from mha_cli.data.sources import open_source
+from mha_cli.ngram_scores.features import ngrams_of, text_features
+from mha_cli.ngram_scores.linear import FOLDS, cross_fitted
+from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.system.watcher import SILENT, Watcher
+
+MOST_TOGETHER = 100_000
+"""Texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once."""
+
+UNTAUGHT = -1.0
+"""Score of a class that no text of the other folds is of: what the solver gives texts that are surely of others."""
+
+Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A text whose label may be wrong.
+
+    Args:
+        file: path of its file; where the source has none, its name and split.
+        line: line of the file that it begins on, in Parquet its row, without files its number; None for a file that is the text.
+        label: class that it is given.
+        probability: probability of that class.
+        suggested: most probable other class.
+        suggested_probability: probability of this one.
+        contradicted: whether the confident joint counts the label as wrong; see the function ``contradicted``.
+        text: text, whole.
+    """
+
+    file: str
+    line: int | None
+    label: str
+    probability: float
+    suggested: str
+    suggested_probability: float
+    contradicted: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class SuspectReport:
+    """The labels of the training data, in doubt.
+
+    Args:
+        data: source in words.
+        num_texts: texts that were answered, all.
+        accuracy: share of the labels that are the answers.
+        num_contradicted: labels that are contradicted; with a model that is often wrong, most of them are right.
+        suspects: as many as were asked for, the most doubtful first.
+    """
+
+    data: str
+    num_texts: int
+    accuracy: float
+    num_contradicted: int
+    suspects: list[Suspect]
+
+
+def find_suspects(config: Config, most: int, by_options: bool = False, watcher: Watcher = SILENT) -> SuspectReport:
+    """Read the training data, answer every text by a model of the others, and read them again for those in doubt.
+
+    Args:
+        config: settings that name the data, and by which they are read; without n-gram scores of their own, those of the recipe text.
+        most: suspects to tell of.
+        by_options: True if options of the command can name the columns of a file.
+        watcher: reporter of what goes on.
+
+    Raises:
+        MhaError: the data cannot be read, or there is nothing that a classifier could learn.
+    """
+    if not config.model.score_ngrams:
+        recipe = load_config(find_config("text"), ["data.source=sample"])
+        config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
+    source = open_source(config.data, watcher.log, by_options)
+    split = source.splits[0]
+    reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {number:,} texts"))
+    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
+    if config.auto:
+        config = decide(config, corpus.facts())
+        corpus.settings = config.text
+    labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)
+    vocabulary = corpus.vocabulary(np.arange(num_texts))
+    probabilities_NC = np.zeros((num_texts, len(names)), np.float32)
+    for part in np.array_split(np.random.default_rng(config.seed).permutation(num_texts), -(-num_texts // MOST_TOGETHER)):
+        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary), len(names), config, watcher.log)
+    in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
+    accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
+    found = _at(source, rows)
+
+    def suspect(row: int) -> Suspect:
+        given, probabilities_C = labels[row], probabilities_NC[row]
+        suggested = np.where(np.arange(len(names)) == given, -1.0, probabilities_C).argmax()
+        return Suspect(
+            file=found[row].file,
+            line=found[row].line,
+            label=names[given],
+            probability=float(probabilities_C[given]),
+            suggested=names[suggested],
+            suggested_probability=float(probabilities_C[suggested]),
+            contradicted=bool(in_doubt[row]),
+            text=found[row].review.text,
+        )
+
+    return SuspectReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [suspect(row) for row in rows.tolist()])
+
+
+def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool_]:
+    """Which labels the confident joint has beside its diagonal, (N,), unless they are the most probable classes all the same.
+
+    t_j = mean of p̂(j; x) over the texts x that are labelled j (eq. 2). A text x that is labelled i is counted in C[i][j] for the most
+    probable j of those with p̂(j; x) ≥ t_j (eq. 1).
+
+    Args:
+        probabilities_NC: answers of a model that has not learnt from the texts.
+        labels_N: classes that they are given.
+    """
+    num_classes = probabilities_NC.shape[1]
+    thresholds_C = np.array([probabilities_NC[labels_N == j, j].mean() if (labels_N == j).any() else np.inf for j in range(num_classes)])
+    confident_NC = np.where(probabilities_NC >= thresholds_C, probabilities_NC, 0.0)
+    is_other_N = confident_NC.any(axis=1) & (confident_NC.argmax(axis=1) != labels_N)
+    found: npt.NDArray[np.bool_] = is_other_N & (probabilities_NC.argmax(axis=1) != labels_N)
+    return found
+
+
+def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:
+    """All rows, (N,): those that are answered otherwise than labelled first, of these and of the rest the least probable labels first."""
+    self_confidence_N = probabilities_NC[np.arange(len(labels_N)), labels_N]
+    return np.lexsort((self_confidence_N, probabilities_NC.argmax(axis=1) == labels_N))
+
+
+def cross_fitted_probabilities(reviews: EncodedReviews, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
+    """The probability of each class for every text, by what the texts of other folds teach, (N, C).
+
+    Args:
+        reviews: labelled texts in random order, N; every class is dealt out over the folds.
+        num_classes: number of classes, C.
+        config: settings of the scores.
+        log: reporter of what is done, a line at a time.
+    """
+    labels = reviews.labels
+    folds = np.empty(len(reviews), np.int64)
+    folds[np.argsort(labels, kind="stable")] = np.arange(len(reviews)) % FOLDS
+    features = text_features(reviews, ngrams_of(reviews, config.model), config.model)
+    weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
+    scores_NU = np.zeros((len(reviews), num_outputs(num_classes)), np.float32)
+    for own, model in cross_fitted(features, labels, num_classes, weights, folds, log):
+        scores_NU[own] = features[own] @ model.table + model.bias
+        if num_classes > 2:
+            scores_NU[np.ix_(own, ~np.isin(np.arange(num_classes), labels[~own]))] = UNTAUGHT
+    return probabilities_of(fit_stack(np.zeros_like(scores_NU), scores_NU, labels).logits(0.0, scores_NU))
+
+
+def _at(source: ReviewSource, rows: npt.NDArray[np.int64]) -> dict[int, PlacedReview]:
+    """The training texts of these numbers, from 0."""
+    split, wanted = source.splits[0], set(rows.tolist())
+    if isinstance(source, FileReviews):
+        placed = source.read_placed(split)
+    else:
+        placed = (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
+    return {row: found for row, found in enumerate(placed) if row in wanted}

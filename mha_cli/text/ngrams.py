@@ -1,0 +1,37 @@
+"""N-grams by hash, in NumPy: of the tokens of a text, and of the characters of a token, which are its subwords.
+
+Axes: B batch, L length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+HASH_FACTOR = np.int32(-1_640_531_535)
+
+SUBWORD_START = 16
+"""Added to the number that the hash of a subword starts with."""
+
+Array = npt.NDArray[Any]
+
+
+def ngram_buckets(numbers_BL: Array, n: int, buckets: int, start: int = 0) -> Array:
+    """The bucket of the n numbers that end at each position, (B, L): a polynomial in them, in 32-bit arithmetic that wraps round."""
+    batch, length = numbers_BL.shape
+    padded = np.zeros((batch, n - 1 + length), dtype=np.int32)
+    padded[:, n - 1 :] = numbers_BL
+    hashes = np.full(numbers_BL.shape, start + n, dtype=np.int32)
+    for first in range(n):
+        hashes = hashes * HASH_FACTOR + padded[:, first : first + length]
+    power_of_two = not buckets & (buckets - 1)  # then the lowest bits are the remainder, without a division
+    numbers: Array = hashes & np.int32(buckets - 1) if power_of_two else np.mod(hashes, np.int32(buckets))
+    return numbers
+
+
+def ngrams_end(numbers_BL: Array, n: int) -> Array:
+    """Whether n numbers end at each position, bool (B, L): not at padding and not at the first n - 1 positions."""
+    whole_BL: Array = (numbers_BL != 0) & (np.arange(numbers_BL.shape[1]) >= n - 1)
+    return whole_BL

@@ -1,0 +1,116 @@
+"""`mha data`: what it tells of labelled texts, and of which labels may be wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.command import has_control_characters, refusal, run_here, run_mha, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Result
+
+    Mha = Callable[..., Result]
+
+WORDS = {"bad": ("broken", "dim"), "good": ("bright", "fine")}
+ROWS = [(f"lamp {number}: {WORDS[label][number % 4 // 2]}", label) for number in range(40) for label in [("bad", "good")[number % 2]]]
+HEADER = "id;what happened;verdict\n"
+
+
+@pytest.fixture
+def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in an empty folder."""
+    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+def table(rows: list[tuple[str, str]]) -> str:
+    return HEADER + "".join(f"7;{text};{label}\n" for text, label in rows)
+
+
+def test_a_file_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "lamps.csv").write_text(table([*ROWS, ROWS[0], ("", "good")]))
+    before = tree(tmp_path)
+    result = run_mha("data", "lamps.csv", cwd=tmp_path)
+    assert (result.code, result.stderr) == (0, "")
+    for words in (
+        "text column     │ what happened (longest texts, ",
+        "texts           │ 42",
+        "classes         │ 2: bad (21), good (21)",
+        "tokens a text   │ 4 (median), 90 % up to 4, longest 4",
+        "odd             │ without a word: 1, repeated to the letter: 1",
+        "cut to 16 tokens │ 0 (0.0%)",
+        "│ up to 4 │  97.6% ████████████████████ │",
+    ):
+        assert " ".join(words.split()) in " ".join(result.stdout.split()), result.stdout
+    assert "unknown words" in result.stdout
+    assert "in training too" not in result.stdout
+    assert tree(tmp_path) == before
+
+
+def test_training_and_test_data_of_a_config(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "a.csv").write_text(table(ROWS))
+    (tmp_path / "b.csv").write_text(table([*ROWS[:3], ("a new thing", "odd\x1b")]))
+    settings = (
+        "auto: true\ntext: {sequence_length: 2}\ndata: {source: files, train: a.csv, text_column: what happened, label_column: verdict}"
+    )
+    (tmp_path / "lamps.yaml").write_text(settings)
+    result = mha("data", "lamps.yaml", "--set", "data.test=b.csv")
+    assert (result.code, result.stderr) == (0, "")
+    assert not has_control_characters(result.stdout)
+    rows = {cells[1].strip(): cells[2:4] for line in result.lines if len(cells := line.split("│")) == 5}
+    told = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
+    assert told["texts"] == ["40", "4"]
+    assert told["cut to 2 tokens"] == ["40 (100.0%)", "4 (100.0%)"]
+    assert told["in training too"] == ["", "3"]
+    assert told["of other classes"] == ["", "1"]
+    assert "split test" in result.stdout
+
+    found = json.loads(mha("data", "lamps.yaml", "--set", "data.test=b.csv", "--json").stdout)
+    assert (found["layout"], found["data"], found["sequence_length"], found["vocabulary_size"]) == (None, "a.csv", 2, 48)
+    assert {name: found["test"][name] for name in ("num_in_training", "num_new_classes", "num_cut")} == {
+        "num_in_training": 3,
+        "num_new_classes": 1,
+        "num_cut": 4,
+    }
+    assert found["test"]["texts"]["classes"] == {"bad": 2, "good": 1, "odd\x1b": 1}
+    assert found["train"]["histogram"] == {"4": 40}
+
+
+def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None:
+    """Two labels are wrong: in the first file on line 8, in the second on line 3."""
+    rows = [(text + " \t!\x1b" * 50, label) for text, label in ROWS]
+    rows[6], rows[21] = (rows[6][0], "good"), (rows[21][0], "bad")
+    for name, part in (("lamps-1.csv", rows[:20]), ("lamps-2.csv", rows[20:])):
+        (tmp_path / name).write_text(table(part))
+    result = mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--label-column", "3")
+    assert result.code == 0, result.stderr
+    assert result.stderr.startswith(
+        "lamps-1.csv and 1 more: 95.0% of 40 labels are what a model of the other texts answers; contradicted: "
+    )
+    found = [line.split("\t") for line in result.lines]
+    assert sorted(cells[:2] + cells[3:4] for cells in found) == [["lamps-1.csv:8", "good", "bad"], ["lamps-2.csv:3", "bad", "good"]]
+    assert not has_control_characters(result.stdout.replace("\t", ""))
+    for _, _, probability, _, likelier, text in found:
+        assert float(probability) < 0.5 < float(likelier) <= 1
+        assert len(text) < 300
+
+    whole = json.loads(mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--json").stdout)
+    assert (whole["num_texts"], whole["accuracy"], len(whole["suspects"])) == (40, 0.95, 2)
+    first = whole["suspects"][0]
+    assert f"{first['file']}:{first['line']}" == found[0][0]
+    assert (first["label"], first["suggested"]) == (found[0][1], found[0][3])
+    assert first["text"] in {rows[6][0], rows[21][0]}
+
+
+def test_settings_of_files(tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / "a.csv").write_text(table(ROWS))
+    found = json.loads(mha("data", "a.csv", "--set", "text.sequence_length=3", "--set", "data.test=a.csv", "--json").stdout)
+    assert (found["sequence_length"], found["train"]["num_cut"], found["test"]["num_in_training"]) == (3, 40, 40)
+    assert found["layout"]["label_column"] == "verdict"
+    said = refusal(mha("data", "a.csv", "--text-column", "body"))
+    assert said == 'a.csv:1: no column "body" among id, what happened, verdict; set --text-column'

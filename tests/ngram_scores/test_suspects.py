@@ -1,0 +1,206 @@
+"""Labels that may be wrong: which are contradicted, by hand and as cleanlab says; who answers for whom; and which texts they stand at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mha_cli.config.loading import config_from_dict, load_config
+from mha_cli.config.recipes import find_config
+from mha_cli.config.settings import Config
+from mha_cli.ngram_scores import suspects as module
+from mha_cli.ngram_scores.features import ngrams_of, text_features
+from mha_cli.ngram_scores.linear import fit_linear_model
+from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.ngram_scores.suspects import contradicted, cross_fitted_probabilities, find_suspects, ranked
+from tests.reviews import encoded
+
+WORDS = {"good": ["superb", "lovely", "moving", "funny"], "bad": ["dull", "awful", "tedious", "noisy"], "so-so": ["mixed", "fair", "plain"]}
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def texts_of(num_texts: int, wrong: set[int]) -> list[tuple[str, str]]:
+    """Texts that say their class, and the class that they are given: the next one for those that are wrong."""
+    rng, classes = np.random.default_rng(0), [*WORDS]
+    made = []
+    for number in range(num_texts):
+        said = number % len(classes)
+        words = [*rng.choice(WORDS[classes[said]], 3), *rng.choice(["the", "film", "was", "a", "lamp"], 4)]
+        made.append((" ".join(rng.permutation(words)) + f" {number}", classes[(said + (number in wrong)) % len(classes)]))
+    return made
+
+
+def config_of(train: list[str]) -> Config:
+    return load_config(find_config("text"), [f"data.train={json.dumps(train)}"])
+
+
+def write(path: str, rows: list[tuple[str, str]]) -> None:
+    Path(path).write_text("text,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows))
+
+
+# The ranking
+
+
+def test_contradicted_by_hand() -> None:
+    """The thresholds are 0.6, the mean of 0.9, 0.8 and 0.1, and 0.55, that of 0.7, 0.9 and 0.05."""
+    probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.7], [0.1, 0.9], [0.95, 0.05]], np.float32)
+    labels = np.array([0, 0, 0, 1, 1, 1], np.int32)
+    assert contradicted(probabilities, labels).tolist() == [False, False, True, False, False, True]
+    assert ranked(probabilities, labels).tolist() == [5, 2, 3, 1, 0, 4]
+    # 0.52 is below the threshold of class 1 and not contradicted, though it is the answer.
+    probabilities[2] = [0.48, 0.52]
+    assert contradicted(probabilities, labels).tolist() == [False] * 5 + [True]
+    assert ranked(probabilities, labels).tolist()[:2] == [5, 2]
+
+
+def test_what_is_the_answer_is_not_contradicted() -> None:
+    """Class 1 is so rarely seen that 0.3 is above its threshold, and class 0 so surely that 0.6 is below."""
+    probabilities = np.array([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.7, 0.3]], np.float32)
+    assert not contradicted(probabilities, np.array([0, 0, 0, 1], np.int32))[2]
+
+
+def test_a_class_without_texts_contradicts_nothing() -> None:
+    probabilities = np.array([[0.1, 0.2, 0.7], [0.6, 0.1, 0.3], [0.2, 0.7, 0.1]], np.float32)
+    assert contradicted(probabilities, np.array([0, 0, 1], np.int32)).tolist() == [False, False, False]
+
+
+def test_cleanlab_says_the_same() -> None:
+    """Frozen: find_label_issues(labels, probabilities, filter_by="confident_learning", return_indices_ranked_by="self_confidence"), 2.9."""
+    rng = np.random.default_rng(7)
+    true = rng.integers(0, 3, 150)
+    logits = rng.normal(0, 1.2, (150, 3))
+    logits[np.arange(150), true] += 1.8
+    probabilities = (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)).astype(np.float32)
+    labels = np.where(rng.random(150) < 0.2, (true + rng.integers(1, 3, 150)) % 3, true).astype(np.int32)
+    found = contradicted(probabilities, labels)
+    assert [row for row in ranked(probabilities, labels).tolist() if found[row]] == [
+        19,
+        79,
+        24,
+        127,
+        82,
+        141,
+        124,
+        23,
+        97,
+        17,
+        47,
+        61,
+        9,
+        69,
+        137,
+        145,
+        40,
+        94,
+        114,
+        68,
+        26,
+        130,
+        121,
+        64,
+        113,
+        128,
+        90,
+        149,
+        31,
+        60,
+        85,
+        36,
+        106,
+        92,
+        87,
+        100,
+        70,
+        122,
+        46,
+    ]
+
+
+# The answers
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, num_classes, 53)
+    texts = [[2 + label, *rng.integers(10, 30, 4).tolist()] for label in labels.tolist()]
+    texts[3][0] = 9  # which no other text has
+    reviews = encoded(texts, labels.tolist())
+    config = config_from_dict({"model": {"score_ngrams": 2, "score_buckets": 101}}, "test")
+    found = cross_fitted_probabilities(reviews, num_classes, config, lambda _: None)
+    features, folds = text_features(reviews, ngrams_of(reviews, config.model), config.model), np.empty(53, int)
+    dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
+    folds[dealt] = [number % 5 for number in range(53)]
+    scores = np.zeros((53, 1 if num_classes == 2 else 3), np.float32)
+    for row in range(53):
+        others = folds != folds[row]
+        table, bias = fit_linear_model(features[others], reviews.labels[others], num_classes)
+        scores[row] = features[row] @ table + bias
+    expected = probabilities_of(fit_stack(np.zeros_like(scores), scores, reviews.labels).logits(0.0, scores))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert (found.argmax(axis=1) == labels).mean() > 0.9
+
+
+def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
+    labels = [0, 1] * 20 + [2]
+    reviews = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
+    config = config_from_dict({"model": {"score_ngrams": 1, "score_buckets": 101}}, "test")
+    found = cross_fitted_probabilities(reviews, 3, config, lambda _: None)
+    assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
+    assert (found[:40].argmax(axis=1) == labels[:40]).all()
+
+
+# The texts
+
+
+def test_wrong_labels_are_found_where_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {4, 17, 58, 80, 133}
+    rows = texts_of(150, wrong)
+    write("part-1.csv", [(text.replace(" ", "\n", 1), label) for text, label in rows[:50]])  # two lines each
+    Path("part-2.jsonl").write_text("\n" + "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows[50:100]))
+    for number, (text, label) in enumerate(rows[100:]):
+        path = Path("more", label, f"{number}.txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    report = find_suspects(config_of(["part-*", "more"]), len(wrong))
+    assert (report.data, report.num_texts) == ("part-* and 1 more", 150)
+    assert 1 <= report.num_contradicted == sum(suspect.contradicted for suspect in report.suspects)
+    assert report.accuracy == pytest.approx(145 / 150)
+    places = {("part-1.csv", 10), ("part-1.csv", 36), ("part-2.jsonl", 10), ("part-2.jsonl", 32), (f"more/{rows[133][1]}/33.txt", None)}
+    assert {(suspect.file, suspect.line) for suspect in report.suspects} == places
+    for suspect in report.suspects:
+        number = int(suspect.text.split()[-1])
+        text, label = rows[number]
+        assert (suspect.text.split(), suspect.label) == (text.split(), label)
+        assert suspect.suggested == [*WORDS][number % 3]
+        assert suspect.probability < 0.2 < 0.8 < suspect.suggested_probability < 1
+    confidences = [suspect.probability for suspect in report.suspects]
+    assert confidences == sorted(confidences)
+
+    # More than there are: all texts, those whose labels are the answers behind the others.
+    every = find_suspects(config_of(["part-*", "more"]), 1000)
+    assert every.suspects[:5] == report.suspects
+    assert len({suspect.text for suspect in every.suspects}) == 150
+    assert all(suspect.probability > suspect.suggested_probability and not suspect.contradicted for suspect in every.suspects[5:])
+
+    # Of too many texts, some are answered by some.
+    monkeypatch.setattr(module, "MOST_TOGETHER", 60)
+    in_parts = find_suspects(config_of(["part-*", "more"]), len(wrong))
+    assert {(suspect.file, suspect.line) for suspect in in_parts.suspects} == places
+
+
+def test_a_recipe_without_scores_has_those_of_the_recipe_text() -> None:
+    config = load_config(find_config("book"), ["data.source=sample", "data.num_reviews=400"])
+    assert not config.model.score_ngrams
+    report = find_suspects(config, 2)
+    assert (report.data, report.num_texts, len(report.suspects)) == ("sample", 400, 2)
+    assert report.accuracy > 0.6
+    assert report.suspects[0].file == "sample, split train"
+    assert 1 <= (report.suspects[0].line or 0) <= 400
