@@ -13,11 +13,9 @@ from sklearn import metrics
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
+from mha_cli.model.scoring import calibration_error, mean_loss_and_accuracy, scorer_of
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import refuse_confusion_matrix
-
-CALIBRATION_BINS = 15
 
 TOP = 3
 """Most probable classes among which the right one is looked for, where there are at least twice as many."""
@@ -193,18 +191,6 @@ def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[n
     if num_classes == 2:
         return float(metrics.roc_auc_score(labels, probabilities[:, 1]))
     return float(metrics.roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
-
-
-def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float:
-    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
-
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
-    """
-    confidence = probabilities.max(axis=1).astype(np.float64)
-    correct = probabilities.argmax(axis=1) == labels
-    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
-    return float(np.abs(gaps).sum() / len(labels))
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:

@@ -153,6 +153,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return _read_archive(archive)
 
 
+def read_metrics(path: Path) -> Mapping[str, float]:
+    """The figures of the training alone.
+
+    Raises:
+        MhaError: there are none to be read.
+    """
+    with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
+        return _metrics(_read_description(archive).get("metrics"), archive.name)
+
+
 def _read_archive(archive: Archive) -> Checkpoint:
     name = archive.name
     description = _read_description(archive)

@@ -97,10 +97,11 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
 
 def test_the_split_held_out_in_training(trained: Run, evaluate: Evaluate) -> None:
     figures = json.loads(evaluate(trained.checkpoint, "--split", "validation", "--json").stdout)
-    best = json.loads((trained.directory / "metrics.json").read_text())["best"]
+    kept = json.loads((trained.directory / "metrics.json").read_text())["metrics"]
     assert (figures["split"], figures["num_reviews"]) == ("validation", 120)
-    assert figures["accuracy"] == best["validation_accuracy"]
-    assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
+    assert figures["accuracy"] == kept["validation_accuracy"]
+    assert figures["loss"] == pytest.approx(kept["validation_loss"], abs=1e-5)
+    assert figures["calibration_error"] == pytest.approx(kept["calibration_error_after"], abs=1e-4)
 
 
 @pytest.mark.usefixtures("untraced")
