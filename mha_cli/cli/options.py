@@ -50,7 +50,7 @@ SplitOption = Annotated[
         "--split",
         metavar="NAME",
         help="Split of the data; [bold]validation[/bold] is the part held out in training.",
-        show_default="test; with --find-threshold validation, of --data test",
+        show_default="test; with --find-threshold and no --data validation",
     ),
 ]
 TextColumnOption = Annotated[
