@@ -105,5 +105,7 @@ def answer_texts(
     if doubt := doubt_of_unknown(num_unknown, num_words):
         print(doubt, file=stderr)
     if num_withheld:
-        print(f"no answer to {num_withheld:,} of {number:,} texts: below the checkpoint's thresholds (--threshold 0: none)", file=stderr)
+        print(
+            f"no answer to {num_withheld:,} of {number:,} texts: below the checkpoint's thresholds; --threshold 0 answers all", file=stderr
+        )
     return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -47,7 +48,7 @@ def evaluate(
         typer.Option(
             "--output",
             "-o",
-            help="Checkpoint to write, with the thresholds that were found; may be the one scored, or its run directory.",
+            help="New checkpoint to write, with the thresholds that were found; or the one that is scored, or its run directory.",
             show_default=False,
         ),
     ] = None,
@@ -69,11 +70,11 @@ def evaluate(
     from mha_cli.data.preparation import labelled_reviews
     from mha_cli.system.working_memory import refuse_confusion_matrix
 
-    if output is not None:
-        output = checkpoint_in(output)
-        refuse_output("--output", output)
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
+    if output is not None:
+        output = checkpoint_in(output)
+        refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
     section = data_section(data, path, model.config, text_column, label_column)
     if target and data is None and split is None:
         split = "validation"  # thresholds are chosen by it, which the test split is not there for

@@ -223,6 +223,12 @@ SECTIONS: dict[str, list[Case]] = {
             "--output goes with --find-threshold; leave it out",
         ),
         Case(
+            "a checkpoint to write in place of another file",
+            "evaluate good.keras --find-threshold recall=0.9 --output reviews.csv",
+            "--output reviews.csv: exists; choose another name, or remove it",
+            files={"reviews.csv": ROWS},
+        ),
+        Case(
             "a checkpoint to write where no folder is",
             "evaluate good.keras --find-threshold recall=0.9 --output new/new.keras",
             "--output new/new.keras: its folder does not exist; make it first",

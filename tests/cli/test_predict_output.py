@@ -111,7 +111,7 @@ def test_thresholds_of_the_checkpoint(predict: Predict, small: Path, tmp_path: P
     withheld = [answer["label"] == "negative" and answer["probability"] == least["negative"] for answer in found]
     assert sum(withheld) == 1
     result = predict("-c", "own.keras", *TEXTS)
-    told = "no answer to 1 of 5 texts: below the checkpoint's thresholds (--threshold 0: none)"
+    told = "no answer to 1 of 5 texts: below the checkpoint's thresholds; --threshold 0 answers all"
     assert (result.code, result.stderr) == (0, f"{told}\n")
     assert [line.split("\t")[0] for line in result.lines] == [
         "" if below else answer["label"] for below, answer in zip(withheld, found, strict=True)
