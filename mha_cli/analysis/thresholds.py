@@ -67,15 +67,15 @@ def find_thresholds(
     for class_id, name in enumerate(class_names):
         answers = np.flatnonzero(predicted == class_id)
         answers = answers[np.argsort(-probabilities[answers, class_id])]
-        sizes, bound = probabilities[answers, class_id].astype(np.float64), len(answers)
-        num_right = np.cumsum(labels[answers] == class_id)
-        value = num_right / (np.arange(bound) + 1 if measure == "precision" else max(1, np.count_nonzero(labels == class_id)))
-        lower = np.append(sizes[1:], -sizes[-1:])  # below the last one there is none: 0 is halfway
-        enough = np.flatnonzero((value >= share) & (sizes > lower))  # answers of equal probability stay together
+        upper = probabilities[answers, class_id].astype(np.float64)
+        lower = np.append(upper[1:], -upper[-1:])  # below the last one there is none: 0 is halfway
+        among = np.arange(len(answers)) + 1 if measure == "precision" else max(1, np.count_nonzero(labels == class_id))
+        value = np.cumsum(labels[answers] == class_id) / among
+        enough = np.flatnonzero((value >= share) & (upper > lower))  # answers of equal probability stay together
         reached[name] = len(enough) > 0
         if reached[name]:
             last = enough[-1] if measure == "precision" else enough[0]
-            found[name] = float(sizes[last] + lower[last]) / 2  # halfway, so that rounding moves no text over it
+            found[name] = float(upper[last] + lower[last]) / 2  # halfway, so that rounding moves no text over it
         else:
             found[name] = 1.0 if measure == "precision" else 0.0
     return score_thresholds(probabilities, labels, class_names, found, reached)
