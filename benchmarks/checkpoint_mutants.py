@@ -250,6 +250,13 @@ def description(original: Original, rng: random.Random) -> Made:
     yield "a huge metric", sealed(members, metrics={"a": 10**400}), r"damaged, or no checkpoint \(.+\)"
     for value in ({}, {"a": 1, "\x1b": -0.5}):
         yield f"metrics {value}", sealed(members, metrics=value), replace(same, metrics=value)
+    for value in (None, [], 1, "no", [["positive", 0.5]], {"other": 0.5}, {"positive": 0.5, "": 0.5}):
+        yield f"thresholds {value}", sealed(members, thresholds=value), "its thresholds are not those of its classes"
+    for number in (None, "0.5", True, [0.5], {}, -0.1, 1.1, 10**400, np.nan, np.inf):
+        unfit = sealed(members, thresholds={"negative": 0.5, "positive": number})
+        yield f"a threshold of {str(number)[:9]}", unfit, r"its thresholds are not numbers from 0 to 1"
+    for value in ({}, {"positive": 0}, {"positive": 1, "negative": rng.random()}):
+        yield f"thresholds {value}", sealed(members, thresholds=value), replace(same, thresholds=value)
     yield "an entry too many", sealed(members, nonsense=1), same
     for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):
         for size, right in ((most, same), (most + 1, rf"{re.escape(name)} has {most + 1:,} bytes; at most {most:,} belong there")):

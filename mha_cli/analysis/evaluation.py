@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
 from sklearn import metrics
 
+from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds, wilson_interval
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
+from mha_cli.model.scoring import calibration_error, mean_loss_and_accuracy, scorer_of
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import refuse_confusion_matrix
-
-CALIBRATION_BINS = 15
 
 TOP = 3
 """Most probable classes among which the right one is looked for, where there are at least twice as many."""
@@ -96,6 +94,7 @@ class Evaluation:
         classes: scores, a row a class.
         confusion: counts; rows are true classes, columns predicted ones.
         confusions: pairs of classes of most reviews, the most frequent first, ``MOST_CONFUSIONS`` at most.
+        thresholds: what the thresholds of the classes come to, those looked for or else the checkpoint's; empty where there are none.
         by_probability: ranges of the answer's probability.
         by_length: ranges of the tokens that the model reads, in quarters of the longest that it can read.
         seconds: time for the forward passes.
@@ -117,18 +116,22 @@ class Evaluation:
     classes: list[ClassScore]
     confusion: list[list[int]]
     confusions: list[Confusion]
+    thresholds: list[ThresholdScore]
     by_probability: list[Range]
     by_length: list[Range]
     seconds: float
 
 
-def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> Evaluation:
+def evaluate(
+    checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT, target: tuple[Measure, float] | None = None
+) -> Evaluation:
     """Score a checkpoint.
 
     Args:
         checkpoint: model to score.
         labelled: reviews to score it on.
         watcher: reporter of what goes on.
+        target: measure that the thresholds of the classes are to reach on these reviews, and its value; None looks for none.
 
     Raises:
         MhaError: there are too many classes for a confusion matrix.
@@ -144,7 +147,11 @@ def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher
     macro_f1, weighted_f1 = (
         float(metrics.f1_score(reviews.labels, predicted, average=mean, zero_division=0.0)) for mean in ("macro", "weighted")
     )
-    confusion = confusion_matrix(probabilities, reviews.labels)
+    confusion, given = confusion_matrix(probabilities, reviews.labels), (probabilities, reviews.labels, checkpoint.class_names)
+    if target:
+        thresholds = find_thresholds(*given, *target)
+    else:
+        thresholds = score_thresholds(*given, checkpoint.thresholds) if checkpoint.thresholds else []
     return Evaluation(
         data=labelled.data,
         split=labelled.split,
@@ -162,19 +169,11 @@ def evaluate(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher
         classes=class_scores(probabilities, reviews.labels, checkpoint.class_names),
         confusion=confusion,
         confusions=most_frequent_confusions(confusion, checkpoint.class_names),
+        thresholds=thresholds,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
         seconds=seconds,
     )
-
-
-def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
-    """95 % confidence interval of an accuracy.
-
-    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
-    """
-    interval = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def top_3_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
@@ -193,18 +192,6 @@ def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[n
     if num_classes == 2:
         return float(metrics.roc_auc_score(labels, probabilities[:, 1]))
     return float(metrics.roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
-
-
-def calibration_error(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float:
-    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
-
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
-    """
-    confidence = probabilities.max(axis=1).astype(np.float64)
-    correct = probabilities.argmax(axis=1) == labels
-    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
-    return float(np.abs(gaps).sum() / len(labels))
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:

@@ -101,7 +101,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
             if path in weights:
                 weights[path] = np.delete(weights[path], own, axis=axis)
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
-    return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, keras_config=keras_config(model))
+    return dataclasses.replace(checkpoint, config=config, weights=weights, metrics={}, thresholds={}, keras_config=keras_config(model))
 
 
 def prune(

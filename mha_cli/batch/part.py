@@ -264,7 +264,7 @@ def _row(name: str, number: int, prediction: Prediction | None) -> Row:
     return {
         "file": name,
         "row": number,
-        "label": prediction.label,
+        "label": prediction.answer,
         "probabilities": {name: round(value, 6) for name, value in prediction.probabilities.items()},
         "mark": prediction.mark,
     }

@@ -66,6 +66,7 @@ class Checkpoint:
         metrics: figures of the training, such as ``validation_accuracy`` in [0, 1].
         weights: float32 arrays by Keras variable path.
         keras_config: architecture as Keras serializes it; kept for Keras, never read by us; empty if it came in the small form.
+        thresholds: probabilities in [0, 1] that answers need, by the names of their classes; a class without one needs none.
         name: file that it was read from, for messages; empty for one that was not read.
     """
 
@@ -75,6 +76,7 @@ class Checkpoint:
     metrics: Mapping[str, float]
     weights: Mapping[str, npt.NDArray[np.float32]]
     keras_config: str
+    thresholds: Mapping[str, float] = field(default_factory=dict)
     name: str = field(default="", compare=False)
 
     @property
@@ -121,7 +123,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         small: form of one byte a weight, for `mha` alone; see ``quantization``.
 
     Raises:
-        MhaError: the file cannot be written.
+        MhaError: the file cannot be written, or could not be read again.
     """
     if small:
         members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)}
@@ -135,9 +137,12 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         "config": config_to_dict(checkpoint.config),
         "class_names": list(checkpoint.class_names),
         "metrics": dict(checkpoint.metrics),
+        **({"thresholds": dict(checkpoint.thresholds)} if checkpoint.thresholds else {}),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
     }
     members["mha.json"] = json.dumps(description, indent=1, ensure_ascii=False).encode()
+    if len(members["mha.json"]) > MAX_DESCRIPTION_BYTES:
+        raise MhaError(f"{printable(str(path), 200)}: the names of the classes are too long to be read again", "give them shorter ones")
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name), data)  # without the hour, so that the same model gives the same bytes
@@ -151,6 +156,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """
     with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
         return _read_archive(archive)
+
+
+def read_metrics(path: Path) -> Mapping[str, float]:
+    """The figures of the training alone.
+
+    Raises:
+        MhaError: there are none to be read.
+    """
+    with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
+        return _metrics(_read_description(archive).get("metrics"), archive.name)
 
 
 def _read_archive(archive: Archive) -> Checkpoint:
@@ -175,6 +190,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
     config = _config(description.get("config"), name)
     class_names = _class_names(description.get("class_names"), name)
     metrics = _metrics(description.get("metrics"), name)
+    thresholds = _thresholds(description.get("thresholds", {}), class_names, name)
     tokens = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size))
     parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
     small = SMALL_WEIGHTS in archive
@@ -191,6 +207,7 @@ def _read_archive(archive: Archive) -> Checkpoint:
         metrics=metrics,
         weights=weights,
         keras_config="" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode(),
+        thresholds=thresholds,
         name=name,
     )
 
@@ -221,6 +238,14 @@ def _class_names(value: object, name: str) -> tuple[str, ...]:
 def _metrics(value: object, name: str) -> dict[str, float]:
     if not isinstance(value, dict) or not all(type(number) in {int, float} and math.isfinite(number) for number in value.values()):
         raise MhaError(f"{name}: its metrics are not finite numbers", WAY_OUT)
+    return value
+
+
+def _thresholds(value: object, class_names: tuple[str, ...], name: str) -> dict[str, float]:
+    if not isinstance(value, dict) or not value.keys() <= set(class_names):
+        raise MhaError(f"{name}: its thresholds are not those of its classes", WAY_OUT)
+    if not all(type(number) in {int, float} and 0 <= number <= 1 for number in value.values()):
+        raise MhaError(f"{name}: its thresholds are not numbers from 0 to 1", WAY_OUT)
     return value
 
 

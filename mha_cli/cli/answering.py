@@ -80,7 +80,7 @@ def answer_texts(
     # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
     typed = STANDARD_INPUT in inputs and os.isatty(standard_input)
     counted = stderr.isatty() and not (on_terminal or quiet or typed) and os.environ.get("TERM") not in {"dumb", "unknown"}
-    number = written = num_unknown = num_words = 0
+    number = written = num_unknown = num_words = num_withheld = 0
     with (
         opened_output(output, stdout) as write,
         counter(stderr) if counted else nullcontext(lambda _: None) as count,
@@ -92,6 +92,7 @@ def answer_texts(
                 number += 1
                 num_unknown += prediction.num_unknown
                 num_words += prediction.num_words
+                num_withheld += choice.threshold is None and prediction.answer is None
                 if choice.only and choice.answer(prediction) is None:
                     continue
                 if quiet:
@@ -103,4 +104,8 @@ def answer_texts(
             count(len(batch))
     if doubt := doubt_of_unknown(num_unknown, num_words):
         print(doubt, file=stderr)
+    if num_withheld:
+        print(
+            f"no answer to {num_withheld:,} of {number:,} texts: below the checkpoint's thresholds; --threshold 0 answers all", file=stderr
+        )
     return written

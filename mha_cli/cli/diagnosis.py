@@ -56,6 +56,7 @@ class CheckpointReport:
         vocabulary_size: ids, the two special ones included.
         num_weights: numbers in all weights together.
         metrics: figures of the saved epoch, such as ``validation_accuracy`` in [0, 1].
+        thresholds: probabilities that answers need, by class; empty where they need none.
     """
 
     path: str
@@ -66,6 +67,7 @@ class CheckpointReport:
     vocabulary_size: int
     num_weights: int
     metrics: Mapping[str, float]
+    thresholds: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def check_checkpoint(path: Path) -> CheckpointReport:
         vocabulary_size=len(checkpoint.vocabulary),
         num_weights=checkpoint.num_weights,
         metrics=checkpoint.metrics,
+        thresholds=checkpoint.thresholds,
     )
 
 

@@ -88,6 +88,8 @@ def _checkpoint(report: CheckpointReport) -> Iterator[tuple[str, str]]:
     yield "weights", f"{report.num_weights:,}"
     for name, value in report.metrics.items():
         yield name.replace("_", " "), f"{value:.6g}"
+    if report.thresholds:
+        yield "thresholds", listed([f"{name} {value:.4f}" for name, value in report.thresholds.items()], MOST_CLASSES)
 
 
 def _gigabytes(size: int | None) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
 from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.errors import MhaError, printable
+
+if TYPE_CHECKING:
+    from mha_cli.analysis.thresholds import Measure
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -11,7 +21,10 @@ mha evaluate runs/imdb
 mha evaluate runs/imdb/checkpoint.keras --data mine.csv \\
     --text-column review --label-column verdict
 
-mha evaluate runs/sample --split twins --json"""
+mha evaluate runs/sample --split twins --json
+
+mha evaluate runs/sample --find-threshold precision=0.95 \\
+    --output runs/sample"""
 
 
 def evaluate(
@@ -20,26 +33,74 @@ def evaluate(
     split: SplitOption = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    find_threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--find-threshold",
+            metavar="MEASURE=P",
+            help="Find for each class the probability from which on its answers have such a [bold]precision[/bold] or "
+            "[bold]recall[/bold] on these texts.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="New checkpoint to write, with the thresholds that were found; or the one that is scored, or its run directory.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a checkpoint on labelled texts."""
-    from mha_cli.checkpoint.file import read_checkpoint
+    """Score a checkpoint on labelled texts, and find thresholds by which it withholds doubtful answers."""
+    target = None if find_threshold is None else _target(find_threshold)
+    if target is None and output is not None:
+        raise MhaError("--output goes with --find-threshold", "leave it out")
+    from dataclasses import replace
+
+    from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
     from mha_cli.cli import render
     from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.output import ended_in_order, refuse_output
     from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews
     from mha_cli.system.working_memory import refuse_confusion_matrix
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
+    if output is not None:
+        output = checkpoint_in(output)
+        refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
     section = data_section(data, path, model.config, text_column, label_column)
-    with status("reading") as watcher:
-        labelled = labelled_reviews(model, section, split, watcher)
+    if target and data is None and split is None:
+        split = "validation"  # thresholds are chosen by it, which the test split is not there for
+    with ended_in_order(), status("reading") as watcher:
+        labelled = labelled_reviews(model, section, split, watcher, unseen=target is not None)
         refuse_confusion_matrix(len(model.class_names))  # asked again by what scores; asked here too, it comes before TensorFlow is there
         watcher.log("starting TensorFlow")
         from mha_cli.analysis.evaluation import evaluate as score
 
-        evaluation = score(model, labelled, watcher)
+        evaluation = score(model, labelled, watcher, target)
+        if output is not None:
+            thresholds = {one.name: one.threshold for one in evaluation.thresholds}
+            write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)
+            watcher.note(f"{output}: written, with these thresholds, which mha predict goes by")
+        elif target:
+            watcher.note("these thresholds are in no checkpoint yet: --output FILE writes one")
     print_json(evaluation) if as_json else render.evaluation(evaluation)
+
+
+def _target(given: str) -> tuple[Measure, float]:
+    """What --find-threshold asks for: a measure and its value."""
+    name, _, value = given.partition("=")
+    try:
+        share = float(value)
+    except ValueError:
+        share = 0.0
+    if name not in ("precision", "recall") or not 0 < share <= 1:
+        raise MhaError(f"--find-threshold {printable(given, 60)}: names no precision or recall", "write precision=0.95 or recall=0.9")
+    return cast("Measure", name), share

@@ -47,7 +47,10 @@ DataOption = Annotated[
 SplitOption = Annotated[
     str | None,
     typer.Option(
-        "--split", metavar="NAME", help="Split of the data; [bold]validation[/bold] is the part held out in training.", show_default="test"
+        "--split",
+        metavar="NAME",
+        help="Split of the data; [bold]validation[/bold] is the part held out in training.",
+        show_default="test; with --find-threshold and no --data validation",
     ),
 ]
 TextColumnOption = Annotated[

@@ -65,7 +65,7 @@ def predict(
             max=1,
             metavar="P",
             help="Probability that a class needs; a text with none gets no label.",
-            show_default=False,
+            show_default="what the checkpoint asks for, if anything",
         ),
     ] = None,
     only: Annotated[

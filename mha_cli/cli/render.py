@@ -26,13 +26,18 @@ def training(summary: TrainingSummary, following: str) -> None:
     """The closing table of a training, and the command that may follow."""
     best = summary.best
     rate = summary.num_train * summary.epochs_run / summary.seconds
+    temperature = {}
+    if "temperature" in summary.metrics:
+        before, after = (summary.metrics[f"calibration_error_{when}"] for when in ("before", "after"))
+        temperature = {"temperature": f"{summary.metrics['temperature']:.2f}; calibration error {after:.4f}, without it {before:.4f}"}
     _print_figures(
         "Training",
         {
             "checkpoint": str(summary.checkpoint),
             "epoch kept": f"{best.epoch} of {summary.epochs_run}",
             "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} texts",
-            "validation loss": f"{best.validation_loss:.4f}",
+            "validation loss": f"{summary.metrics['validation_loss']:.4f}",
+            **temperature,
             "trained on": f"{summary.num_train:,} texts",
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
@@ -63,6 +68,7 @@ def evaluation(result: Evaluation) -> None:
         },
     )
     _print_classes(result)
+    _print_thresholds(result)
     _print_confusions(result)
     _print_ranges("Answers with a probability of", result.by_probability, ".0%")
     _print_ranges("Texts of so many tokens", result.by_length, ",.0f")
@@ -122,6 +128,32 @@ def _print_classes(result: Evaluation) -> None:
         figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
         classes.add_row(Text(printable(score.name), overflow="fold"), *figures)
     stdout_console().print(classes)
+
+
+def _print_thresholds(result: Evaluation) -> None:
+    """Print the thresholds, if there are any: of many classes those that are not good enough or find least."""
+    if not (scores := result.thresholds):
+        return
+    answers, right = (sum(getattr(score, name) for score in scores) for name in ("num_answers", "num_right"))
+    lines = [f"Thresholds: {answers / result.num_reviews:.1%} of the texts are answered, {right / max(1, answers):.1%} of these rightly"]
+    if missed := sum(score.reached is False for score in scores):
+        lines.append(f"{missed:,} of {len(scores):,} classes cannot be as good as that")
+    if len(scores) > MOST_CLASSES:
+        scores = sorted(scores, key=lambda score: (score.reached is not False, score.recall or 0.0))[:MOST_CLASSES]
+        lines.append(f"the {len(scores)} that find least, of {len(result.thresholds):,} (--json has all)")
+    shares = ["precision\n(95 % interval)", "recall\n(95 % interval)"]
+    drawn = table(["class"], ["threshold", *shares, "answers"], "\n".join(lines))
+    for score in scores:
+        threshold = "none" if score.reached is False else f"{score.threshold:.4f}"
+        precision, recall = _share(score.precision, score.precision_interval), _share(score.recall, score.recall_interval)
+        drawn.add_row(Text(printable(score.name), overflow="fold"), threshold, precision, recall, f"{score.num_answers:,}")
+    stdout_console().print(drawn)
+
+
+def _share(share: float | None, interval: tuple[float, float] | None) -> str:
+    if share is None or interval is None:
+        return "–"
+    return f"{share:.1%} ({100 * interval[0]:.1f}–{100 * interval[1]:.1f})"
 
 
 def _print_confusions(result: Evaluation) -> None:

@@ -164,7 +164,9 @@ class LabelledReviews:
     reviews: EncodedReviews
 
 
-def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | None = None, watcher: Watcher = SILENT) -> LabelledReviews:
+def labelled_reviews(
+    checkpoint: Checkpoint, data: DataSection, split: str | None = None, watcher: Watcher = SILENT, *, unseen: bool = False
+) -> LabelledReviews:
     """Read a split of a data source for a checkpoint's model.
 
     Args:
@@ -172,17 +174,22 @@ def labelled_reviews(checkpoint: Checkpoint, data: DataSection, split: str | Non
         data: source of the reviews.
         split: split of the source; its test split by default. ``validation`` is the part held out in training.
         watcher: reporter of what goes on.
+        unseen: True to refuse a validation part that n-gram scores have learnt from.
 
     Raises:
-        MhaError: the data cannot be read, or a review takes more memory than there is to be taken.
+        MhaError: the data cannot be read or have been learnt from, or a review takes more memory than there is to be taken.
     """
     source = open_source(data, watcher.log, by_options=True)
     config = checkpoint.config
     if split == "validation" and split not in source.splits:
+        learnt = bool(config.model.score_ngrams) and config.training.refit_scores
+        if learnt and unseen:
+            part = f"{source.name}, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)"
+            raise MhaError(part, "say with --data which other texts to choose on")
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary)
-        if config.model.score_ngrams and config.training.refit_scores:
+        if learnt:
             watcher.note(f"{source.name}, validation part: {_learnt(checkpoint)}")
     else:
         split = split or default_split(data)

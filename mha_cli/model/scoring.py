@@ -21,6 +21,8 @@ from mha_cli.data.corpus import EncodedReviews
 from mha_cli.model.classifier import to_model
 from mha_cli.system.working_memory import ForwardPass
 
+CALIBRATION_BINS = 15
+
 Floats = npt.NDArray[np.float32]
 
 
@@ -95,3 +97,15 @@ def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32])
     """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
     of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
     return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
+
+
+def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
+    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = probabilities.argmax(axis=1) == labels
+    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / len(labels))

@@ -18,7 +18,7 @@ class Choice:
     """How probabilities become answers.
 
     Args:
-        threshold: probability in [0, 1] that a class needs to be an answer; None asks for none.
+        threshold: probability in [0, 1] that a class needs to be an answer; None asks for what the checkpoint asks for.
         only: classes that are looked for; empty means all.
         top_k: number of classes are given; None is the answer alone.
     """
@@ -46,11 +46,16 @@ class Choice:
         those: so a threshold below one half finds more of a class than those of which it is the most probable.
         """
         if self.threshold is None:
-            return prediction.label if not self.only or prediction.label in self.only else None
+            return prediction.answer if not self.only or prediction.answer in self.only else None
         best = max(self.only, key=prediction.probabilities.__getitem__) if self.only else prediction.label
         return best if prediction.probabilities[best] >= self.threshold else None
 
     def top(self, prediction: Prediction) -> list[tuple[str, float]]:
-        """The most probable classes that reach the threshold and their probabilities, the most probable first."""
+        """The most probable classes that reach the threshold and their probabilities, the most probable first.
+
+        With the checkpoint's own thresholds, which are for answers, these are all or none.
+        """
+        if self.threshold is None and prediction.answer is None:
+            return []
         ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[: self.top_k]
         return [item for item in ranked if self.threshold is None or item[1] >= self.threshold]

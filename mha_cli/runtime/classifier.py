@@ -38,6 +38,7 @@ class Prediction:
         num_read: tokens that the model reads of them.
         num_unknown: tokens among those read that the vocabulary does not have.
         num_marks: punctuation marks among those read that the vocabulary has.
+        threshold: probability that the checkpoint asks of that class, in [0, 1].
     """
 
     text: str
@@ -48,6 +49,12 @@ class Prediction:
     num_read: int
     num_unknown: int
     num_marks: int
+    threshold: float = 0.0
+
+    @property
+    def answer(self) -> str | None:
+        """The most probable class, if it is as probable as its threshold; None for no answer."""
+        return self.label if self.probability >= self.threshold else None
 
     @property
     def num_words(self) -> int:
@@ -148,9 +155,10 @@ class Classifier:
 
     def predictions(self, texts: Sequence[str], scores: Scores) -> list[Prediction]:
         """Texts and their scores put together."""
-        names = self.checkpoint.class_names
+        names, given = self.checkpoint.class_names, self.checkpoint.thresholds
         labels = scores.probabilities.argmax(axis=1).tolist()
-        rows = zip(texts, labels, scores.probabilities.tolist(), *scores[1:], strict=True)
+        thresholds = [given.get(names[label], 0.0) for label in labels]
+        rows = zip(texts, labels, scores.probabilities.tolist(), *scores[1:], thresholds, strict=True)
         return [
             Prediction(text, names[label], row[label], dict(zip(names, row, strict=True)), *numbers) for text, label, row, *numbers in rows
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.checkpoint.file import read_metrics, write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory, keep_config
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
@@ -47,6 +47,7 @@ class TrainingSummary:
         vocabulary_size: ids, the two special ones included.
         seconds: time for the training steps of all epochs.
         precision: type in which the products were computed.
+        metrics: figures in the checkpoint; on other workers than the chief, which may not have the file, none.
     """
 
     checkpoint: Path
@@ -58,6 +59,7 @@ class TrainingSummary:
     vocabulary_size: int
     seconds: float
     precision: str
+    metrics: Mapping[str, float]
 
 
 def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data: PreparedData | None = None) -> TrainingSummary:
@@ -109,6 +111,7 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
         precision=trainer.precision,
+        metrics=read_metrics(output / CHECKPOINT) if chief else {},
     )
     if chief:
         with atomic_write(output / METRICS) as file:

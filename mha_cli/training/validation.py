@@ -15,11 +15,12 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, build_scores, keras_config
-from mha_cli.model.scoring import compile_forward, mean_loss_and_accuracy, predict_outputs
+from mha_cli.model.scoring import calibration_error, compile_forward, mean_loss_and_accuracy, predict_outputs
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.working_memory import ForwardPass
+from mha_cli.training.calibration import fit_temperature, tempered, with_temperature
 from mha_cli.training.trainer import Trainer
 
 Floats = npt.NDArray[np.float32]
@@ -39,26 +40,45 @@ class Validation:
         self._config, self._data, self._kept = config, data, kept or fitted
         self.scores_NU = None if fitted is None else _score(config, data, fitted)
         self._stack: Stack | None = None
+        self._of_encoder = np.zeros((0, len(data.class_names)), np.float32)
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
-        """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold."""
+        """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold, but for a temperature."""
         reviews = self._data.validation
         probabilities = trainer.predict(reviews)
         if self.scores_NU is not None:
             encoder_NU = logits_of(probabilities)
             self._stack = fit_stack(encoder_NU, self.scores_NU, reviews.labels)
             probabilities = probabilities_of(self._stack.logits(encoder_NU, self.scores_NU))
+        else:
+            self._of_encoder = probabilities
         return mean_loss_and_accuracy(probabilities, reviews.labels)
 
     def checkpoint(self, trainer: Trainer, record: EpochRecord) -> Checkpoint:
-        """What was scored last, with the figures of its epoch."""
+        """What was scored last, with the figures of its epoch.
+
+        An encoder alone is given a temperature. Beside n-gram scores, the weights of both are fitted to the same loss on the same reviews.
+        """
         weights = trainer.weights()
+        metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
+        if self._kept and self._stack:
+            weights = compose(weights, self._kept, self._stack)
+        else:
+            labels = self._data.validation.labels
+            temperature = fit_temperature(self._of_encoder, labels)
+            weights, probabilities = with_temperature(weights, temperature), tempered(self._of_encoder, temperature)
+            metrics |= {
+                "validation_loss": mean_loss_and_accuracy(probabilities, labels)[0],
+                "temperature": temperature,
+                "calibration_error_before": calibration_error(self._of_encoder, labels),
+                "calibration_error_after": calibration_error(probabilities, labels),
+            }
         return Checkpoint(
             config=self._config,
             class_names=self._data.class_names,
             vocabulary=self._data.vocabulary,
-            metrics={"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss},
-            weights=compose(weights, self._kept, self._stack) if self._kept and self._stack else weights,
+            metrics=metrics,
+            weights=weights,
             keras_config=self._keras_config,
         )
 

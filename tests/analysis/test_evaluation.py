@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from mha_cli.analysis.evaluation import (
     accuracy_by,
     area_under_roc,
-    calibration_error,
     class_scores,
     confusion_matrix,
     evaluate,
     most_frequent_confusions,
     top_3_accuracy,
-    wilson_interval,
 )
+from mha_cli.analysis.thresholds import wilson_interval
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig
@@ -34,6 +33,7 @@ from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
 from mha_cli.layers.fast.dispatch import MOST_WEIGHTS
 from mha_cli.model.classifier import encoder_blocks, to_model
+from mha_cli.model.scoring import calibration_error
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system import working_memory
 from mha_cli.system.watcher import Watcher

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.batch.archive import refuse_anything_else, rows_of, write_archive
-from tests.checkpoints import small_checkpoint_file
+from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.command import ROOT, TIMEOUT, Result, environment, refusal, run_here, tree
 
 if TYPE_CHECKING:
@@ -66,6 +66,20 @@ def test_rows_are_the_answers_of_predict(folder: Path, batch: Batch, monkeypatch
             for answer, mark in zip(map(json.loads, answered.lines), marks.lines, strict=True)
         ]
     assert {"-", "empty", "unknown", "cut"} <= {row["mark"] for row in rows}
+
+
+def test_an_answer_below_its_threshold_is_withheld(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert batch("in").code == 0
+    before = rows_of(folder / "out")
+    probabilities = [max(row["probabilities"].values()) for row in before]
+    middle = sorted(probabilities)[len(before) // 2]
+    rewrite(folder / "model.keras", thresholds={"negative": middle - 1e-5, "positive": middle - 1e-5})
+    assert batch("in").code == 0
+    rows = rows_of(folder / "out")
+    assert rows == [
+        row | {"label": row["label"] if probability >= middle else None} for row, probability in zip(before, probabilities, strict=True)
+    ]
+    assert {None, "negative", "positive"} >= {row["label"] for row in rows} > {None}
 
 
 def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -> None:

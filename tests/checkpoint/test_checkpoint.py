@@ -50,8 +50,8 @@ def error_of(path: str | Path) -> str:
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:
     return (
-        (first.config, first.class_names, first.metrics, first.keras_config)
-        == (second.config, second.class_names, second.metrics, second.keras_config)
+        (first.config, first.class_names, first.metrics, first.keras_config, first.thresholds)
+        == (second.config, second.class_names, second.metrics, second.keras_config, second.thresholds)
         and first.vocabulary.tokens == second.vocabulary.tokens
         and first.weights.keys() == second.weights.keys()
         and all(np.array_equal(weight, second.weights[path]) for path, weight in first.weights.items())
@@ -93,6 +93,30 @@ def test_what_is_written_is_read(model: dict[str, Any], class_names: tuple[str, 
     write_checkpoint(tmp_path / "a.keras", checkpoint)
     assert same(read_checkpoint(tmp_path / "a.keras"), checkpoint)
     assert os.listdir(tmp_path) == ["a.keras"]
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_thresholds_are_written_and_change_nothing_else(small: bool, path: Path) -> None:
+    write_checkpoint(path, small_checkpoint(), small)
+    before = read_checkpoint(path)
+    assert before.thresholds == {}
+    with_thresholds = dataclasses.replace(before, thresholds={"positive": 2 / 3, "negative": 0.0})
+    write_checkpoint(path, with_thresholds, small)
+    found = read_checkpoint(path)
+    assert same(found, with_thresholds)
+    assert found.thresholds["positive"] == 2 / 3  # to the last digit
+
+
+def test_a_description_that_could_not_be_read_again_is_not_written(path: Path) -> None:
+    before, name = path.read_bytes(), "n" * 490_000
+    named = small_checkpoint((name, "x" * 500_000))
+    write_checkpoint(path, named)
+    assert same(read_checkpoint(path), named)
+    with pytest.raises(MhaError) as raised:
+        write_checkpoint(path, dataclasses.replace(named, thresholds={name: 0.5}))
+    assert str(raised.value) == "a.keras: the names of the classes are too long to be read again; give them shorter ones"
+    assert path.read_bytes() != before
+    assert same(read_checkpoint(path), named)
 
 
 def test_it_is_a_keras_archive_with_two_members_more(path: Path) -> None:
@@ -351,6 +375,11 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
         ({"metrics": {"accuracy": True}}, "its metrics are not finite numbers; WAY_OUT"),
         ({"metrics": {"accuracy": float("nan")}}, "its metrics are not finite numbers; WAY_OUT"),
         ({"metrics": {"accuracy": 10**400}}, "damaged, or no checkpoint (int too large to convert to float); WAY_OUT"),
+        ({"thresholds": None}, "its thresholds are not those of its classes; WAY_OUT"),
+        ({"thresholds": {"other": 0.5}}, "its thresholds are not those of its classes; WAY_OUT"),
+        ({"thresholds": {"positive": 1.5}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
+        ({"thresholds": {"positive": float("nan")}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
+        ({"thresholds": {"positive": True}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
         ({"class_names": None}, "its class names are not two or more distinct words; WAY_OUT"),
         ({"class_names": []}, "its class names are not two or more distinct words; WAY_OUT"),
         ({"class_names": ["one"]}, "its class names are not two or more distinct words; WAY_OUT"),

@@ -209,6 +209,30 @@ SECTIONS: dict[str, list[Case]] = {
         Case("control characters where a number belongs", f"{PREDICT} --workers '\x1b[31m'", r"Invalid value for '--workers': …\x1b[31m…"),
         Case("a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': …'xml'…"),
         Case("a threshold above 1", f"{PREDICT} --threshold 2", "Invalid value for '--threshold': …2…"),
+        *(
+            Case(
+                f"`--find-threshold {target}`",
+                f"evaluate good.keras --find-threshold {target}",
+                f"--find-threshold {target}: names no precision or recall; write precision=0.95 or recall=0.9",
+            )
+            for target in ("precision", "accuracy=0.9", "precision=95", "recall=nan", "recall=0")
+        ),
+        Case(
+            "a checkpoint to write without `--find-threshold`",
+            "evaluate good.keras --output new.keras",
+            "--output goes with --find-threshold; leave it out",
+        ),
+        Case(
+            "a checkpoint to write in place of another file",
+            "evaluate good.keras --find-threshold recall=0.9 --output reviews.csv",
+            "--output reviews.csv: exists; choose another name, or remove it",
+            files={"reviews.csv": ROWS},
+        ),
+        Case(
+            "a checkpoint to write where no folder is",
+            "evaluate good.keras --find-threshold recall=0.9 --output new/new.keras",
+            "--output new/new.keras: its folder does not exist; make it first",
+        ),
         Case(
             "texts and `--input` at once",
             f"{PREDICT} -i x 'the film'",

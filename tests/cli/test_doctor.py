@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import mha_cli
 from mha_cli.checkpoint.runs import PACKAGED
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
 from tests.cli.command import refusal, run_mha, tree
 
 if TYPE_CHECKING:
@@ -52,11 +52,13 @@ def test_a_checkpoint_in_order(tmp_path: Path) -> None:
         "vocabulary_size": 13,
         "num_weights": sum(math.prod(parameter.shape) for parameter in small_checkpoint(("one", "two", "three")).parameters),
         "metrics": {"epoch": 3, "validation_accuracy": 0.75, "validation_loss": 0.5},
+        "thresholds": {},
     }
 
 
 def test_what_a_person_sees(tmp_path: Path) -> None:
     path = small_checkpoint_file(tmp_path / "a.keras", ("one", "two", "[bold]\x1b[31mthree"))
+    rewrite(path, thresholds={"two": 0.25, "one": 2 / 3})
     result = run_mha("doctor", "a.keras", cwd=tmp_path, env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"})
     assert (result.code, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
@@ -72,6 +74,7 @@ def test_what_a_person_sees(tmp_path: Path) -> None:
         r"3: one, two, [bold]\x1b[31mthree",
         "13 ids",
         "validation accuracy │ 0.75",
+        "two 0.2500, one 0.6667",
     ):
         assert words in result.stdout, words
 

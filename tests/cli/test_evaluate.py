@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleReviews
-from tests.checkpoints import small_checkpoint_file
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
 
 if TYPE_CHECKING:
@@ -97,10 +99,78 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
 
 def test_the_split_held_out_in_training(trained: Run, evaluate: Evaluate) -> None:
     figures = json.loads(evaluate(trained.checkpoint, "--split", "validation", "--json").stdout)
-    best = json.loads((trained.directory / "metrics.json").read_text())["best"]
+    kept = json.loads((trained.directory / "metrics.json").read_text())["metrics"]
     assert (figures["split"], figures["num_reviews"]) == ("validation", 120)
-    assert figures["accuracy"] == best["validation_accuracy"]
-    assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
+    assert figures["accuracy"] == kept["validation_accuracy"]
+    assert figures["loss"] == pytest.approx(kept["validation_loss"], abs=1e-5)
+    assert figures["calibration_error"] == pytest.approx(kept["calibration_error_after"], abs=1e-4)
+
+
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.parametrize("small", [False, True])
+def test_thresholds_are_found_and_kept_and_predict_goes_by_them(
+    small: bool, evaluate: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path / "model.keras", small_checkpoint(seed=11), small)
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(["superb", "dreadful", "the", "film", "not"], 5)) for _ in range(60)]
+    labels = rng.choice(["negative", "positive"], 60).tolist()
+    (tmp_path / "more.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(texts, labels, strict=True)))
+    arguments = ("model.keras", "--data", "more.csv", "--find-threshold", "recall=0.2", "--json")
+    before = (tmp_path / "model.keras").read_bytes()
+    asked = evaluate(*arguments)
+    assert asked.stderr == "these thresholds are in no checkpoint yet: --output FILE writes one\n"
+    assert (tmp_path / "model.keras").read_bytes() == before
+    done = evaluate(*arguments, "--output", "model.keras")
+    assert (done.code, done.stderr) == (0, "model.keras: written, with these thresholds, which mha predict goes by\n")
+
+    found = json.loads(done.stdout)["thresholds"]
+    assert found == json.loads(asked.stdout)["thresholds"]
+    own, earlier = read_checkpoint(tmp_path / "model.keras"), small_checkpoint(seed=11)
+    assert own.thresholds == {score["name"]: score["threshold"] for score in found}
+    assert all(score["reached"] and score["threshold"] > 0.5 for score in found)
+    for path, weight in own.weights.items():
+        np.testing.assert_allclose(weight, earlier.weights[path], atol=0.02 if small else 0, err_msg=path)
+
+    said = run_here("predict", "-c", "model.keras", "--input", "more.csv", cwd=tmp_path, monkeypatch=monkeypatch)
+    answers = [line.split("\t")[0] for line in said.lines]
+    for score in found:
+        right = sum(answer == score["name"] == label for answer, label in zip(answers, labels, strict=True))
+        assert (answers.count(score["name"]), right) == (score["num_answers"], score["num_right"])
+        assert labels.count(score["name"]) == score["num_reviews"]
+        assert score["recall"] >= 0.2
+    assert 0 < answers.count("") < 60
+
+    again = json.loads(evaluate("model.keras", "--data", "more.csv", "--json").stdout)["thresholds"]
+    assert again == [score | {"reached": None} for score in found]
+    shown = evaluate("model.keras", "--data", "more.csv").stdout
+    assert f"Thresholds: {1 - answers.count('') / 60:.1%} of the texts are answered, " in shown
+    assert f"{found[0]['threshold']:.4f}" in shown
+
+
+@pytest.mark.usefixtures("untraced")
+def test_thresholds_of_many_classes(evaluate: Evaluate, tmp_path: Path) -> None:
+    names = tuple(f"class{number}" for number in range(17))
+    small_checkpoint_file(tmp_path / "many.keras", names)
+    (tmp_path / "more.csv").write_text("text,label\n" + "".join(f"the film,{name}\na superb film,{name}\n" for name in names))
+    shown = evaluate("many.keras", "--data", "more.csv", "--find-threshold", "precision=1").stdout
+    assert "17 of 17 classes cannot be as good as that" in shown
+    assert "the 15 that find least, of 17 (--json has all)" in shown
+    assert "0.0% of the texts are answered, 0.0% of these rightly" in shown
+    assert shown.count("│ none │") + shown.count("│      none │") == 15
+
+
+def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: Run, evaluate: Evaluate, tmp_path: Path) -> None:
+    copytree(trained.directory, tmp_path / "mine")
+    done = evaluate("mine", "--find-threshold", "precision=0.9", "--output", "mine", "--json")
+    assert (done.code, done.stderr) == (0, "mine/checkpoint.keras: written, with these thresholds, which mha predict goes by\n")
+    figures = json.loads(done.stdout)
+    assert (figures["split"], figures["num_reviews"]) == ("validation", 120)
+    found, before = read_checkpoint(tmp_path / "mine" / "checkpoint.keras"), read_checkpoint(trained.checkpoint)
+    assert found.thresholds == {score["name"]: score["threshold"] for score in figures["thresholds"]}
+    assert (found.keras_config, found.metrics) == (before.keras_config, before.metrics)
+    for path, weight in before.weights.items():
+        np.testing.assert_array_equal(weight, found.weights[path], err_msg=path)
 
 
 @pytest.mark.usefixtures("untraced")

@@ -128,10 +128,10 @@ def test_forty_texts_and_classes_of_one(tmp_path: Path, monkeypatch: pytest.Monk
     told = "few.csv: 3 classes have a single text, which is learnt from and not validated with: found, lost, odd"
     assert told in result.stderr.splitlines()
     scored = run_here("evaluate", "few", "--split", "validation", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
-    found, best = json.loads(scored.stdout), json.loads((tmp_path / "few/metrics.json").read_text())["best"]
+    found, kept = json.loads(scored.stdout), json.loads((tmp_path / "few/metrics.json").read_text())["metrics"]
     assert found["num_reviews"] == 4
-    assert found["accuracy"] == best["validation_accuracy"]
-    assert found["loss"] == pytest.approx(best["validation_loss"], abs=1e-6)
+    assert found["accuracy"] == kept["validation_accuracy"]
+    assert found["loss"] == pytest.approx(kept["validation_loss"], abs=1e-6)
 
 
 # From elsewhere

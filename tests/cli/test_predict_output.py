@@ -104,6 +104,28 @@ def test_threshold(predict: Predict) -> None:
     assert any(line.startswith("\t\t") for line in lines)
 
 
+def test_thresholds_of_the_checkpoint(predict: Predict, small: Path, tmp_path: Path) -> None:
+    found = [json.loads(line) for line in predict("--json", *TEXTS).lines]
+    least = {name: min(answer["probability"] for answer in found if answer["label"] == name) for name in ("negative", "positive")}
+    write_checkpoint(tmp_path / "own.keras", replace(read_checkpoint(small), thresholds={"negative": least["negative"] + 1e-5}))
+    withheld = [answer["label"] == "negative" and answer["probability"] == least["negative"] for answer in found]
+    assert sum(withheld) == 1
+    result = predict("-c", "own.keras", *TEXTS)
+    told = "no answer to 1 of 5 texts: below the checkpoint's thresholds; --threshold 0 answers all"
+    assert (result.code, result.stderr) == (0, f"{told}\n")
+    assert [line.split("\t")[0] for line in result.lines] == [
+        "" if below else answer["label"] for below, answer in zip(withheld, found, strict=True)
+    ]
+    shown = [json.loads(line) for line in predict("-c", "own.keras", "--json", *TEXTS).lines]
+    assert shown == [answer | ({"label": None} if below else {}) for below, answer in zip(withheld, found, strict=True)]
+    assert (
+        len(predict("-c", "own.keras", "--only", "negative", stdin=LINES).lines)
+        == [answer["label"] for answer in found].count("negative") - 1
+    )
+    for arguments in (("--threshold", "0"), ("--threshold", "0.9")):
+        assert predict("-c", "own.keras", *arguments, *TEXTS) == predict(*arguments, *TEXTS)
+
+
 def test_a_low_threshold_finds_more_of_a_class(predict: Predict) -> None:
     found = [json.loads(line)["probabilities"]["positive"] for line in predict("--json", *TEXTS).lines]
     low = min(found) + 1e-5

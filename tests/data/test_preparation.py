@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,10 @@ def noted(folder: Path, test: str | None) -> list[str]:
 LEARNT = (
     "films.csv, validation part: the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much; "
     "before, the accuracy was 75.00%"
+)
+UNSEEN = (
+    r"^films\.csv, validation part: the n-gram scores have learnt from it in the end \(training\.refit_scores\); "
+    "say with --data which other texts to choose on$"
 )
 ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
 
@@ -128,6 +133,9 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
     for split in ("train", "validation"):
         labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Watcher(note=notes.append))
     assert notes == told
+    labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "train", unseen=True)
+    with pytest.raises(MhaError, match=UNSEEN) if refit else nullcontext():
+        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "validation", unseen=True)
 
 
 def test_decisions_are_told_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from mha_cli.errors import MhaError
@@ -49,6 +51,25 @@ def test_the_answer(choice: Choice, answer: str | None) -> None:
 def test_the_most_probable(top_k: int, threshold: float | None, names: list[str]) -> None:
     prediction = said(0.2, 0.5, 0.3)
     assert Choice(threshold, top_k=top_k).top(prediction) == [(name, prediction.probabilities[name]) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("choice", "asked", "answer", "top"),
+    [
+        (Choice(), 0.5, "mixed", ["mixed", "good", "bad"]),
+        (Choice(), 0.51, None, []),
+        (Choice(only=("mixed",)), 0.51, None, []),
+        (Choice(only=("good",)), 0.51, None, []),
+        (Choice(threshold=0.0), 0.51, "mixed", ["mixed", "good", "bad"]),  # what is given by hand counts alone
+        (Choice(threshold=0.3), 0.51, "mixed", ["mixed", "good"]),
+        (Choice(threshold=0.6), 0.5, None, []),
+    ],
+)
+def test_what_the_checkpoint_asks_for(choice: Choice, asked: float, answer: str | None, top: list[str]) -> None:
+    prediction = dataclasses.replace(said(0.2, 0.5, 0.3), threshold=asked)
+    assert choice.answer(prediction) == answer
+    assert [name for name, _ in choice.top(prediction)] == top
+    assert prediction.label == "mixed"
 
 
 def test_equally_probable_classes_keep_their_order() -> None:
