@@ -201,7 +201,7 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
         MhaError: its settings do not go together, it does not fit into memory, or its loss is no longer a number.
         KeyboardInterrupt: the watcher asked to stop.
     """
-    config = with_settings(data.config, settings_of(trial.params), f"trial {trial.number}")
+    config = with_settings(data.config, settings_of(trial.params), "these settings")
     refuse_what_does_not_fit(config, data)
     validation = Validation(config, data, scored.of(config))
 
