@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json
 import math
 import shutil
@@ -22,6 +21,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import MhaError
 from mha_cli.ngram_scores.fit import FittedScores, fit_scores
+from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.footprint import refuse_what_does_not_fit
@@ -144,7 +144,8 @@ def _search(config: Config, study: Study, space: Space, budget: Budget, data: Pr
         trial = study.optuna.ask(space)
         end = math.inf if is_first else time.monotonic() + study.seconds_left(budget)
         try:
-            record, stopped = _try(trial, end, scored, data, watcher)
+            with graphs_let_go():
+                record, stopped = _try(trial, end, scored, data, watcher)
         except MhaError as error:
             if is_first:
                 study.optuna.tell(trial, state=TrialState.FAIL)
@@ -164,7 +165,6 @@ def _search(config: Config, study: Study, space: Space, budget: Budget, data: Pr
                 _keep(config, best, study.output / BEST)
             others = "" if is_best else f"; best so far: trial {best.number}, {best.loss:.4f}, {best.accuracy:.2%}"
             watcher.note(f"{_told(study.optuna.trials[trial.number])}{others}")
-        gc.collect()
 
 
 class _Scores:

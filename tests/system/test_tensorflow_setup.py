@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from mha_cli.system.tensorflow_setup import native_stderr_held_back
+from mha_cli.system.tensorflow_setup import graphs_let_go, native_stderr_held_back
 
 PRINT_SETTINGS_AND_TRACE = """
 import mha_cli.model, keras, os
@@ -61,3 +64,26 @@ def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None
     with native_stderr_held_back():
         done = True
     assert done
+
+
+@pytest.mark.parametrize(("block", "kept"), [(nullcontext, True), (graphs_let_go, False)])
+def test_graphs_with_gradients_of_their_own_are_let_go(block: type, kept: bool) -> None:
+    """Without it, TensorFlow keeps them; should that change, it is of no more use."""
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def square(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        return x * x, lambda upstream: 2.0 * x * upstream
+
+    def traced() -> tuple[tf.Tensor, weakref.ref[tf.Variable]]:
+        variable = tf.Variable(3.0)
+        with tf.GradientTape() as tape:
+            value = tf.function(lambda: square(variable), autograph=False)()
+        return tape.gradient(value, variable), weakref.ref(variable)
+
+    with block():
+        gradient, variable = traced()
+    gc.collect()
+    assert gradient == 6.0
+    assert (variable() is not None) == kept
+    assert traced()[0] == 6.0
