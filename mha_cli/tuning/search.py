@@ -141,8 +141,9 @@ def _search(config: Config, study: Study, space: Space, budget: Budget, data: Pr
         is_first = not study.complete
         if is_first and not study.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
             study.optuna.enqueue_trial(own_values(space, data.config))
-        trial = study.optuna.ask(space)
-        end = math.inf if is_first else time.monotonic() + study.seconds_left(budget)
+        trial, left = study.optuna.ask(space), study.seconds_left(budget)
+        end = math.inf if is_first else time.monotonic() + left
+        watcher.log(f"trial {trial.number}, {left / 60:.1f} minutes left")
         try:
             with graphs_let_go():
                 record, stopped = _try(trial, end, scored, data, watcher)

@@ -43,7 +43,9 @@ def test_two_trials_and_a_training(tuned: Run) -> None:
     assert summary["best"] == min((first, second), key=lambda trial: trial["loss"])
     assert summary["importance"] == {}
     lines = tuned.result.stderr.splitlines()
-    assert [line.partition(":")[0] for line in lines if line.startswith(("trial", "epoch"))] == ["trial 0", "trial 1", "epoch 1", "epoch 2"]
+    told = [line.partition(":")[0] for line in lines if line.startswith(("trial", "epoch"))]
+    assert [*told[:2], told[3], *told[4:]] == ["trial 0, 60.0 minutes left", "trial 0", "trial 1", "epoch 1", "epoch 2"]
+    assert told[2].startswith("trial 1, 59.")
 
 
 def test_the_run_directory_has_what_mha_train_writes_and_the_study(tuned: Run) -> None:

@@ -75,15 +75,22 @@ def test_graphs_with_gradients_of_their_own_are_let_go(block: type, kept: bool) 
     def square(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         return x * x, lambda upstream: 2.0 * x * upstream
 
-    def traced() -> tuple[tf.Tensor, weakref.ref[tf.Variable]]:
+    def traced() -> tuple[tf.Tensor, weakref.ref[tf.Graph]]:
+        graphs: list[weakref.ref[tf.Graph]] = []
+
+        @tf.function(autograph=False)
+        def nine() -> tf.Tensor:
+            graphs.append(weakref.ref(tf.compat.v1.get_default_graph()))
+            return square(variable)
+
         variable = tf.Variable(3.0)
         with tf.GradientTape() as tape:
-            value = tf.function(lambda: square(variable), autograph=False)()
-        return tape.gradient(value, variable), weakref.ref(variable)
+            value = nine()
+        return tape.gradient(value, variable), graphs[0]
 
     with block():
-        gradient, variable = traced()
+        gradient, graph = traced()
     gc.collect()
     assert gradient == 6.0
-    assert (variable() is not None) == kept
+    assert (graph() is not None) == kept
     assert traced()[0] == 6.0
