@@ -55,6 +55,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
     stopped = sum(trial.stopped for trial in summary.trials)
     gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
     doubt = "" if gain > summary.standard_error else "; perhaps chance, since it is no more than that"
+    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{doubt}"
     _print_figures(
         "Search",
         {
@@ -62,7 +63,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
             "recipe as it is": f"validation loss {recipe.loss:.4f}, accuracy {recipe.accuracy:.2%}",
             f"best, trial {best.number}": f"validation loss {best.loss:.4f}, accuracy {best.accuracy:.2%}",
             "standard error": f"{summary.standard_error:.2%} of an accuracy on {summary.num_validation:,} texts",
-            "accuracy gained": f"{100 * gain:+.2f} points{doubt}",
+            "accuracy gained": gained,
             "settings": str(summary.config),
         },
     )

@@ -148,6 +148,8 @@ def test_the_table_says_whether_the_gain_is_more_than_chance(summary: TuningSumm
     assert shown.endswith("next: mha evaluate run\n")
     render.tuning(dataclasses.replace(summary, standard_error=0.01), "mha evaluate run")
     assert "chance" not in capsys.readouterr().out
+    render.tuning(dataclasses.replace(summary, best=summary.recipe), "mha evaluate run")
+    assert "none: no trial was better than the recipe as it is" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("importance", [True, False])
