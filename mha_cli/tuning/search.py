@@ -29,7 +29,7 @@ from mha_cli.training.loop import fit
 from mha_cli.training.run import TrainingSummary, fingerprint, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
-from mha_cli.tuning.space import Space, own_values, settings_of, with_settings
+from mha_cli.tuning.space import Space, own_values, settings_of, size_of, with_settings
 from mha_cli.tuning.study import QUARTERS, Budget, Study
 
 BEST = "best.yaml"
@@ -143,6 +143,9 @@ def _search(config: Config, study: Study, space: Space, budget: Budget, data: Pr
             study.optuna.enqueue_trial(own_values(space, data.config))
         trial, left = study.optuna.ask(space), study.seconds_left(budget)
         end = math.inf if is_first else time.monotonic() + left
+        if not study.is_new(trial, size_of(space)):
+            study.optuna.tell(trial, state=TrialState.FAIL)
+            continue
         watcher.log(f"trial {trial.number}, {left / 60:.1f} minutes left")
         try:
             with graphs_let_go():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -102,6 +103,15 @@ def own_values(space: Space, config: Config) -> dict[str, Any]:
     """What the config has for the settings that are searched, as a trial has it."""
     values = {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in space}
     return {name: json.dumps(value) if hasattr(space[name], "choices") else value for name, value in values.items()}
+
+
+def size_of(space: Space) -> float:
+    """Number of different trials that there can be."""
+    sizes = (
+        len(one.choices) if hasattr(one, "choices") else one.high - one.low + 1 if isinstance(one.high, int) else math.inf
+        for one in space.values()
+    )
+    return math.prod(sizes)
 
 
 def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -71,12 +72,19 @@ class Study:
         return [trial for trial in self.trials if trial.state.name == "COMPLETE"]
 
     def seconds_left(self, budget: Budget) -> float:
-        """Time that is left for trials; 0 if there may be no more."""
+        """Time that is left for trials; 0 if there may or can be no more."""
         trials = self.trials
-        if budget.trials is not None and len(trials) >= budget.trials:
+        if self.optuna.user_attrs.get("exhausted") or (budget.trials is not None and len(trials) >= budget.trials):
             return 0.0
         spent: float = sum(trial.duration.total_seconds() for trial in trials)
         return max(0.0, 60.0 * budget.minutes - spent)
+
+    def is_new(self, trial: Any, size: float) -> bool:
+        """Whether a trial is none of those that there were; if not, and they are as many as there can be, there are no more."""
+        tried = {json.dumps(earlier.params, sort_keys=True) for earlier in self.trials}
+        if len(tried) >= size:
+            self.optuna.set_user_attr("exhausted", True)
+        return json.dumps(trial.params, sort_keys=True) not in tried
 
     def refuse_finished(self, budget: Budget) -> None:
         """Refuse to go on where nothing is left to do.

@@ -149,6 +149,13 @@ def test_settings_that_do_not_go_together_are_a_trial_stopped(tmp_path: Path) ->
     )
 
 
+def test_a_search_of_the_same_seed_comes_to_the_same(tmp_path: Path) -> None:
+    first, second = (tuned(tmp_path / name, Budget(100, trials=4)) for name in ("first", "second"))
+    assert [dataclasses.replace(trial, seconds=0.0) for trial in first.trials] == [
+        dataclasses.replace(trial, seconds=0.0) for trial in second.trials
+    ]
+
+
 # The budget
 
 
@@ -164,6 +171,15 @@ def test_the_recipe_is_trained_however_little_time_there_is_and_others_are_stopp
     summary = tuned(tmp_path / "third", Budget(100, trials=2))
     assert [trial.stopped for trial in summary.trials] == [False, True]
     assert len(trials_of(tmp_path / "third")[1].intermediate_values) == 1
+
+
+def test_no_trial_comes_twice_and_where_all_were_tried_the_search_ends(tmp_path: Path) -> None:
+    search = ["training.epochs=1..3", "model.dropout=0.1,0.5"]
+    summary = tuned(tmp_path / "run", Budget(100), settings=config(epochs=2), search=search)
+    tried = [(trial.settings["training.epochs"], trial.settings["model.dropout"]) for trial in summary.trials]
+    assert sorted(tried) == [(epochs, dropout) for epochs in (1, 2, 3) for dropout in (0.1, 0.5)]
+    with pytest.raises(MhaError, match="its search is finished, with 6 trials"):
+        tuned(tmp_path / "run", Budget(200), settings=config(epochs=2), search=search)
 
 
 def test_a_finished_search_goes_on_for_a_larger_budget_only(tmp_path: Path) -> None:
