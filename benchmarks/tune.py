@@ -1,6 +1,6 @@
 """What `mha tune` brings: the recipe as it is, and with the settings that a search found, on texts that neither has seen.
 
-    python benchmarks/tune.py FOLDER                                              # banking77, ten minutes: table and tune.json
+    python benchmarks/tune.py FOLDER                                              # banking77, ten minutes: table, tune.json, tune.png
     python benchmarks/tune.py FOLDER --minutes 0.1 --seeds 0 --results /tmp/try   # a try-out
 
 FOLDER holds NAME_train.csv with columns `text` and `label`. A fifth of it is held out as `texts.py` does. The search sees the rest, once;
@@ -10,6 +10,7 @@ with the settings that it found, and with the recipe as it is, a model a seed le
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=harness.ROOT / "configs" / "text.yaml", help="recipe (configs/text.yaml)")
     arguments = parser.parse_args()
     recipe = arguments.config.resolve()
+    arguments.results.mkdir(parents=True, exist_ok=True)
     settings = {"set": arguments.set, "minutes": arguments.minutes, "search_seed": arguments.search_seed, "recipe": recipe.stem}
     busy = harness.busy_share()
     with tempfile.TemporaryDirectory() as scratch:
@@ -45,6 +47,7 @@ def main() -> None:
                 figures = score_recipe(config, train, test, seed)
                 scored[name].append({**figures, "test_texts": len(read_csv(test)[1])})
                 print(f"{name}, seed {seed}: {figures['accuracy']:.2%}", file=sys.stderr)
+        shutil.copy(Path(scratch, "tuned", "study.png"), arguments.results / "tune.png")
     kept = {name: search[name] for name in ("recipe", "best", "standard_error", "num_validation", "seconds", "importance", "trials")}
     made = harness.record(settings, {"search": kept, "scored": scored}, busy)
     records = harness.merge_records(arguments.results / "tune.json", [made])
