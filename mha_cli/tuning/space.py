@@ -35,7 +35,7 @@ def default_search(config: Config) -> list[str]:
     """What is searched where nobody says what, as ``--search`` has it: what depends on the texts most, round what the config has."""
     model, training = config.model, config.training
     rate, epochs, width = training.learning_rate, training.epochs, model.embed_dim
-    widths = [size for size in (width // 2, width, 2 * width) if model.key_dim or not any(size % heads for heads in model.heads)]
+    widths = [size for size in (max(1, width // 2), width, 2 * width) if model.key_dim or not any(size % heads for heads in model.heads)]
     searched = {
         # How far the weights go, and how often they see a text.
         "training.learning_rate": f"{rate / 4:g}..{min(10.0, rate * 4):g}",
