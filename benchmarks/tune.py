@@ -41,16 +41,16 @@ def main() -> None:
         run = ["--minutes", str(arguments.minutes), "--output", f"{scratch}/tuned", "--json"]
         search = json.loads(harness.run_command(harness.mha_command("tune", *given, *run)).stdout)
         print(f"{len(search['trials'])} trials, best {search['best']}", file=sys.stderr)
+        shutil.copy(Path(scratch, "tuned", "study.png"), arguments.results / "tune.png")
+        kept = {name: search[name] for name in ("recipe", "best", "standard_error", "num_validation", "seconds", "importance", "trials")}
         scored: dict[str, list[object]] = {"recipe": [], "tuned": []}
         for seed in arguments.seeds:
             for name, config in (("recipe", recipe), ("tuned", Path(scratch, "tuned", "best.yaml"))):
                 figures = score_recipe(config, train, test, seed)
                 scored[name].append({**figures, "test_texts": len(read_csv(test)[1])})
                 print(f"{name}, seed {seed}: {figures['accuracy']:.2%}", file=sys.stderr)
-        shutil.copy(Path(scratch, "tuned", "study.png"), arguments.results / "tune.png")
-    kept = {name: search[name] for name in ("recipe", "best", "standard_error", "num_validation", "seconds", "importance", "trials")}
-    made = harness.record(settings, {"search": kept, "scored": scored}, busy)
-    records = harness.merge_records(arguments.results / "tune.json", [made])
+            made = harness.record(settings, {"search": kept, "scored": scored}, busy)  # after every seed, since a long run may be cut off
+            records = harness.merge_records(arguments.results / "tune.json", [made])
     tables.show(tables.tuning(records))
 
 
