@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from harness import QUIET, Record
-from paired import Runs, bootstrap, compared_sets, interval, mean_of
+from paired import Runs, bootstrap, compared_sets, interval, mean_of, unpacked
 
 NOTHING = "–"
 SOFTWARE_TITLES = {
@@ -191,6 +191,38 @@ def saving(record: Record) -> Table:
     overrides = f" ({', '.join(settings['overrides'])})" if settings["overrides"] else ""
     title = f"Saving the state of {settings['recipe']}{overrides}, {figures['state_megabytes']:,.0f} MB, for --resume"
     return Table(title, ("seconds without", "seconds with", "saves", "seconds in saves", "share"), rows, *circumstances([record]))
+
+
+def tuning(records: Sequence[Record]) -> Table:
+    """A row a search: its trials, and the accuracy of the recipe as it is and of what was found, on texts that neither has seen."""
+    rows = []
+    for number, record in enumerate(records):
+        settings, search, scored = record["settings"], record["figures"]["search"], record["figures"]["scored"]
+        recipe, tuned = (
+            np.mean([unpacked(run["right"], run["test_texts"]) for run in scored[name]], axis=0) for name in ("recipe", "tuned")
+        )
+        accuracies = (_mean_and_spread([100 * run["accuracy"] for run in scored[name]]) for name in ("recipe", "tuned"))
+        ahead = np.asarray(tuned - recipe)
+        rows.append(
+            (
+                f"{settings['set']}, {settings['minutes']:g} minutes, seed {settings['search_seed']}",
+                f"{len(search['trials'])}, {sum(trial['stopped'] for trial in search['trials'])}",
+                *(f"{100 * search[name]['accuracy']:.2f} %" for name in ("recipe", "best")),
+                *accuracies,
+                _difference(ahead.mean(), bootstrap(ahead, number)),
+            )
+        )
+    held_out = "accuracy on texts that neither has seen, mean ± standard deviation over seeds; * more than chance"
+    headings = (
+        "search",
+        "trials, stopped",
+        "recipe, validation",
+        "found, validation",
+        "recipe, held out",
+        "found, held out",
+        "ahead by (95 %)",
+    )
+    return Table(f"What mha tune finds: {held_out}", headings, rows, *circumstances(records))
 
 
 def stream_memory(record: Record) -> Table:

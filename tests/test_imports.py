@@ -132,6 +132,7 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["train", "-c", SAMPLE, "--output", "used"],
         ["train", "-c", SAMPLE, "--output", "used", "--resume"],
         ["train", "-c", SAMPLE, "--resume"],
+        ["tune", "-c", SAMPLE, "--search", "model.num_heads=7"],
         ["shuffle-test"],
         ["shuffle-test", "-c", "bad.yaml"],
         ["shuffle-test", "-c", SAMPLE, "--plot", "order.gif"],

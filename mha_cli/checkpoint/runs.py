@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import NewType
+from typing import Any, NewType
 
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config, written_config
 from mha_cli.config.settings import Config
@@ -28,7 +28,7 @@ STATE = Path("last") / "state.npz"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
 RunDirectory = NewType("RunDirectory", Path)
-"""A folder that this process holds for its training; see ``run_directory``."""
+"""A folder that this process holds for its training; see ``held_directory``."""
 
 
 def new_run_directory(name: str) -> Path:
@@ -104,6 +104,16 @@ def refuse_other_run(output: Path, config: Config) -> None:
         raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
     earlier, now = config_to_dict(written_config(read_yaml(output / CONFIG))), config_to_dict(config)
     now = {**now, "auto": earlier.get("auto", False)}  # what was open is decided
+    refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
+
+
+def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping[str, Any], way_out: str) -> None:
+    """Refuse settings of a folder's run, as plain values, that are not its earlier ones; what is set only now differs too.
+
+    Raises:
+        MhaError: they differ; the message names the first that does.
+    """
+    name = printable(str(output), 200)
     for section, settings in now.items():
         pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
         for key, value in pairs:
@@ -114,7 +124,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
                 also = f" --set {dotted}={before}" if dotted == "text.tokenizer" else ""
                 raise MhaError(
                     f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
-                    f"resume with --config {name}/{CONFIG}{also}",
+                    f"{way_out}{also}",
                 )
 
 
@@ -130,21 +140,16 @@ def has_state(output: Path) -> bool:
 
 
 @contextmanager
-def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
-    """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
-
-    Whether it may be used is asked under the lock, so that nobody can use it in between. A new run that ends before anything was learnt
-    leaves the folder as it was, so that the same command can start it again.
+def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
+    """Hold a folder against other trainings; it is made if it is missing, and not left behind empty.
 
     Args:
-        output: folder of the run; made if it is missing.
-        config: settings of the run, which are written there.
-        resume: True to go on with the interrupted run that the folder holds.
+        output: folder to hold.
+        refuse: function that refuses what may not be used. It is asked under the lock, so that nobody can use the folder in between.
 
     Raises:
-        MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.
+        MhaError: the folder is in use, or cannot be made or written to.
     """
-    refuse = partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)
     missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
     if missing:  # nothing to lock yet, and no run
         refuse()
@@ -156,18 +161,36 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
         with locked(output):
             if not missing:
                 refuse()
-            if resume:
-                yield RunDirectory(output)
-                return
-            try:
-                keep_config(output, config)
-                yield RunDirectory(output)
-            except BaseException:
-                if not has_state(output):
-                    (output / CONFIG).unlink(missing_ok=True)
-                    shutil.rmtree(output / STATE.parent, ignore_errors=True)
-                raise
+            yield
     finally:
         for folder in missing:
             with suppress(OSError):
                 folder.rmdir()  # only what is empty can be removed
+
+
+@contextmanager
+def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
+    """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
+
+    A new run that ends before anything was learnt leaves the folder as it was, so that the same command can start it again.
+
+    Args:
+        output: folder of the run; made if it is missing.
+        config: settings of the run, which are written there.
+        resume: True to go on with the interrupted run that the folder holds.
+
+    Raises:
+        MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.
+    """
+    with held_directory(output, partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)):
+        if resume:
+            yield RunDirectory(output)
+            return
+        try:
+            keep_config(output, config)
+            yield RunDirectory(output)
+        except BaseException:
+            if not has_state(output):
+                (output / CONFIG).unlink(missing_ok=True)
+                shutil.rmtree(output / STATE.parent, ignore_errors=True)
+            raise

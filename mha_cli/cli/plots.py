@@ -6,6 +6,7 @@ import logging
 import math
 import re
 import warnings
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from mha_cli.cli.look import UNKNOWN_LEGEND, entropy_line, marked
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
+    from mha_cli.tuning.search import TuningSummary
 FORMATS = (".png", ".svg", ".pdf")
 MAX_COLUMNS = 4
 MAX_WIDTH = 24.0
@@ -108,6 +110,25 @@ def plot_heads(report: HeadReport, path: Path) -> None:
         axes.margins(x=0.02)
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_xticks(range(0, len(names), _every(len(names), width / 0.45)))
+    _save(figure, path)
+
+
+def plot_search(summary: TuningSummary, path: Path) -> None:
+    """Every trial's validation loss with the best so far, and how much each setting matters."""
+    figure, (history, importance) = _new_figure(9.0, 4.0, 1, 2)
+    trained = [(trial.number, trial.loss, trial.stopped) for trial in summary.trials if trial.loss is not None]
+    for stopped, marker, label in ((False, "o", "trained to the end"), (True, "x", "stopped early")):
+        dots = [(number, loss) for number, loss, early in trained if early == stopped]
+        history.scatter(*zip(*dots, strict=True) if dots else ((), ()), marker=marker, label=label)
+    whole = [(number, loss) for number, loss, stopped in trained if not stopped]
+    history.step([number for number, _ in whole], list(accumulate((loss for _, loss in whole), min)), where="post", label="best so far")
+    history.set_xlabel("trial (the first is the recipe as it is)")
+    history.set_ylabel("validation loss, nats")
+    history.xaxis.get_major_locator().set_params(integer=True)
+    history.legend(frameon=False, fontsize=8)
+    settings = list(reversed(summary.importance.items()))
+    importance.barh([name for name, _ in settings], [100 * share for _, share in settings])
+    importance.set_xlabel("share of the differences between trials, %" if settings else "too few trials to say what matters")
     _save(figure, path)
 
 

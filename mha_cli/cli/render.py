@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.export.formats import Export
     from mha_cli.training.run import TrainingSummary
+    from mha_cli.tuning.search import TuningSummary
 
 
 MOST_CLASSES = 15
@@ -45,6 +47,32 @@ def training(summary: TrainingSummary, following: str) -> None:
         },
     )
     print_line(f"next: {following}")
+
+
+def tuning(summary: TuningSummary, following: str) -> None:
+    """The settings that were found, what they gain and whether that is more than chance, and the command that may follow."""
+    best, recipe = summary.best, summary.recipe
+    searched = table(["setting"], ["recipe", "best", "matters"], "Settings")
+    for name in sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0)):
+        share = f"{summary.importance[name]:.0%}" if name in summary.importance else ""
+        searched.add_row(name, *(_short(trial.settings[name]) for trial in (recipe, best)), share)
+    stdout_console().print(searched)
+    stopped = sum(trial.stopped for trial in summary.trials)
+    gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
+    doubt = "" if gain > summary.standard_error else "; perhaps chance, since it is no more than that"
+    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{doubt}"
+    _print_figures(
+        "Search",
+        {
+            "trials": f"{len(summary.trials)}, {stopped} of them stopped early, in {summary.seconds / 60:.1f} minutes",
+            "recipe as it is": f"validation loss {recipe.loss:.4f}, accuracy {recipe.accuracy:.2%}",
+            f"best, trial {best.number}": f"validation loss {best.loss:.4f}, accuracy {best.accuracy:.2%}",
+            "standard error": f"{summary.standard_error:.2%} of an accuracy on {summary.num_validation:,} texts",
+            "accuracy gained": gained,
+            "settings": str(summary.config),
+        },
+    )
+    training(summary.training, following)
 
 
 def evaluation(result: Evaluation) -> None:
@@ -116,6 +144,10 @@ def export(result: Export) -> None:
             **scored,
         },
     )
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)
 
 
 def _print_classes(result: Evaluation) -> None:

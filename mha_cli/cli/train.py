@@ -15,6 +15,7 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.address_limit import out_of_memory
 
 if TYPE_CHECKING:
+    from mha_cli.config.settings import Config
     from mha_cli.system.watcher import StepProgress
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -90,6 +91,10 @@ def train(
             raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     if not task.is_chief:
         return
-    untested = settings.data.source == "files" and not settings.data.test_paths
-    scoring = shlex.join(["mha", "evaluate", f"{folder}", *(["--split", "validation"] if untested else [])])
-    print_json(summary) if as_json else render.training(summary, scoring)
+    print_json(summary) if as_json else render.training(summary, scoring_command(folder, settings))
+
+
+def scoring_command(folder: Path, config: Config) -> str:
+    """The command that scores a run."""
+    untested = config.data.source == "files" and not config.data.test_paths
+    return shlex.join(["mha", "evaluate", f"{folder}", *(["--split", "validation"] if untested else [])])

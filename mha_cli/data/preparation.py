@@ -102,8 +102,8 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
     decided = decide(config, facts)
     lines = [str(facts), "decided from them, where the config says nothing:"]
     for section, settings in rules(facts, config_to_dict(config)).items():
-        found = (f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
-        lines.append(f"  {section}: {', '.join(found)}")
+        found = ", ".join(f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
+        lines += [f"  {section}: {found}"] if found else []
     for line in lines:
         for part in textwrap.wrap(line, NOTE_WIDTH, subsequent_indent="    ", break_long_words=False):
             watcher.note(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -51,6 +52,24 @@ def set_seed(seed: int) -> None:
 
     keras.utils.set_random_seed(seed)
     tf.config.experimental.enable_op_determinism()
+
+
+@contextmanager
+def graphs_let_go() -> Iterator[None]:
+    """Let go of the graphs that are traced in a block, and of their variables.
+
+    TensorFlow keeps for ever, by the names of its custom gradients, the graph that each of them was traced in.
+    """
+    from tensorflow.python.framework import ops
+
+    registered = ops.gradient_registry._registry
+    before = set(registered)
+    try:
+        yield
+    finally:
+        for name in [name for name in registered if name.startswith("CustomGradient-") and name not in before]:
+            del registered[name]
+        gc.collect()
 
 
 @contextmanager

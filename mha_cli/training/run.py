@@ -84,7 +84,7 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
 
 def _train(config: Config, output: RunDirectory, watcher: Watcher, data: PreparedData, distribution: Distribution) -> TrainingSummary:
     chief = distribution.task.is_chief
-    distribution.refuse_difference("texts or settings", partial(_fingerprint, config, data))
+    distribution.refuse_difference("texts or settings", partial(fingerprint, config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
     state = output / STATE
     if chief:
@@ -133,7 +133,7 @@ def _fitted(config: Config, data: PreparedData, log: Callable[[str], None], dist
     return FittedScores(table, bias, salience[0] if salience else None), *kept
 
 
-def _fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
+def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
     """Numbers that differ where texts, settings or mha do; where the texts lie does not count."""
     settings = [__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
     words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()

@@ -142,6 +142,19 @@ def test_a_row_compares_with_the_best_peer_and_the_last_with_their_mean(records:
     assert tables.texts(records, "mha imdb").rows[0][3] == "100.00 %"
 
 
+def test_a_row_of_a_search_compares_on_texts_that_it_has_not_seen() -> None:
+    scored = {
+        "recipe": [made("a", "", seed, right, 1.0)["figures"] for seed, right in enumerate(([1] * 60 + [0] * 40, [1] * 62 + [0] * 38))],
+        "tuned": [made("a", "", seed, [1] * 80 + [0] * 20, 1.0)["figures"] for seed in range(2)],
+    }
+    trials = [{"stopped": stopped} for stopped in (False, True, False)]
+    search = {"trials": trials, "recipe": {"accuracy": 0.7}, "best": {"accuracy": 0.75}}
+    record = made("a", "", 0, [1], 1.0) | {"settings": {"set": "a", "minutes": 10.0, "search_seed": 3}}
+    (row,) = tables.tuning([record | {"figures": {"search": search, "scored": scored}}]).rows
+    assert row[:6] == ("a, 10 minutes, seed 3", "3, 1", "70.00 %", "75.00 %", "61.00 ± 1.41 %", "80.00 ± 0.00 %")
+    assert row[6].startswith("+19.00 (+1") and row[6].endswith(") *")
+
+
 def test_a_picture_has_the_best_peer_of_each_family(records: list[harness.Record], tmp_path: Path) -> None:
     results = paired.compared_sets(records, "mha text")
     assert [results[0].best_peer(family) for family in plots.FAMILIES] == ["LinearSVC, words", "", "fastText, 5 epochs"]

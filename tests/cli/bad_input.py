@@ -132,6 +132,31 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("an empty name of a checkpoint", "evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
         Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
+        *(
+            Case(f"`mha tune` with `--search {search}`", f"tune --config x.yaml --search '{search}'", message, files={"x.yaml": SAMPLE})
+            for search, message in (
+                (
+                    "model.embed_dim",
+                    "--search model.embed_dim: not of the form KEY.PATH=VALUES; write for example --search "
+                    "training.learning_rate=0.001..0.01 or --search model.embed_dim=32,64,128",
+                ),
+                ("model.num_head=2,4", "--search: model.num_head is not a setting; did you mean num_heads?"),
+                ("model.num_heads=2,3", "--search: model: num_heads=3 does not divide embed_dim=64; take num_heads=2 or 4, or set key_dim"),
+                (
+                    "text.lowercase=true,false",
+                    "--search text.lowercase: no part of a trial; search settings of model and training; --set sets any other",
+                ),
+                (
+                    "training.clip_norm=0.1..1",
+                    "--search training.clip_norm=0.1..1: not a range of numbers, with null of the config; name values, with commas between",
+                ),
+            )
+        ),
+        Case(
+            "`mha tune` with pseudo-labels",
+            "tune --config imdb-semi",
+            "tune trains without pseudo-labels; set training.pseudo_labels=0 and training.labelled_epochs=0",
+        ),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
             "`multi-worker` where nobody names workers",

@@ -30,9 +30,23 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
-LEARNING = ("train", "evaluate", "shuffle-test", "heads", "export")
+LEARNING = ("train", "tune", "evaluate", "shuffle-test", "heads", "export")
 """Commands that import TensorFlow."""
-COMMANDS = ("init", "data", "train", "evaluate", "predict", "batch", "shuffle-test", "attention", "explain", "heads", "export", "doctor")
+COMMANDS = (
+    "init",
+    "data",
+    "train",
+    "tune",
+    "evaluate",
+    "predict",
+    "batch",
+    "shuffle-test",
+    "attention",
+    "explain",
+    "heads",
+    "export",
+    "doctor",
+)
 TINY = Path(__file__).with_name("tiny.yaml")
 TRACED_SOON = ("model.attention_form=fused", "training.optimizer=rmsprop")
 """Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""

@@ -30,21 +30,21 @@ def tiny_settings() -> list[str]:
 def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
     arguments = ["train", "-c", str(TINY), *tiny_settings, "--json"]
-    return _once(tmp_path_factory, "trained", lambda cwd: run_from_scratch(*arguments, cwd=cwd))
+    return once(tmp_path_factory, "trained", lambda cwd: run_from_scratch(*arguments, cwd=cwd))
 
 
 @pytest.fixture(scope="session")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` with n-gram scores, batches by tokens and bfloat16. Not to be written to."""
     settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
-    return _once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "-c", TINY, *settings, "--json", cwd=cwd))
+    return once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "-c", TINY, *settings, "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
     """``mha shuffle-test --config``: the same training, another without positions, and the comparison."""
     arguments = ["shuffle-test", "-c", str(TINY), *tiny_settings, "--output", "both", "--shuffles", "3"]
-    return _once(tmp_path_factory, "compared", lambda cwd: run_mha(*arguments, "--plot", "order.png", "--json", cwd=cwd))
+    return once(tmp_path_factory, "compared", lambda cwd: run_mha(*arguments, "--plot", "order.png", "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,7 @@ def predict(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pre
     return lambda *args, **options: run_here("predict", "-c", small, *args, cwd=tmp_path, monkeypatch=monkeypatch, **options)
 
 
-def _once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:
+def once(tmp_path_factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Result]) -> Run:
     """Run a command in a folder that all workers of pytest-xdist share; the first comer runs it, the others wait for its result."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name

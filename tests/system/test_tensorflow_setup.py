@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from mha_cli.system.tensorflow_setup import native_stderr_held_back
+from mha_cli.system.tensorflow_setup import graphs_let_go, native_stderr_held_back
 
 PRINT_SETTINGS_AND_TRACE = """
 import mha_cli.model, keras, os
@@ -61,3 +64,33 @@ def test_a_closed_stderr_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None
     with native_stderr_held_back():
         done = True
     assert done
+
+
+@pytest.mark.parametrize(("block", "kept"), [(nullcontext, True), (graphs_let_go, False)])
+def test_graphs_with_gradients_of_their_own_are_let_go(block: type, kept: bool) -> None:
+    """Without it, TensorFlow keeps them; should that change, it is of no more use."""
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def square(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        return x * x, lambda upstream: 2.0 * x * upstream
+
+    def traced() -> tuple[tf.Tensor, weakref.ref[tf.Graph]]:
+        graphs: list[weakref.ref[tf.Graph]] = []
+
+        @tf.function(autograph=False)
+        def nine() -> tf.Tensor:
+            graphs.append(weakref.ref(tf.compat.v1.get_default_graph()))
+            return square(variable)
+
+        variable = tf.Variable(3.0)
+        with tf.GradientTape() as tape:
+            value = nine()
+        return tape.gradient(value, variable), graphs[0]
+
+    with block():
+        gradient, graph = traced()
+    gc.collect()
+    assert gradient == 6.0
+    assert (graph() is not None) == kept
+    assert traced()[0] == 6.0

@@ -1,0 +1,108 @@
+"""`mha tune`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
+from mha_cli.cli.train import scoring_command
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.system.address_limit import out_of_memory
+
+if TYPE_CHECKING:
+    from mha_cli.system.watcher import StepProgress
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha tune --config text --set data.train=reviews.csv
+
+mha tune --config sample --minutes 2 \\
+    --search training.learning_rate=0.0005..0.01 --search model.num_blocks=1,2"""
+
+PLOT = "study.png"
+
+
+def tune(
+    config: ConfigOption,
+    overrides: SetOption = None,
+    minutes: Annotated[
+        float, typer.Option("--minutes", "-m", min=0.01, max=100_000, help="Time for trials, those of earlier calls included.")
+    ] = 10.0,
+    trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Most trials, likewise.", show_default="any number")] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--search",
+            metavar="KEY.PATH=VALUES",
+            help="Setting to search, as LOW..HIGH or as values with commas between; can be repeated.",
+            show_default="what depends on the texts most",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Run directory to write, or whose search goes on.",
+            show_default="runs/NAME-tuned of the config or the data",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search for better settings by short trainings on part of the texts, then train with the best.
+
+    The first trial is the recipe as it is. The same command goes on with what was interrupted.
+    """
+    from mha_cli.checkpoint.runs import RUNS
+    from mha_cli.config.loading import load_config
+    from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.system.cluster import task_of
+    from mha_cli.tuning.space import default_search, space_of, trial_config
+    from mha_cli.tuning.study import STUDY, Budget, held_study
+
+    config_file = find_config(config)
+    settings = load_config(config_file, overrides or [])
+    if task_of(settings.training.distribution).num_workers > 1:
+        raise MhaError("tune trains in one process, not on several workers", "set training.distribution=none")
+    folder = output or RUNS / f"{new_run_name(config_file, settings)}-tuned"
+    tried = trial_config(settings)
+    space_of(search or [], tried)  # refused before the texts are read
+
+    from mha_cli.cli import plots, render
+    from mha_cli.cli.console import print_json
+    from mha_cli.cli.progress import training_progress
+    from mha_cli.cli.stopping import stop_request
+    from mha_cli.data.preparation import prepare
+
+    budget = Budget(minutes, trials)
+    with stop_request() as request:
+        try:
+            with held_study(folder, settings, search or [], settings.seed) as study, training_progress() as watcher:
+                request.log = watcher.log
+                study.refuse_finished(budget)
+                data = prepare(tried, watcher)
+                space = space_of(search or default_search(data.config), data.config)
+                watcher.log("starting TensorFlow")
+                from mha_cli.tuning.search import tune as run_search
+
+                def on_step(progress: StepProgress) -> None:
+                    request.patient = True
+                    watcher.on_step(progress)
+
+                watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
+                summary = run_search(settings, study, space, budget, data, watching)
+        except KeyboardInterrupt:
+            if not (folder / STUDY).is_file():
+                raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
+            raise MhaError(f"interrupted; {folder} keeps what was tried", "the same command goes on", request.exit_code) from None
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
+            raise MhaError("out of memory", hint, EXIT_FAILURE) from None
+    plots.plot_search(summary, folder / PLOT)
+    print_json(summary) if as_json else render.tuning(summary, scoring_command(folder, settings))

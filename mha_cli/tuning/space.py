@@ -1,0 +1,149 @@
+"""What is searched: settings, and the values that each of them may have. A distribution is Optuna's; a choice is JSON in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.settings import Config
+from mha_cli.config.yaml_file import parse_yaml
+from mha_cli.errors import MhaError, printable
+
+FORM = "write for example --search training.learning_rate=0.001..0.01 or --search model.embed_dim=32,64,128"
+
+BY_MAGNITUDE = 10
+"""A range whose end is so many times its beginning is searched by orders of magnitude."""
+
+SEARCHED = ("model", "training")
+"""Sections whose settings can be searched: the texts are read once for all trials."""
+
+NOT_SEARCHED = ("refit_scores", "pseudo_labels", "labelled_epochs")
+"""Settings of training that trials do without: they learn from the validation part, or take a training of their own."""
+
+LEAST_SHARE = 0.2
+"""Share of the texts that trials are judged by, at least: on few, the best of many is the luckiest."""
+
+Space = dict[str, Any]
+"""A distribution for every setting, by its name with the section."""
+
+
+def default_search(config: Config) -> list[str]:
+    """What is searched where nobody says what, as ``--search`` has it: what depends on the texts most, round what the config has."""
+    model, training = config.model, config.training
+    rate, epochs, width = training.learning_rate, training.epochs, model.embed_dim
+    widths = [size for size in (max(1, width // 2), width, 2 * width) if model.key_dim or not any(size % heads for heads in model.heads)]
+    searched = {
+        # How far the weights go, and how often they see a text.
+        "training.learning_rate": f"{rate / 4:g}..{min(10.0, rate * 4):g}",
+        "training.epochs": f"{max(1, epochs // 2)}..{2 * epochs}",
+        # How much the encoder can hold.
+        "model.embed_dim": ",".join(map(str, widths)),
+        # What keeps it from learning few texts by heart.
+        "model.dropout": "0..0.6",
+        "model.embedding_dropout": "0..0.6",
+        "training.word_dropout": "0..0.3",
+        "training.label_smoothing": "0..0.2",
+    }
+    if model.max_ngram > 1 or model.subword_buckets:
+        searched["model.ngram_dropout"] = "0..0.8"
+    if model.score_ngrams > 1:  # how long the phrases are that count by themselves
+        searched["model.score_ngrams"] = f"{model.score_ngrams - 1}..{min(5, model.score_ngrams + 1)}"
+    return [f"{name}={values}" for name, values in searched.items()]
+
+
+def space_of(search: Sequence[str], config: Config) -> Space:
+    """The distributions that ``KEY.PATH=VALUES`` stand for; what the config has is always among the values.
+
+    Args:
+        search: settings, each with a range ``LOW..HIGH`` or with values between commas.
+        config: settings of the run.
+
+    Raises:
+        MhaError: one is not of that form, is no setting that can be searched, or may not have that value; or Optuna is missing.
+    """
+    choices = dict(_choices(one, config) for one in search)
+    if find_spec("optuna") is None:
+        raise MhaError("mha tune needs optuna", "pip install 'optuna>=4,<5'")
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    def distribution(values: list[Any], is_range: bool) -> Any:
+        if not is_range:
+            return CategoricalDistribution(list(dict.fromkeys(map(json.dumps, values))))
+        low, high = min(values), max(values)
+        kind = IntDistribution if all(type(value) is int for value in values) else FloatDistribution
+        return kind(low, high, log=bool(low > 0 and high >= BY_MAGNITUDE * low))
+
+    return {name: distribution(*values) for name, values in choices.items()}
+
+
+def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
+    """A setting, the values that are named for it with the config's own, and whether they are a range; see ``space_of``."""
+    name, _, text = one.partition("=")
+    section, _, setting = name.partition(".")
+    if not text.strip() or not setting:
+        raise MhaError(f"--search {printable(one)}: not of the form KEY.PATH=VALUES", FORM)
+    if section not in SEARCHED or setting in NOT_SEARCHED:
+        raise MhaError(f"--search {printable(name)}: no part of a trial", "search settings of model and training; --set sets any other")
+    is_range = ".." in text
+    values = parse_yaml(f"[{text.replace('..', ', ')}]", f"--search {printable(name)}").value
+    for value in values:
+        with_settings(config, {name: value}, "--search")
+    values = [*values, getattr(getattr(config, section), setting)]
+    if is_range and not (len(values) == 3 and all(type(value) in (int, float) for value in values)):
+        own = printable(json.dumps(values[-1]))
+        raise MhaError(f"--search {printable(one)}: not a range of numbers, with {own} of the config", "name values, with commas between")
+    return name, (values, is_range)
+
+
+def own_values(space: Space, config: Config) -> dict[str, Any]:
+    """What the config has for the settings that are searched, as a trial has it."""
+    values = {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in space}
+    return {name: json.dumps(value) if hasattr(space[name], "choices") else value for name, value in values.items()}
+
+
+def size_of(space: Space) -> float:
+    """Number of different trials that there can be."""
+    sizes = (
+        len(one.choices) if hasattr(one, "choices") else one.high - one.low + 1 if isinstance(one.high, int) else math.inf
+        for one in space.values()
+    )
+    return math.prod(sizes)
+
+
+def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a trial, from the values that it was given."""
+    return {name: json.loads(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> Config:
+    """The config with other settings.
+
+    Args:
+        config: settings of the run.
+        settings: values by name with the section.
+        source: what names them, for the message.
+
+    Raises:
+        MhaError: they do not fit.
+    """
+    whole = config_to_dict(config)
+    for name, value in settings.items():
+        section, _, setting = name.partition(".")
+        whole.setdefault(section, {})[setting] = value
+    return config_from_dict(whole, source)
+
+
+def trial_config(config: Config) -> Config:
+    """The config by which the texts are read and trials are trained, with enough texts held out to tell trials apart.
+
+    Raises:
+        MhaError: trials of it would not be short trainings.
+    """
+    if config.training.pseudo_labels:
+        raise MhaError("tune trains without pseudo-labels", "set training.pseudo_labels=0 and training.labelled_epochs=0")
+    data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
+    return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_scores": False})})

@@ -1,0 +1,162 @@
+"""`mha tune` through the command; tests/tuning has the search itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.cli import plots, render
+from mha_cli.config.loading import load_config
+from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree
+from tests.cli.conftest import once
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.tuning.search import TuningSummary
+
+SETTINGS = (*TRACED_SOON, "data.num_reviews=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
+TUNE = (
+    *("tune", "-c", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),
+    *("--search", "training.learning_rate=0.0001..0.02", "--output", "run", "--json", "--minutes", "60", "--trials"),
+)
+
+
+@pytest.fixture(scope="session")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``mha tune`` with two trials. Not to be written to."""
+    pytest.importorskip("optuna")
+    return once(tmp_path_factory, "tuned", lambda cwd: run_mha(*TUNE, "2", cwd=cwd))
+
+
+def test_two_trials_and_a_training(tuned: Run) -> None:
+    assert tuned.result.code == 0, tuned.result.stderr
+    summary = json.loads(tuned.result.stdout)
+    first, second = summary["trials"]
+    assert summary["recipe"] == first
+    assert first["settings"] == {"training.learning_rate": 0.001}
+    assert summary["best"] == min((first, second), key=lambda trial: trial["loss"])
+    assert summary["importance"] == {}
+    lines = tuned.result.stderr.splitlines()
+    told = [line.partition(":")[0] for line in lines if line.startswith(("trial", "epoch"))]
+    assert [*told[:2], told[3], *told[4:]] == ["trial 0, 60.0 minutes left", "trial 0", "trial 1", "epoch 1", "epoch 2"]
+    assert told[2].startswith("trial 1, 59.")
+
+
+def test_the_run_directory_has_what_mha_train_writes_and_the_study(tuned: Run) -> None:
+    names = {
+        "checkpoint.keras",
+        "config.yaml",
+        "history.jsonl",
+        "metrics.json",
+        "last",
+        "last/state.npz",
+        "best.yaml",
+        "study.db",
+        "study.png",
+    }
+    assert set(tree(tuned.cwd / "run")) == names
+    best = load_config(tuned.cwd / "run" / "best.yaml")
+    assert read_checkpoint(tuned.cwd / "run" / "checkpoint.keras").config == best
+    assert best.training.learning_rate == json.loads(tuned.result.stdout)["best"]["settings"]["training.learning_rate"]
+
+
+def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd, monkeypatch=monkeypatch))
+    assert said == "--output run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
+    said = refusal(run_here("train", "-c", TINY, "--output", "run", cwd=tuned.cwd, monkeypatch=monkeypatch))
+    assert said == "--output run: holds a finished run; choose another folder, or remove this one"
+
+
+def test_without_optuna_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.tuning.space.find_spec", lambda _: None)
+    assert refusal(run_here(*TUNE, "1", cwd=tmp_path, monkeypatch=monkeypatch)) == "mha tune needs optuna; pip install 'optuna>=4,<5'"
+    assert tree(tmp_path) == {}
+
+
+def test_several_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 0}}
+    result = run_here(
+        *TUNE, "1", "--set", "training.distribution=auto", cwd=tmp_path, monkeypatch=monkeypatch, env={"TF_CONFIG": json.dumps(cluster)}
+    )
+    assert refusal(result) == "tune trains in one process, not on several workers; set training.distribution=none"
+
+
+@pytest.mark.process
+def test_ctrl_c_a_second_process_and_a_kill(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    process = fork((*TUNE, "50"), tmp_path, text=True)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("trial 0:"):
+        assert process.poll() is None
+    said = refusal(second := run_mha(*TUNE, "50", cwd=tmp_path), told_before=second.stderr.splitlines()[:-1])
+    assert said == "run: another training writes there; wait for it, or choose another folder"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "error: interrupted; run keeps what was tried; the same command goes on"
+    assert not [name for name in tree(tmp_path) if name.endswith((".tmp", ".lock"))]
+
+    process = fork((*TUNE, "50"), tmp_path, text=True)
+    assert process.stderr is not None
+    while "starting TensorFlow" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=TIMEOUT)
+    result = run_mha(*TUNE, "2", cwd=tmp_path)
+    assert result.code == 0, result.stderr
+    trials = json.loads(result.stdout)["trials"]
+    assert len(trials) >= 2
+    assert trials[0]["number"] == 0
+
+
+# What is shown
+
+
+@pytest.fixture
+def summary(tuned: Run) -> TuningSummary:
+    """Twelve trials, of which the last is the best."""
+    pytest.importorskip("optuna")
+    from mha_cli.system.watcher import EpochRecord
+    from mha_cli.training.run import TrainingSummary
+    from mha_cli.tuning.search import Trial, TuningSummary
+
+    def trial(number: int) -> Trial:
+        settings: dict[str, Any] = {"training.learning_rate": 0.001 * 1.1**number, "model.score_windows": [number]}
+        return Trial(number, number % 3 == 1, None if number == 7 else 1.0 - 0.01 * number, 0.9 + 0.001 * number, 60.0, settings)
+
+    trials = [trial(number) for number in range(12)]
+    run = tuned.cwd / "run"
+    record = EpochRecord(**json.loads((run / "metrics.json").read_text())["best"])
+    training = TrainingSummary(run / "checkpoint.keras", record, 2, 180, 20, 1000, 300, 3.0, "float32")
+    importance = {"training.learning_rate": 0.8, "model.score_windows": 0.2}
+    return TuningSummary(run / "best.yaml", trials[0], trials[11], 0.02, 40, 720.0, importance, trials, training)
+
+
+def test_the_table_says_whether_the_gain_is_more_than_chance(summary: TuningSummary, capsys: pytest.CaptureFixture[str]) -> None:
+    render.tuning(summary, "mha evaluate run")
+    shown = capsys.readouterr().out
+    for row in ("training.learning_rate │ 0.001 │ 0.00285 │ 80%", "model.score_windows │ [0] │ [11] │ 20%"):
+        assert row in " ".join(shown.split())
+    assert "12, 4 of them stopped early, in 12.0 minutes" in shown
+    assert "+1.10 points; perhaps chance, since it is no more than that" in " ".join(shown.replace("│", " ").split())
+    assert shown.endswith("next: mha evaluate run\n")
+    render.tuning(dataclasses.replace(summary, standard_error=0.01), "mha evaluate run")
+    assert "chance" not in capsys.readouterr().out
+    render.tuning(dataclasses.replace(summary, best=summary.recipe), "mha evaluate run")
+    assert "none: no trial was better than the recipe as it is" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("importance", [True, False])
+def test_the_picture_has_history_and_importance(summary: TuningSummary, importance: bool, tmp_path: Path) -> None:
+    plots.plot_search(summary if importance else dataclasses.replace(summary, importance={}), tmp_path / "study.svg")
+    drawn = (tmp_path / "study.svg").read_text()
+    for text in ("best so far", "stopped early", "trial (the first is the recipe as it is)"):
+        assert f"<!-- {text} -->" in drawn
+    assert ("<!-- training.learning_rate -->" in drawn) == importance
+    assert ("<!-- too few trials to say what matters -->" in drawn) != importance

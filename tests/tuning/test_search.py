@@ -1,0 +1,342 @@
+"""A search whose trials are trained in NumPy."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, STATE, choose_checkpoint
+from mha_cli.config.loading import config_from_dict, load_config
+from mha_cli.data.preparation import prepare
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.tuning.space import space_of, trial_config, with_settings
+from mha_cli.tuning.study import STUDY, Budget, held_study
+from tests.training.numpy_trainer import NumpyTrainer, in_numpy
+
+optuna = pytest.importorskip("optuna")
+
+from mha_cli.tuning import search as searching  # noqa: E402 - it needs Optuna
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mha_cli.config.settings import Config
+    from mha_cli.tuning.search import TuningSummary
+
+SEARCH = ["training.learning_rate=0.001..0.5", "training.epochs=4,8"]
+
+
+@pytest.fixture(autouse=True)
+def _trained_in_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every trainer is one in NumPy, and 200 reviews of which a fifth says the other class than is meant lie in the current folder."""
+    in_numpy(monkeypatch.setattr)
+    monkeypatch.setattr(searching, "Trainer", NumpyTrainer)
+    monkeypatch.setattr(searching, "graphs_let_go", nullcontext)  # there are none, and looking for them takes time
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    words = (f"{('dull', 'fine')[label ^ int(rng.random() < 0.2)]} film {number}" for number in range(100) for label in (0, 1))
+    rows = (f"{text},{('neg', 'pos')[number % 2]}" for number, text in enumerate(words))
+    Path("reviews.csv").write_text("\n".join(["text,label", *rows]))
+
+
+def config(**training: Any) -> Config:
+    """Settings of which the learning rate is far too low."""
+    data = {"source": "files", "train": "reviews.csv"}
+    model = {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7}
+    training = {"epochs": 4, "learning_rate": 0.001, "select_by": "last", **training}
+    return config_from_dict({"seed": 3, "data": data, "model": model, "training": training}, "test")
+
+
+def tuned(
+    output: Path, budget: Budget, watcher: Watcher = SILENT, settings: Config | None = None, search: list[str] = SEARCH
+) -> TuningSummary:
+    settings = settings or config()
+    with held_study(output, settings, search, settings.seed) as study:
+        study.refuse_finished(budget)
+        data = prepare(trial_config(settings))
+        return searching.tune(settings, study, space_of(search, data.config), budget, data, watcher)
+
+
+def trials_of(output: Path) -> list[Any]:
+    with held_study(output, config(), SEARCH, 0) as study:
+        return study.optuna.get_trials()
+
+
+# From the first trial to the checkpoint
+
+
+def test_the_recipe_is_the_first_trial_and_the_best_is_trained() -> None:
+    notes: list[str] = []
+    output = Path("runs", "tuned")
+    summary = tuned(output, Budget(100, trials=8), Watcher(note=notes.append))
+    assert summary.trials[0] == summary.recipe
+    assert summary.recipe.settings == {"training.learning_rate": 0.001, "training.epochs": 4}
+    losses = {trial.number: trial.loss for trial in summary.trials if not trial.stopped}
+    assert summary.best.loss == min(losses.values()) < summary.recipe.loss
+    assert summary.best.settings["training.learning_rate"] > 0.001
+    assert len(summary.trials) == 8
+    assert summary.num_validation == 40
+    assert summary.standard_error == pytest.approx(np.sqrt(summary.best.accuracy * (1 - summary.best.accuracy) / 40))
+
+    found = load_config(output / "best.yaml")
+    assert found == load_config(output / CONFIG) == read_checkpoint(output / CHECKPOINT).config
+    assert found.training.learning_rate == summary.best.settings["training.learning_rate"]
+    assert found.data.validation_share == config().data.validation_share
+    assert summary.training.num_validation == 20
+    assert choose_checkpoint(None, {})[0] == output / CHECKPOINT
+
+    assert len(notes) == 9
+    assert notes[0].startswith("trial 0: validation loss ")
+    assert all("best so far: trial " in note for note, trial in zip(notes, summary.trials, strict=False) if trial.stopped)
+    assert notes[-1] == f"training with the settings of trial {summary.best.number}, as mha train does"
+
+
+def test_what_falls_behind_at_half_of_its_epochs_is_stopped(tmp_path: Path) -> None:
+    """Of eight epochs as of four: they are compared by quarters."""
+    summary = tuned(tmp_path / "run", Budget(100, trials=9))
+    assert {trial.stopped for trial in summary.trials} == {True, False}
+    for trial in trials_of(tmp_path / "run"):
+        steps = list(trial.intermediate_values)
+        assert steps == [1, 2, 3, 4][: len(steps)]
+        assert len(steps) == 4 if trial.state.name == "COMPLETE" else len(steps) in (2, 3)
+
+
+def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path) -> None:
+    from mha_cli.checkpoint.runs import run_directory
+    from mha_cli.training.run import train
+
+    summary = tuned(tmp_path / "run", Budget(100, trials=2))
+    again = trial_config(load_config(tmp_path / "run" / "best.yaml"))
+    with run_directory(tmp_path / "again", again) as held:
+        best = train(again, held).best
+    assert (best.validation_loss, best.validation_accuracy) == (summary.best.loss, summary.best.accuracy)
+
+
+@pytest.mark.process
+def test_scores_are_fitted_once_for_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[int] = []
+    fit_scores = searching.fit_scores
+
+    def counted(config: Config, *rest: Any) -> Any:
+        fitted.append(config.model.score_ngrams)
+        return fit_scores(config, *rest)
+
+    monkeypatch.setattr(searching, "fit_scores", counted)
+    settings = with_settings(config(), {"model.score_ngrams": 1, "model.score_buckets": 64}, "test")
+    summary = tuned(tmp_path / "run", Budget(100, trials=5), settings=settings, search=["model.score_ngrams=1,2"])
+    assert {trial.settings["model.score_ngrams"] for trial in summary.trials} == {1, 2}
+    assert sorted(fitted) == [1, 2]
+
+
+def test_settings_that_do_not_go_together_are_a_trial_stopped(tmp_path: Path) -> None:
+    notes: list[str] = []
+    search = ["model.embed_dim=10,14", "model.num_heads=3,4"]
+    summary = tuned(tmp_path / "run", Budget(100, trials=6), Watcher(note=notes.append), search=search)
+    bad = [trial for trial in summary.trials if trial.loss is None]
+    assert bad
+    assert all(trial.stopped and trial.settings["model.num_heads"] > 2 and trial.settings["model.embed_dim"] != 12 for trial in bad)
+    assert any(
+        note.startswith(f"trial {bad[0].number}: these settings: model: num_heads={bad[0].settings['model.num_heads']} does")
+        for note in notes
+    )
+
+
+def test_a_search_of_the_same_seed_comes_to_the_same(tmp_path: Path) -> None:
+    first, second = (tuned(tmp_path / name, Budget(100, trials=4)) for name in ("first", "second"))
+    assert [dataclasses.replace(trial, seconds=0.0) for trial in first.trials] == [
+        dataclasses.replace(trial, seconds=0.0) for trial in second.trials
+    ]
+
+
+# The budget
+
+
+def test_the_recipe_is_trained_however_little_time_there_is_and_others_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = tuned(tmp_path / "first", Budget(1e-9))
+    assert [trial.stopped for trial in summary.trials] == [False]
+
+    clock = itertools.count(step=1.0)
+    monkeypatch.setattr(searching.time, "monotonic", lambda: next(clock))
+    summary = tuned(tmp_path / "second", Budget(100, trials=2))
+    assert [trial.stopped for trial in summary.trials] == [False, False]
+    clock = itertools.count(step=1e6)
+    summary = tuned(tmp_path / "third", Budget(100, trials=2))
+    assert [trial.stopped for trial in summary.trials] == [False, True]
+    assert len(trials_of(tmp_path / "third")[1].intermediate_values) == 1
+
+
+def test_no_trial_comes_twice_and_where_all_were_tried_the_search_ends(tmp_path: Path) -> None:
+    search = ["training.epochs=1..3", "model.dropout=0.1,0.5"]
+    summary = tuned(tmp_path / "run", Budget(100), settings=config(epochs=2), search=search)
+    tried = [(trial.settings["training.epochs"], trial.settings["model.dropout"]) for trial in summary.trials]
+    assert sorted(tried) == [(epochs, dropout) for epochs in (1, 2, 3) for dropout in (0.1, 0.5)]
+    with pytest.raises(MhaError, match="its search is finished, with 6 trials"):
+        tuned(tmp_path / "run", Budget(200), settings=config(epochs=2), search=search)
+
+
+def test_a_finished_search_goes_on_for_a_larger_budget_only(tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    tuned(output, Budget(100, trials=2))
+    message = f"--output {output}: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
+    with pytest.raises(MhaError) as raised:
+        tuned(output, Budget(100, trials=2))
+    assert str(raised.value) == message
+    before = trials_of(output)
+    summary = tuned(output, Budget(100, trials=5))
+    assert [trial.number for trial in summary.trials] == [0, 1, 2, 3, 4]
+    after = trials_of(output)
+    assert [trial.params for trial in after[:2]] == [trial.params for trial in before]
+    assert len({trial.params["training.learning_rate"] for trial in after}) == 5
+    assert json.loads((output / METRICS).read_text())["best"]["validation_loss"] == summary.training.best.validation_loss
+
+
+# Interruptions
+
+
+def stopping(after: int) -> Watcher:
+    """A watcher that asks to stop after so many steps."""
+    steps = itertools.count()
+    return Watcher(stop=lambda: next(steps) >= after)
+
+
+def test_an_interrupted_search_goes_on_and_the_recipe_comes_first(tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        tuned(output, Budget(100, trials=4), stopping(3))
+    assert not output.exists()  # nothing to keep
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(output, Budget(100, trials=4), stopping(30))
+    assert [trial.state.name for trial in trials_of(output)] == ["COMPLETE", "FAIL"]
+    assert load_config(output / "best.yaml") == config()
+    summary = tuned(output, Budget(100, trials=4))
+    assert [trial.number for trial in summary.trials] == [0, 2, 3, 4]
+
+
+def test_an_interrupted_last_training_goes_on(tmp_path: Path) -> None:
+    whole, output = tmp_path / "whole", tmp_path / "run"
+    trained = tuned(whole, Budget(100, trials=1))
+    with pytest.raises(KeyboardInterrupt):
+        tuned(output, Budget(100, trials=1), stopping(40))
+    assert (output / STATE).is_file() and not (output / METRICS).exists()
+    seen: list[int] = []
+    again = tuned(output, Budget(100, trials=1), Watcher(on_epoch=lambda record: seen.append(record.epoch)))
+    assert dataclasses.replace(again.training.best, seconds=0.0, reviews_per_second=0.0) == dataclasses.replace(
+        trained.training.best, seconds=0.0, reviews_per_second=0.0
+    )
+    assert seen[0] > 1
+
+
+def test_a_trial_of_a_killed_process_does_not_count(tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    tuned(output, Budget(100, trials=1))
+    with held_study(output, config(), SEARCH, 0) as study:
+        study.optuna.ask(space_of(SEARCH, config()))
+    assert [trial.state.name for trial in trials_of(output)] == ["COMPLETE", "FAIL"]
+    summary = tuned(output, Budget(100, trials=2))
+    assert [trial.number for trial in summary.trials] == [0, 2]
+
+
+# What is refused
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    tuned(tmp_path / "run", Budget(100, trials=1))
+    return tmp_path / "run"
+
+
+def test_another_search_is_refused(finished: Path) -> None:
+    def refusal(settings: Config, search: list[str]) -> str:
+        with pytest.raises(MhaError) as raised:
+            tuned(finished, Budget(100, trials=2), settings=settings, search=search)
+        return str(raised.value).removeprefix(f"--output {finished}: ")
+
+    way_out = "give what was given before, or choose another folder"
+    assert refusal(config(batch_size=16), SEARCH) == f"its run has training.batch_size=32, the config 16; {way_out}"
+    assert refusal(config(), SEARCH[:1]) == f"its run has search={printed(SEARCH)}, the config {printed(SEARCH[:1])}; {way_out}"
+    assert len(trials_of(finished)) == 1
+
+
+def printed(search: list[str]) -> str:
+    return text if len(text := str(search)) <= 80 else text[:79] + "…"
+
+
+def test_other_texts_are_refused(finished: Path) -> None:
+    with Path("reviews.csv").open("a") as file:
+        file.write("\nfine plot,pos")
+    with pytest.raises(MhaError, match="its trials had other texts, or another version of mha; choose another folder"):
+        tuned(finished, Budget(100, trials=2))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database", "theirs"])
+def test_a_file_of_somebody_else_stays_as_it_is(content: bytes | str) -> None:
+    output = Path("theirs")
+    output.mkdir()
+    path = output / STUDY
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        optuna.create_study(storage=f"sqlite:///{path}", study_name=content)
+    before = path.read_bytes()
+    with pytest.raises(MhaError) as raised:
+        tuned(output, Budget(100))
+    assert str(raised.value) == "--output theirs: study.db is not of mha tune; choose another folder"
+    assert [file.name for file in output.iterdir()] == [STUDY]
+    assert path.read_bytes() == before
+
+
+def test_a_study_that_is_damaged_meanwhile_is_told(finished: Path) -> None:
+    said = f"{finished / STUDY}: cannot be read or written: database disk image is malformed; choose another folder"
+    with pytest.raises(MhaError) as raised, held_study(finished, config(), SEARCH, 0) as study:
+        os.truncate(finished / STUDY, 3 * 4096)
+        study.optuna.ask()
+    assert (str(raised.value), raised.value.exit_code) == (said, EXIT_FAILURE)
+
+
+def test_the_folder_may_have_any_name(tmp_path: Path) -> None:
+    output = tmp_path / "a?b=c {d} %20 #é"
+    tuned(output, Budget(100, trials=1))
+    tuned(output, Budget(100, trials=2))
+    assert (output / STUDY).is_file()
+
+
+# What mattered
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Any]:
+    with held_study(tmp_path / "run", config(), [], 0) as study:
+        yield study
+
+
+def test_the_setting_that_makes_the_difference_matters_most(told: Any) -> None:
+    distribution = optuna.distributions.FloatDistribution(0.0, 1.0)
+    rng = np.random.default_rng(0)
+    for number in range(searching.LEAST_TRIALS):
+        assert searching._importance(told, 0) == {}, number
+        values = {"model.dropout": rng.random(), "training.word_dropout": rng.random()}
+        found = 3 * values["model.dropout"] + 0.1 * values["training.word_dropout"]
+        told.optuna.add_trial(optuna.trial.create_trial(params=values, distributions=dict.fromkeys(values, distribution), value=found))
+    importance = searching._importance(told, 0)
+    assert list(importance) == ["model.dropout", "training.word_dropout"]
+    assert importance["model.dropout"] > 0.8
+    assert sum(importance.values()) == pytest.approx(1.0)
+
+
+def test_nothing_matters_where_all_trials_come_to_the_same(told: Any) -> None:
+    distribution = optuna.distributions.FloatDistribution(0.0, 1.0)
+    for number in range(searching.LEAST_TRIALS):
+        values = {"model.dropout": number / 20}
+        told.optuna.add_trial(optuna.trial.create_trial(params=values, distributions=dict.fromkeys(values, distribution), value=0.5))
+    assert set(searching._importance(told, 0).values()) <= {0.0}
