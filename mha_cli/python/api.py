@@ -72,9 +72,11 @@ def train(
 
         watcher = _watcher(log)
         data = prepare(resolved, watcher, given)
-        from mha_cli.training.run import train as run_training  # TensorFlow: after everything that may be refused
+        from mha_cli.system.tensorflow_setup import graphs_let_go  # TensorFlow: after everything that may be refused
+        from mha_cli.training.run import train as run_training
 
-        summary = run_training(data.config, run, watcher, data)
+        with graphs_let_go():  # a program may train many
+            summary = run_training(data.config, run, watcher, data)
         checkpoint = read_checkpoint(summary.checkpoint)
     return Classifier(dataclasses.replace(checkpoint, name=str(summary.checkpoint) if output else ""))
 
