@@ -80,6 +80,7 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
         mha.train("text", [], [])
 
 
+@pytest.mark.process
 def test_it_is_the_training_of_the_command(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_it_is_the_training_of_the_command(
     assert any(line.startswith("300 texts in 2 classes; ") for line in lines)
 
 
+@pytest.mark.process
 def test_evaluate_gives_the_figures_of_the_command(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +115,7 @@ def test_evaluate_gives_the_figures_of_the_command(
         mha.evaluate(model, ["a"], ["dull"])
 
 
+@pytest.mark.process
 def test_such_a_run_names_no_data_to_evaluate(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
