@@ -115,7 +115,8 @@ def plot_heads(report: HeadReport, path: Path) -> None:
 
 def plot_search(summary: TuningSummary, path: Path) -> None:
     """Every trial's validation loss with the best so far, and how much each setting matters."""
-    figure, (history, importance) = _new_figure(9.0, 4.0, 1, 2)
+    settings = list(reversed(summary.importance.items()))  # none where trials are few
+    figure, (history, *others) = _new_figure(9.0 if settings else 5.0, 4.0, 1, 2 if settings else 1)
     trained = [(trial.number, trial.loss, trial.stopped) for trial in summary.trials if trial.loss is not None]
     for stopped, marker, label in ((False, "o", "trained to the end"), (True, "x", "stopped early")):
         dots = [(number, loss) for number, loss, early in trained if early == stopped]
@@ -126,9 +127,9 @@ def plot_search(summary: TuningSummary, path: Path) -> None:
     history.set_ylabel("validation loss, nats")
     history.xaxis.get_major_locator().set_params(integer=True)
     history.legend(frameon=False, fontsize=8)
-    settings = list(reversed(summary.importance.items()))
-    importance.barh([name for name, _ in settings], [100 * share for _, share in settings])
-    importance.set_xlabel("share of the differences between trials, %" if settings else "too few trials to say what matters")
+    for importance in others:
+        importance.barh([name for name, _ in settings], [100 * share for _, share in settings])
+        importance.set_xlabel("share of the differences between trials, %")
     _save(figure, path)
 
 

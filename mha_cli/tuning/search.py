@@ -38,7 +38,7 @@ KEPT_SCORES = 3
 """N-gram scores that are kept for further trials: a table may have a hundred megabytes."""
 
 LEAST_TRIALS = 10
-"""Trials trained to the end from which on it is said which setting mattered."""
+"""Trials from which on it is said which setting mattered."""
 
 
 @dataclass(frozen=True)
@@ -246,14 +246,19 @@ def _keep(config: Config, best: Trial, path: Path) -> Config:
 
 
 def _importance(study: Study, seed: int) -> dict[str, float]:
-    """How much of the variance between trials that came to their end each setting explains.
+    """How much of the variance between trials each setting explains; those stopped early count with the loss that they had reached.
 
     Source: Hutter et al. 2014, "An Efficient Approach for Assessing Hyperparameter Importance" (functional ANOVA).
     """
-    if len(study.complete) < LEAST_TRIALS:
+    found = [trial for trial in study.trials if "loss" in trial.user_attrs]
+    if len(found) < LEAST_TRIALS:
         return {}
+    reached = optuna.create_study()
+    for trial in found:
+        same = {"params": trial.params, "distributions": trial.distributions}
+        reached.add_trial(optuna.trial.create_trial(**same, value=trial.user_attrs["loss"]))
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=seed)
     try:
-        return {name: float(share) for name, share in optuna.importance.get_param_importances(study.optuna, evaluator=evaluator).items()}
+        return {name: float(share) for name, share in optuna.importance.get_param_importances(reached, evaluator=evaluator).items()}
     except RuntimeError:  # all trials came to the same
         return {}

@@ -43,9 +43,9 @@ def test_two_trials_and_a_training(tuned: Run) -> None:
     assert summary["best"] == min((first, second), key=lambda trial: trial["loss"])
     assert summary["importance"] == {}
     lines = tuned.result.stderr.splitlines()
-    told = [line.partition(":")[0] for line in lines if line.startswith(("trial", "epoch"))]
-    assert [*told[:2], told[3], *told[4:]] == ["trial 0, 60.0 minutes left", "trial 0", "trial 1", "epoch 1", "epoch 2"]
-    assert told[2] in ("trial 1, 60.0 minutes left", "trial 1, 59.9 minutes left", "trial 1, 59.8 minutes left")
+    told = [line.partition(":")[0].partition(",")[0] for line in lines if line.startswith(("trial ", "epoch"))]
+    assert told == ["trial 0", "trial 0", "trial 1", "trial 1", "epoch 1", "epoch 2"]
+    assert "trial 0, 60.0 minutes left" in lines
 
 
 def test_the_run_directory_has_what_mha_train_writes_and_the_study(tuned: Run) -> None:
@@ -159,4 +159,4 @@ def test_the_picture_has_history_and_importance(summary: TuningSummary, importan
     for text in ("best so far", "stopped early", "trial (the first is the recipe as it is)"):
         assert f"<!-- {text} -->" in drawn
     assert ("<!-- training.learning_rate -->" in drawn) == importance
-    assert ("<!-- too few trials to say what matters -->" in drawn) != importance
+    assert ("<!-- share of the differences between trials, % -->" in drawn) == importance

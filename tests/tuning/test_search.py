@@ -320,14 +320,23 @@ def told(tmp_path: Path) -> Iterator[Any]:
         yield study
 
 
+def add(study: Any, values: dict[str, float], loss: float, stopped: bool = False) -> None:
+    distributions = dict.fromkeys(values, optuna.distributions.FloatDistribution(0.0, 1.0))
+    state = optuna.trial.TrialState.PRUNED if stopped else optuna.trial.TrialState.COMPLETE
+    study.optuna.add_trial(
+        optuna.trial.create_trial(
+            params=values, distributions=distributions, value=None if stopped else loss, user_attrs={"loss": loss}, state=state
+        )
+    )
+
+
 def test_the_setting_that_makes_the_difference_matters_most(told: Any) -> None:
-    distribution = optuna.distributions.FloatDistribution(0.0, 1.0)
     rng = np.random.default_rng(0)
     for number in range(searching.LEAST_TRIALS):
         assert searching._importance(told, 0) == {}, number
         values = {"model.dropout": rng.random(), "training.word_dropout": rng.random()}
         found = 3 * values["model.dropout"] + 0.1 * values["training.word_dropout"]
-        told.optuna.add_trial(optuna.trial.create_trial(params=values, distributions=dict.fromkeys(values, distribution), value=found))
+        add(told, values, found, stopped=number % 2 == 1)
     importance = searching._importance(told, 0)
     assert list(importance) == ["model.dropout", "training.word_dropout"]
     assert importance["model.dropout"] > 0.8
@@ -335,8 +344,7 @@ def test_the_setting_that_makes_the_difference_matters_most(told: Any) -> None:
 
 
 def test_nothing_matters_where_all_trials_come_to_the_same(told: Any) -> None:
-    distribution = optuna.distributions.FloatDistribution(0.0, 1.0)
     for number in range(searching.LEAST_TRIALS):
         values = {"model.dropout": number / 20}
-        told.optuna.add_trial(optuna.trial.create_trial(params=values, distributions=dict.fromkeys(values, distribution), value=0.5))
+        add(told, values, 0.5)
     assert set(searching._importance(told, 0).values()) <= {0.0}
