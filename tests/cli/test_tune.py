@@ -133,7 +133,7 @@ def summary(tuned: Run) -> TuningSummary:
     trials = [trial(number) for number in range(12)]
     run = tuned.cwd / "run"
     record = EpochRecord(**json.loads((run / "metrics.json").read_text())["best"])
-    training = TrainingSummary(run / "checkpoint.keras", record, 2, 180, 20, 1000, 300, 3.0, "float32", {})
+    training = TrainingSummary(run / "checkpoint.keras", record, 2, 180, 20, 1000, 300, 3.0, "float32", {"validation_loss": 0.5})
     importance = {"training.learning_rate": 0.8, "model.score_windows": 0.2}
     return TuningSummary(run / "best.yaml", trials[0], trials[11], 0.02, 40, 720.0, importance, trials, training)
 
