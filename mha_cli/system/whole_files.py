@@ -176,7 +176,9 @@ def _temporary(parent: Path, *, folder: bool = False) -> tuple[int, Path]:
         try:
             if _is_ours(descriptor, path):
                 return descriptor, path
-        except BaseException:
+        except BaseException:  # a signal, say
+            with suppress(OSError):
+                os.rmdir(path) if folder else os.unlink(path)
             os.close(descriptor)
             raise
         os.close(descriptor)  # another process saw it before it was locked, and removes it
