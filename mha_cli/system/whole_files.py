@@ -167,19 +167,20 @@ def _temporary(parent: Path, *, folder: bool = False) -> tuple[int, Path]:
         path = parent / f".mha-{number}-{_second_number(number)}.tmp"
         if folder:
             os.mkdir(path, 0o700)
+        descriptor = None
         try:
             descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            if _is_ours(descriptor, path):
+                return descriptor, path
         except FileNotFoundError:
             if folder:
                 continue  # as below
             raise
-        try:
-            if _is_ours(descriptor, path):
-                return descriptor, path
         except BaseException:  # a signal, say
             with suppress(OSError):
                 os.rmdir(path) if folder else os.unlink(path)
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
             raise
         os.close(descriptor)  # another process saw it before it was locked, and removes it
 

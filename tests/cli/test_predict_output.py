@@ -176,6 +176,7 @@ def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, 
         process.stdin.write(b"the film\n")
         while len(os.listdir(tmp_path)) == 1:  # it has not begun yet
             time.sleep(0.01)
+        time.sleep(0.5)  # nor is it making the file, which takes microseconds: a signal just then leaves it to the next command
         process.send_signal(ending)
         assert process.wait(TIMEOUT) == 128 + ending
     assert (os.listdir(tmp_path), (tmp_path / "out.tsv").read_text()) == (["out.tsv"], "old")
