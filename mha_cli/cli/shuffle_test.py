@@ -62,7 +62,7 @@ def shuffle_test(
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
     from mha_cli.data.preparation import labelled_reviews, prepare, word_order_split
-    from mha_cli.system.cluster import task_of
+    from mha_cli.system.cluster import refuse_several_workers
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
     if bool(paths) == (config is not None):
@@ -77,8 +77,8 @@ def shuffle_test(
         plots.refuse_picture(plot)
     config_file = None if config is None else find_config(config)
     settings = None if config_file is None else load_config(config_file, overrides or [])
-    if settings is not None and task_of(settings.training.distribution).num_workers > 1:
-        raise MhaError("shuffle-test trains in one process, not on several workers", "set training.distribution=none")
+    if settings is not None:
+        refuse_several_workers(settings.training.distribution, "shuffle-test")
     read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
     sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
     if settings is not None and config_file is not None:

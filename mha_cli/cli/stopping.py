@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mha_cli.system.watcher import StepProgress, Watcher
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,6 +32,15 @@ class StopRequest:
     def answer(self) -> None:
         """Say that a signal was heard."""
         self.log("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
+
+    def watched(self, watcher: Watcher) -> Watcher:
+        """The same watcher, which asks the run to stop; from the first step on there is something to save, and the request is patient."""
+
+        def on_step(progress: StepProgress) -> None:
+            self.patient = True
+            watcher.on_step(progress)
+
+        return dataclasses.replace(watcher, on_step=on_step, stop=lambda: self.signal is not None)
 
     @property
     def exit_code(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
-from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.system.address_limit import out_of_memory
+from mha_cli.errors import MhaError
+from mha_cli.system.address_limit import settings_for_less_memory
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
-    from mha_cli.system.watcher import StepProgress
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -60,7 +58,7 @@ def train(
     from mha_cli.data.preparation import prepare
     from mha_cli.system.watcher import SILENT
 
-    with stop_request() as request:
+    with settings_for_less_memory(), stop_request() as request:
         try:
             holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
             with holding as held, training_progress() as progress:
@@ -71,12 +69,7 @@ def train(
                 watcher.log("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
-                def on_step(progress: StepProgress) -> None:
-                    request.patient = True  # from here on there is something to save
-                    watcher.on_step(progress)
-
-                watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_training(settings if data is None else data.config, held, watching, data)
+                summary = run_training(settings if data is None else data.config, held, request.watched(watcher), data)
         except KeyboardInterrupt:
             if not task.is_chief:
                 raise MhaError("interrupted", "the chief says how to go on", request.exit_code) from None
@@ -84,11 +77,6 @@ def train(
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             again = shlex.join(["mha", "train", "--config", f"{folder}/{CONFIG}", "--output", f"{folder}", "--resume"])
             raise MhaError(f"interrupted; {folder} keeps what was learnt", f"go on with: {again}", request.exit_code) from None
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
-            hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
-            raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     if not task.is_chief:
         return
     print_json(summary) if as_json else render.training(summary, scoring_command(folder, settings))

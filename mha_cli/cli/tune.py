@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.cli.train import scoring_command
-from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.system.address_limit import out_of_memory
-
-if TYPE_CHECKING:
-    from mha_cli.system.watcher import StepProgress
+from mha_cli.errors import MhaError
+from mha_cli.system.address_limit import settings_for_less_memory
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -60,14 +56,13 @@ def tune(
     from mha_cli.checkpoint.runs import RUNS
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
-    from mha_cli.system.cluster import task_of
+    from mha_cli.system.cluster import refuse_several_workers
     from mha_cli.tuning.space import default_search, space_of, trial_config
     from mha_cli.tuning.study import STUDY, Budget, held_study
 
     config_file = find_config(config)
     settings = load_config(config_file, overrides or [])
-    if task_of(settings.training.distribution).num_workers > 1:
-        raise MhaError("tune trains in one process, not on several workers", "set training.distribution=none")
+    refuse_several_workers(settings.training.distribution, "tune")
     folder = output or RUNS / f"{new_run_name(config_file, settings)}-tuned"
     tried = trial_config(settings)
     space_of(search or [], tried)  # refused before the texts are read
@@ -79,7 +74,7 @@ def tune(
     from mha_cli.data.preparation import prepare
 
     budget = Budget(minutes, trials)
-    with stop_request() as request:
+    with settings_for_less_memory(), stop_request() as request:
         try:
             with held_study(folder, settings, search or [], settings.seed) as study, training_progress() as watcher:
                 request.log = watcher.log
@@ -89,20 +84,10 @@ def tune(
                 watcher.log("starting TensorFlow")
                 from mha_cli.tuning.search import tune as run_search
 
-                def on_step(progress: StepProgress) -> None:
-                    request.patient = True
-                    watcher.on_step(progress)
-
-                watching = dataclasses.replace(watcher, on_step=on_step, stop=lambda: request.signal is not None)
-                summary = run_search(settings, study, space, budget, data, watching)
+                summary = run_search(settings, study, space, budget, data, request.watched(watcher))
         except KeyboardInterrupt:
             if not (folder / STUDY).is_file():
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             raise MhaError(f"interrupted; {folder} keeps what was tried", "the same command goes on", request.exit_code) from None
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
-            hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
-            raise MhaError("out of memory", hint, EXIT_FAILURE) from None
     plots.plot_search(summary, folder / PLOT)
     print_json(summary) if as_json else render.tuning(summary, scoring_command(folder, settings))

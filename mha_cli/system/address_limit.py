@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.system.processor import available_cores
@@ -49,6 +51,22 @@ def need_tensorflow_addresses() -> None:
 def out_of_memory(error: Exception) -> bool:
     """Whether an error says that Python, or TensorFlow with an error of its own, has found no memory."""
     return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+
+
+@contextmanager
+def settings_for_less_memory() -> Iterator[None]:
+    """Name the settings that a training takes its memory by, where it has found none.
+
+    Raises:
+        MhaError: there was no memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
+        raise MhaError("out of memory", hint, EXIT_FAILURE) from None
 
 
 def out_of_addresses(error: ImportError) -> MhaError | None:

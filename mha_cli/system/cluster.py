@@ -57,6 +57,16 @@ def task_of(distribution: str, environment: Mapping[str, str] = os.environ) -> T
     return ALONE
 
 
+def refuse_several_workers(distribution: str, command: str) -> None:
+    """Refuse to train with others where a command trains in one process.
+
+    Raises:
+        MhaError: ``training.distribution`` and the environment name several workers, or ask for what is not there; see ``task_of``.
+    """
+    if task_of(distribution).num_workers > 1:
+        raise MhaError(f"{command} trains in one process, not on several workers", "set training.distribution=none")
+
+
 def _tf_config_task(text: str) -> Task:
     try:
         value: Any = json.loads(text)
