@@ -26,7 +26,7 @@ from rich.table import Table
 from mha_cli.config.loading import load_config
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
-from mha_cli.runtime.ngrams import ids_of
+from mha_cli.runtime.subwords import ids_of
 from mha_cli.text.ngrams import ngram_buckets
 
 WORKERS, GBITS, MESSAGE_SECONDS = (8, 64, 512), (10, 100), 20e-6

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.ngrams import ids_of, subword_sums
+from mha_cli.runtime.subwords import ids_of, subword_sums
 from mha_cli.system.working_memory import SCORE_BLOCK, blocks, head_bytes, hidden_bytes
 from mha_cli.text.ngrams import ngram_buckets, ngrams_end
 

@@ -1,4 +1,4 @@
-"""What n-grams by hash look up: subwords, in NumPy.
+"""Subwords, which are n-grams of characters by hash, in NumPy.
 
 A token is its id, so that tokens are (B, L), or its id and then the code points of W characters of it, so that they are (B, L, 1 + W).
 
