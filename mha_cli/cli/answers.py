@@ -29,19 +29,7 @@ UNSURE = "unsure"
 
 def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record, prediction: Prediction) -> bytes:
     """A JSON object in ASCII with everything that is known of a text; ``fields`` are the names of the record's."""
-    answer = choice.answer(prediction)
-    probabilities = prediction.probabilities if choice.top_k is None else dict(choice.top(prediction))
-    found: dict[str, object] = {
-        "id": number,
-        "label": answer,
-        "probability": round(prediction.probability if answer is None else prediction.probabilities[answer], 6),
-        "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
-        "tokens": prediction.num_tokens,
-        "unknown": prediction.num_unknown,
-        "truncated": prediction.truncated,
-        "empty": prediction.empty,
-        "all_unknown": prediction.all_unknown,
-    }
+    found = choice.as_json(number, prediction)
     if fields:
         found["fields"] = dict(zip(fields, record.fields, strict=True))
     return json.dumps(found).encode() + b"\n"

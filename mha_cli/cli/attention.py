@@ -52,22 +52,28 @@ def attention(
 
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
-    from mha_cli.cli import look, plots
+    from mha_cli.cli import look
     from mha_cli.cli.given import load_checkpoint
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
+    from mha_cli.cli.pictures import refuse_picture, save_picture
+    from mha_cli.pages.inspection import write_attention_page
+    from mha_cli.plots.figures import attention_figure
     from mha_cli.runtime.inspection import view_attention
 
     if html is not None:
         refuse_output("--html", html)
     if png is not None:
-        plots.refuse_picture(png, "--png")
+        refuse_picture(png, "--png")
     model = load_checkpoint(checkpoint)
     review = one_text(context, text, given, form, text_column, record, model.text_column)
     view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:
-        look.write_attention_page(view, model, html)
-    if png is not None and (boxed := plots.plot_attention(view, block, head, png)):
-        print(f"{printable(str(png), 200)}: {boxed}; --html shows all letters", file=sys.stderr)
+        write_attention_page(view, model, html)
+    if png is not None:
+        missing = save_picture(attention_figure(view, block, head), png)
+        if boxed := sum(not missing.isdisjoint(printable(word)) for word in view.words):
+            complaint = f"{boxed} of the {len(view.words)} words have letters that Matplotlib's font lacks, drawn as boxes"
+            print(f"{printable(str(png), 200)}: {complaint}; --html shows all letters", file=sys.stderr)
     look.attention(view, block, head, as_json=as_json)

@@ -48,6 +48,7 @@ def explain(
     from mha_cli.cli.given import load_checkpoint
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
+    from mha_cli.pages.inspection import write_explanation_page
     from mha_cli.runtime.inspection import explain as explain_text
 
     if html is not None:
@@ -64,5 +65,5 @@ def explain(
             values, _ = integrated_gradients(model, explanation.prediction.text, explanation.prediction.label)
             explanation = replace(explanation, gradients=values)
     if html is not None:
-        look.write_explanation_page(explanation, model, html)
+        write_explanation_page(explanation, model, html)
     look.explanation(explanation, as_json=as_json)

@@ -47,16 +47,18 @@ def heads(
         raise MhaError("--retrain goes with --prune", "leave it out")
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, is_own
-    from mha_cli.cli import look, plots
+    from mha_cli.cli import look
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.output import refuse_output
+    from mha_cli.cli.pictures import refuse_picture, save_picture
     from mha_cli.cli.progress import training_progress
     from mha_cli.data.preparation import labelled_reviews
+    from mha_cli.plots.figures import heads_figure
 
     if output is not None:
         refuse_output("--output", output, new=True)
     if plot is not None:
-        plots.refuse_picture(plot)
+        refuse_picture(plot)
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
     settings = model.config.model
@@ -79,5 +81,5 @@ def heads(
         report, reviews = score_heads(model, labelled, max_reviews, watcher)
         pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
     if plot is not None:
-        plots.plot_heads(report, plot)
+        save_picture(heads_figure(report), plot)
     look.heads(report, pruning, as_json=as_json)

@@ -1,50 +1,34 @@
-"""Attention, explanations and heads for a person to look at, or as JSON: on stdout, or in an HTML page."""
+"""Attention, explanations and heads on stdout, for a person to look at or as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
-from importlib.resources import files
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from mha_cli.cli.console import print_json, print_line, stdout_console, table
-from mha_cli.errors import listed, printable
-from mha_cli.runtime.inspection import AttentionView, Explanation, mean_entropy, near_uniform, strongest_links
-from mha_cli.system.whole_files import atomic_write
+from mha_cli.errors import printable
+from mha_cli.runtime.inspection import AttentionView, Explanation, entropy_line, marked, mean_entropy, near_uniform, strongest_links
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
     from rich.console import Console
 
     from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.pruning import PruningReport
-    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.runtime.classifier import Prediction
+
 SHADES = " ░▒▓█"
 NUM_LINKS = 12
 """Links that are listed of a review too long for a heat map."""
-UNKNOWN_MARK = "*"
-"""Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
-UNKNOWN_LEGEND = {
-    subwords: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads {how}"
-    for subwords, how in ((False, "all such words as one"), (True, "such words by their subwords"))
-}
-MAX_CLASSES = 20
-"""Names of classes on a page."""
 
 
 def attention(view: AttentionView, block: int, head: int | None, *, as_json: bool) -> None:
     """A heat map where it fits, else the strongest links and how much each word is looked at; neither of close to uniform attention."""
     if as_json:
-        weights = [[[[round(float(w), 6) for w in row] for row in one_head] for one_head in one_block] for one_block in view.weights]
-        print_json({"words": view.words, "unknown": view.unknown, **_label(view.prediction), **_entropies(view), "weights": weights})
+        print_json(view.as_json())
         return
     console = stdout_console()
     which = "mean over the heads" if head is None else f"head {head}"
@@ -60,7 +44,7 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
         _print_heat_map(console, words, weights_LL, width)
     else:
         _print_links(console, words, weights_LL)
-    for note in _notes(view):
+    for note in view.notes:
         print_line(note)
 
 
@@ -68,9 +52,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     """The review with its words coloured or signed by what they decide, then a table of those that decide most."""
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     if as_json:
-        fields = dataclasses.asdict(result)
-        del fields["prediction"], fields["subwords"]
-        print_json({**_label(result.prediction), **fields, "entropy": entropy, "max_entropy": math.log(num_words)})
+        print_json(result.as_json())
         return
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color
@@ -90,7 +72,7 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
         figures += [] if result.gradients is None else [f"{result.gradients[position]:+.4f}"]
         decisive.add_row(Text(words[position]), *figures, f"{result.attention[position]:.1%}")
     console.print(decisive)
-    for note in _notes(result):
+    for note in result.notes:
         print_line(note)
     if near_uniform(entropy, num_words):
         print_line(f"all words are looked at about equally: {entropy_line(entropy, num_words)}")
@@ -120,83 +102,8 @@ def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -
     print_line(f"written: {pruning.checkpoint}")
 
 
-def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
-    """A page of how much each word is looked at and, for a word that is pointed at or chosen, where it looks, head by head."""
-    weights = [[[[round(float(w), 5) for w in row] for row in head] for head in block] for block in view.weights]
-    _write_page("attention.html", path, {**_page_data(view, model), **_entropies(view), "weights": weights})
-
-
-def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -> None:
-    """A page with the review coloured by each measure, side by side."""
-    entropy, num_words = mean_entropy(result.attention), len(result.words)
-    measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
-    uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
-    _write_page("explanation.html", path, {**_page_data(result, model), **measures, "entropy": uniform})
-
-
-def marked(words: list[str], unknown: list[bool], limit: int) -> list[str]:
-    """Words as they can be shown anywhere, cut to a length; those that the vocabulary lacks carry ``UNKNOWN_MARK``."""
-    return [printable(word, limit) + UNKNOWN_MARK * lacking for word, lacking in zip(words, unknown, strict=True)]
-
-
-def entropy_line(entropy: float, num_words: int) -> str:
-    """An entropy beside the largest that so many words can have."""
-    return f"entropy {entropy:.3f} of at most {math.log(num_words):.3f} nats"
-
-
 def _said(prediction: Prediction) -> str:
     return f"{printable(prediction.label)} {prediction.probability:.4f}"
-
-
-def _label(prediction: Prediction) -> dict[str, Any]:
-    return {"label": prediction.label, "probability": prediction.probability}
-
-
-def _entropies(view: AttentionView) -> dict[str, Any]:
-    entropy = [[mean_entropy(head) for head in block] for block in view.weights]
-    uniform = [[near_uniform(head, len(view.words)) for head in block] for block in entropy]
-    return {"entropy": entropy, "max_entropy": math.log(len(view.words)), "near_uniform": uniform}
-
-
-def _notes(seen: AttentionView | Explanation) -> list[str]:
-    """Lines that a reader of the words needs."""
-    notes, prediction = [UNKNOWN_LEGEND[seen.subwords]] if any(seen.unknown) else [], seen.prediction
-    if prediction.truncated:
-        notes.append(f"the model reads {prediction.num_read:,} of the {prediction.num_tokens:,} words; the others are not shown")
-    return notes
-
-
-def _page_data(seen: AttentionView | Explanation, model: Checkpoint) -> dict[str, Any]:
-    """The data of both pages. All but numbers may come from a stranger; of the metrics only a share of reviews is taken."""
-    accuracy = model.metrics.get("validation_accuracy", -1)
-    settings = model.config.model
-    figures = {
-        "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
-        "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
-        "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
-        "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
-        "positions": settings.positions,
-        "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
-        "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
-        "weights": f"{model.num_weights:,}",
-    }
-    return {
-        "words": seen.words,
-        "unknown": seen.unknown,
-        "prediction": f"{seen.prediction.label} {seen.prediction.probability:.4f}",
-        "model": figures,
-        "notes": _notes(seen),
-    }
-
-
-def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
-    """Put the shared style and script into a page, and data as JSON that cannot end the script around it."""
-    pages = files("mha_cli.cli").joinpath("pages")
-    page, style, script = (pages.joinpath(name).read_text(encoding="utf-8") for name in (template, "shared.css", "shared.js"))
-    safe = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    page = page.replace("/*STYLE*/", style).replace("/*SHARED*/", script).replace("/*DATA*/null", safe)
-    with atomic_write(path) as file:
-        file.write(page.encode())
 
 
 def _print_uniform(view: AttentionView, block: int, head: int | None, weights_LL: npt.NDArray[Any]) -> None:

@@ -55,13 +55,15 @@ def shuffle_test(
     """
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
-    from mha_cli.cli import plots, render
+    from mha_cli.cli import render
     from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.pictures import refuse_picture, save_picture
     from mha_cli.cli.progress import status, training_progress
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
     from mha_cli.data.preparation import labelled_reviews, prepare, word_order_split
+    from mha_cli.plots.figures import shuffle_figure
     from mha_cli.system.cluster import refuse_several_workers
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
@@ -74,7 +76,7 @@ def shuffle_test(
     if data is None and (text_column or label_column):
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if plot is not None:
-        plots.refuse_picture(plot)
+        refuse_picture(plot)
     config_file = None if config is None else find_config(config)
     settings = None if config_file is None else load_config(config_file, overrides or [])
     if settings is not None:
@@ -101,5 +103,5 @@ def shuffle_test(
 
             results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
     if plot is not None:
-        plots.plot_shuffle(results, plot)
+        save_picture(shuffle_figure(results), plot)
     print_json(results) if as_json else render.shuffle(results)

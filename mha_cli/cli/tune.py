@@ -67,11 +67,13 @@ def tune(
     tried = trial_config(settings)
     space_of(search or [], tried)  # refused before the texts are read
 
-    from mha_cli.cli import plots, render
+    from mha_cli.cli import render
     from mha_cli.cli.console import print_json
+    from mha_cli.cli.pictures import save_picture
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
     from mha_cli.data.preparation import prepare
+    from mha_cli.plots.figures import search_figure
 
     budget = Budget(minutes, trials)
     with settings_for_less_memory(), stop_request() as request:
@@ -89,5 +91,5 @@ def tune(
             if not (folder / STUDY).is_file():
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             raise MhaError(f"interrupted; {folder} keeps what was tried", "the same command goes on", request.exit_code) from None
-    plots.plot_search(summary, folder / PLOT)
+    save_picture(search_figure(summary), folder / PLOT)
     print_json(summary) if as_json else render.tuning(summary, scoring_command(folder, settings))

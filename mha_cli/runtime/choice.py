@@ -59,3 +59,24 @@ class Choice:
             return []
         ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[: self.top_k]
         return [item for item in ranked if self.threshold is None or item[1] >= self.threshold]
+
+    def as_json(self, number: int, prediction: Prediction) -> dict[str, object]:
+        """Everything that is known of a text, as `mha predict --json` prints it.
+
+        Args:
+            number: id of the text.
+            prediction: probabilities of its classes.
+        """
+        answer = self.answer(prediction)
+        probabilities = prediction.probabilities if self.top_k is None else dict(self.top(prediction))
+        return {
+            "id": number,
+            "label": answer,
+            "probability": round(prediction.probability if answer is None else prediction.probabilities[answer], 6),
+            "probabilities": {name: round(value, 6) for name, value in probabilities.items()},
+            "tokens": prediction.num_tokens,
+            "unknown": prediction.num_unknown,
+            "truncated": prediction.truncated,
+            "empty": prediction.empty,
+            "all_unknown": prediction.all_unknown,
+        }

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, printable
 from mha_cli.runtime.classifier import Classifier, Prediction, named, probabilities_of
 from mha_cli.runtime.forward import attention_weights
 from mha_cli.system.working_memory import refuse_bytes
@@ -29,24 +29,51 @@ WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 
 OCCLUSIONS = 256
 """Reviews without a word of theirs that are held at a time."""
+UNKNOWN_MARK = "*"
+"""Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
+UNKNOWN_LEGEND = {
+    subwords: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads {how}"
+    for subwords, how in ((False, "all such words as one"), (True, "such words by their subwords"))
+}
 
 
 @dataclass(frozen=True)
-class AttentionView:
-    """The attention inside one review.
+class ReadWords:
+    """The words of one review as the model reads them, and its answer.
 
     Args:
         words: words that the model reads, as their writer wrote them, L of them.
         unknown: True for every word that the vocabulary lacks.
         subwords: whether the model reads the subwords of words, also of these.
         prediction: answer of the model about the review.
-        weights: attention weights, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
     """
 
     words: list[str]
     unknown: list[bool]
     subwords: bool
     prediction: Prediction
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines that a reader of the words needs."""
+        notes, prediction = [UNKNOWN_LEGEND[self.subwords]] if any(self.unknown) else [], self.prediction
+        if prediction.truncated:
+            notes.append(f"the model reads {prediction.num_read:,} of the {prediction.num_tokens:,} words; the others are not shown")
+        return notes
+
+    def answer_and_words(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {"label": self.prediction.label, "probability": self.prediction.probability, "words": self.words, "unknown": self.unknown}
+
+
+@dataclass(frozen=True)
+class AttentionView(ReadWords):
+    """The attention inside one review.
+
+    Args:
+        weights: attention weights, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
+    """
+
     weights: list[Array]
 
     def of(self, block: int, head: int | None) -> Array:
@@ -67,29 +94,40 @@ class AttentionView:
         weights_LL: Array = weights_HLL.mean(axis=0) if head is None else weights_HLL[head]
         return weights_LL
 
+    def as_json(self) -> dict[str, Any]:
+        """What `mha attention --json` prints."""
+        return {**self.answer_and_words(), **self.entropies(), "weights": self.rounded_weights(6)}
+
+    def entropies(self) -> dict[str, Any]:
+        """The mean entropy of every head, in nats, beside the largest that there can be; and which heads are near to that."""
+        entropy = [[mean_entropy(head) for head in block] for block in self.weights]
+        uniform = [[near_uniform(head, len(self.words)) for head in block] for block in entropy]
+        return {"entropy": entropy, "max_entropy": math.log(len(self.words)), "near_uniform": uniform}
+
+    def rounded_weights(self, digits: int) -> list[Any]:
+        """All weights as nested lists: block, head, word that looks, word that is looked at."""
+        return [[[[round(float(weight), digits) for weight in row] for row in head] for head in block] for block in self.weights]
+
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(ReadWords):
     """Which words decided.
 
     Args:
-        words: words that the model reads, as their writer wrote them.
-        unknown: True for every word that the vocabulary lacks.
-        subwords: whether the model reads the subwords of words, also of these.
-        prediction: answer of the model about the whole review.
         occlusion: fall of the predicted class's probability when a word is removed, for every word; negative where it rises.
         attention: share of attention that a word gets, for every word: the mean over all words, heads and blocks. Not an explanation
             by itself.
         gradients: integrated gradients towards the predicted class, one a word; None where they were not asked for.
     """
 
-    words: list[str]
-    unknown: list[bool]
-    subwords: bool
-    prediction: Prediction
     occlusion: list[float]
     attention: list[float]
     gradients: list[float] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What `mha explain --json` prints."""
+        measures = {"occlusion": self.occlusion, "attention": self.attention, "gradients": self.gradients}
+        return {**self.answer_and_words(), **measures, "entropy": mean_entropy(self.attention), "max_entropy": math.log(len(self.words))}
 
 
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
@@ -147,6 +185,16 @@ def mean_entropy(shares: npt.ArrayLike) -> float:
 def near_uniform(entropy: float, num_words: int) -> bool:
     """Whether attention of this entropy hardly prefers some words to others; that of one word has no choice."""
     return num_words > 1 and math.exp(entropy) >= NEAR_UNIFORM * num_words
+
+
+def marked(words: list[str], unknown: list[bool], limit: int) -> list[str]:
+    """Words as they can be shown anywhere, cut to a length; those that the vocabulary lacks carry ``UNKNOWN_MARK``."""
+    return [printable(word, limit) + UNKNOWN_MARK * lacking for word, lacking in zip(words, unknown, strict=True)]
+
+
+def entropy_line(entropy: float, num_words: int) -> str:
+    """An entropy beside the largest that so many words can have."""
+    return f"entropy {entropy:.3f} of at most {math.log(num_words):.3f} nats"
 
 
 def strongest_links(weights_LL: npt.NDArray[Any], count: int) -> list[tuple[int, int, float]]:

@@ -611,7 +611,7 @@ def test_a_file_that_is_cut_while_it_is_read(path: Path) -> None:
 
 # What reading takes
 
-READ = """
+READ = r"""
 import json, re, sys
 from pathlib import Path
 from mha_cli.checkpoint.file import read_checkpoint

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.cli import plots, render
+from mha_cli.cli import render
+from mha_cli.cli.pictures import save_picture
 from mha_cli.config.loading import load_config
+from mha_cli.plots.figures import search_figure
 from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree
 from tests.cli.conftest import once
 
@@ -154,7 +156,7 @@ def test_the_table_says_whether_the_gain_is_more_than_chance(summary: TuningSumm
 
 @pytest.mark.parametrize("importance", [True, False])
 def test_the_picture_has_history_and_importance(summary: TuningSummary, importance: bool, tmp_path: Path) -> None:
-    plots.plot_search(summary if importance else dataclasses.replace(summary, importance={}), tmp_path / "study.svg")
+    save_picture(search_figure(summary if importance else dataclasses.replace(summary, importance={})), tmp_path / "study.svg")
     drawn = (tmp_path / "study.svg").read_text()
     for text in ("best so far", "stopped early", "trial (the first is the recipe as it is)"):
         assert f"<!-- {text} -->" in drawn

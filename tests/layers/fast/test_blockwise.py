@@ -253,7 +253,7 @@ def test_dropout_of_the_layer_is_active_only_in_training() -> None:
 
 # Memory
 
-MEMORY = """
+MEMORY = r"""
 import re, resource, sys
 import numpy as np
 import tensorflow as tf

@@ -1,45 +1,32 @@
-"""Results as pictures. Matplotlib is imported only when one is drawn."""
+"""A figure of every result that people would rather look at than read."""
 
 from __future__ import annotations
 
 import logging
 import math
-import re
-import warnings
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from mha_cli.cli.look import UNKNOWN_LEGEND, entropy_line, marked
-from mha_cli.cli.output import refuse_output
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-from mha_cli.runtime.inspection import AttentionView, mean_entropy, near_uniform
-from mha_cli.system.whole_files import atomic_write
+from mha_cli.errors import printable
+from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from matplotlib.figure import Figure
 
     from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.tuning.search import TuningSummary
-FORMATS = (".png", ".svg", ".pdf")
+
 MAX_COLUMNS = 4
 MAX_WIDTH = 24.0
 """Inches of a picture of many heads or of a long review, so that it still opens."""
 MAX_HEIGHT = 120.0
 """Inches, likewise."""
-_NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 
 
-def refuse_picture(path: Path, option: str = "--plot") -> None:
-    """Refuse a file name whose extension is none of ``FORMATS``; otherwise as ``refuse_output``."""
-    if path.suffix.lower() not in FORMATS:
-        raise MhaError(f"{option} {printable(str(path), 200)}: unknown kind of picture", f"end the name in {', '.join(FORMATS)}")
-    refuse_output(option, path)
-
-
-def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
+def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     """Accuracy in order and shuffled, a pair of bars a model."""
-    figure, (axes,) = _new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
+    figure, (axes,) = new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
     in_order = axes.bar(
         [number - 0.2 for number in range(len(results))], [100 * result.accuracy for result in results], 0.38, label="words in order"
     )
@@ -59,20 +46,16 @@ def plot_shuffle(results: list[ShuffleResult], path: Path) -> None:
     axes.set_ylim(0, 115)
     axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} texts")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
-    _save(figure, path)
+    return figure
 
 
-def plot_attention(view: AttentionView, block: int, head: int | None, path: Path) -> str:
-    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at; one scale for all.
-
-    Returns:
-        A complaint about the words in the picture; empty where nothing is wrong with them.
-    """
+def attention_figure(view: AttentionView, block: int, head: int | None) -> Figure:
+    """Heat maps of one head, or of all heads of a block: rows look, columns are looked at; one scale for all."""
     heads = range(len(view.weights[block])) if head is None else [head]
     columns = min(len(heads), MAX_COLUMNS)
     rows = -(-len(heads) // columns)
     side = min(max(3.0, 0.22 * len(view.words)), MAX_WIDTH / columns, MAX_HEIGHT / rows)
-    figure, grid = _new_figure(side * columns + 1.2, (side + 0.3) * rows + 0.4, rows, columns)
+    figure, grid = new_figure(side * columns + 1.2, (side + 0.3) * rows + 0.4, rows, columns)
     positions = range(0, len(view.words), _every(len(view.words), side / 0.16))
     words = [plain(word) for word in marked(view.words, view.unknown, 29)[:: positions.step]]
     largest = max(float(view.weights[block][number].max()) for number in heads)
@@ -90,16 +73,14 @@ def plot_attention(view: AttentionView, block: int, head: int | None, path: Path
     legend = f"\n{UNKNOWN_LEGEND[view.subwords]}" if any(view.unknown) else ""
     figure.supxlabel(f"word that is looked at{legend}", fontsize=9)
     figure.colorbar(image, ax=grid, label="attention weight", fraction=0.03, aspect=30)
-    missing = _save(figure, path)
-    boxed = sum(not missing.isdisjoint(word) for word in words)
-    return f"{boxed} of the {len(words)} words have letters that Matplotlib's font lacks, drawn as boxes" if boxed else ""
+    return figure
 
 
-def plot_heads(report: HeadReport, path: Path) -> None:
+def heads_figure(report: HeadReport) -> Figure:
     """Accuracy lost without each head, and each head's gradient importance."""
     names = [f"{score.block}.{score.head}" for score in report.heads]
     width = min(max(4.0, 0.5 * len(names) + 2.0), MAX_WIDTH)
-    figure, (above, below) = _new_figure(width, 5.0, 2, 1)
+    figure, (above, below) = new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
     above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} texts")
@@ -110,13 +91,13 @@ def plot_heads(report: HeadReport, path: Path) -> None:
         axes.margins(x=0.02)
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_xticks(range(0, len(names), _every(len(names), width / 0.45)))
-    _save(figure, path)
+    return figure
 
 
-def plot_search(summary: TuningSummary, path: Path) -> None:
+def search_figure(summary: TuningSummary) -> Figure:
     """Every trial's validation loss with the best so far, and how much each setting matters."""
     settings = list(reversed(summary.importance.items()))  # none where trials are few
-    figure, (history, *others) = _new_figure(9.0 if settings else 5.0, 4.0, 1, 2 if settings else 1)
+    figure, (history, *others) = new_figure(9.0 if settings else 5.0, 4.0, 1, 2 if settings else 1)
     trained = [(trial.number, trial.loss, trial.stopped) for trial in summary.trials if trial.loss is not None]
     for stopped, marker, label in ((False, "o", "trained to the end"), (True, "x", "stopped early")):
         dots = [(number, loss) for number, loss, early in trained if early == stopped]
@@ -130,7 +111,7 @@ def plot_search(summary: TuningSummary, path: Path) -> None:
     for importance in others:
         importance.barh([name for name, _ in settings], [100 * share for _, share in settings])
         importance.set_xlabel("share of the differences between trials, %")
-    _save(figure, path)
+    return figure
 
 
 def plain(text: str) -> str:
@@ -143,7 +124,8 @@ def _every(count: int, room: float) -> int:
     return max(1, math.ceil(count / room))
 
 
-def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Any]]:
+    """A figure of so many inches, and its axes row by row."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it writes about its caches and fonts to stderr
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -153,14 +135,3 @@ def _new_figure(width: float, height: float, rows: int = 1, columns: int = 1) ->
     for axes in grid:
         axes.spines[["top", "right"]].set_visible(False)
     return figure, grid
-
-
-def _save(figure: Any, path: Path) -> set[str]:
-    """Write a picture; return the characters that are boxes in it, because the font has no glyph for them."""
-    try:
-        with atomic_write(path) as file, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=150)
-    except ValueError as error:
-        raise MhaError(f"{printable(str(path), 200)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None
-    return {chr(int(found[1])) for warning in caught if (found := _NO_GLYPH.match(str(warning.message)))}

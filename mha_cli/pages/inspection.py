@@ -1,0 +1,64 @@
+"""The pages of attention and of what decided: one review, its words and its model."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from mha_cli.errors import listed, printable
+from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, entropy_line, mean_entropy, near_uniform
+from mha_cli.system.whole_files import atomic_write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mha_cli.checkpoint.file import Checkpoint
+
+MAX_CLASSES = 20
+"""Names of classes on a page."""
+
+
+def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
+    """A page of how much each word is looked at and, for a word that is pointed at or chosen, where it looks, head by head."""
+    _write_page("attention.html", path, {**_page_data(view, model), **view.entropies(), "weights": view.rounded_weights(5)})
+
+
+def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -> None:
+    """A page with the review coloured by each measure, side by side."""
+    entropy, num_words = mean_entropy(result.attention), len(result.words)
+    measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
+    uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
+    _write_page("explanation.html", path, {**_page_data(result, model), **measures, "entropy": uniform})
+
+
+def model_figures(model: Checkpoint) -> dict[str, str]:
+    """What a page says of a model. All but numbers may come from a stranger; of the metrics only a share of reviews is taken."""
+    accuracy = model.metrics.get("validation_accuracy", -1)
+    settings = model.config.model
+    return {
+        "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
+        "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
+        "validation accuracy": f"{accuracy:.2%}, as its file says" if 0 <= accuracy <= 1 else "not in its file",
+        "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
+        "positions": settings.positions,
+        "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
+        "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
+        "weights": f"{model.num_weights:,}",
+    }
+
+
+def _page_data(seen: ReadWords, model: Checkpoint) -> dict[str, Any]:
+    """The data of both pages."""
+    prediction = f"{seen.prediction.label} {seen.prediction.probability:.4f}"
+    return {"words": seen.words, "unknown": seen.unknown, "prediction": prediction, "model": model_figures(model), "notes": seen.notes}
+
+
+def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
+    """Put the shared style and script into a page, and data as JSON that cannot end the script around it."""
+    page, style, script = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in (template, "shared.css", "shared.js"))
+    safe = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    page = page.replace("/*STYLE*/", style).replace("/*SHARED*/", script).replace("/*DATA*/null", safe)
+    with atomic_write(path) as file:
+        file.write(page.encode())
