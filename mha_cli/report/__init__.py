@@ -1,0 +1,1 @@
+"""A run as one page; Jinja2 is known here alone."""

@@ -1,0 +1,1 @@
+"""A checkpoint as a service; FastAPI and uvicorn are known here alone."""
