@@ -95,7 +95,7 @@ class AttentionView(ReadWords):
         return weights_LL
 
     def as_json(self) -> dict[str, Any]:
-        """What `mha attention --json` prints."""
+        """What ``--json`` prints of it."""
         return {**self.answer_and_words(), **self.entropies(), "weights": self.rounded_weights(6)}
 
     def entropies(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Explanation(ReadWords):
     gradients: list[float] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """What `mha explain --json` prints."""
+        """What ``--json`` prints of it."""
         measures = {"occlusion": self.occlusion, "attention": self.attention, "gradients": self.gradients}
         return {**self.answer_and_words(), **measures, "entropy": mean_entropy(self.attention), "max_entropy": math.log(len(self.words))}
 
