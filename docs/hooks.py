@@ -1,7 +1,7 @@
 """What MkDocs is told beside mkdocs.yml: these pages stand in a repository, and link to what lies in it beside ``docs/``.
 
-Groups and order of the pages are those of ``index.md``. Pages and pictures from beside ``docs/`` are part of the site; a link to any other file
-of the repository leads there where ``repo_url`` says where that is, and is plain text where nothing does.
+Groups and order of the pages are those of ``index.md``. What a page links to beside ``docs/`` becomes part of the site: pages under names
+of their own, other files (sources, pictures) as they are; of a link to a folder its text is left.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ BESIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "benchmarks/README.md": "benchmarks.md",
-} | {name: name for name in (path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks" / "results").rglob("*.png"))}
-"""Files of the repository that are part of the site, and their names in it."""
+}
+"""Pages beside ``docs/``, and their names in the site."""
 LINK = re.compile(r"(\[[^\]]*\])\(([^)\s:#]+)(#[^)\s]*)?\)")
 """A link to another file: its text, the file and the anchor; none with a scheme."""
 GROUP = re.compile(r"^([A-Z][\w ]+)\b.*:\n\n((?:\|.*\n)+)", re.MULTILINE)
@@ -39,7 +39,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add what lies beside ``docs/``."""
+    """Add the pages beside ``docs/``."""
     for name, uri in BESIDE.items():
         files.append(File.generated(config, uri, abs_src_path=str(ROOT / name)))
 
@@ -51,15 +51,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def lead(link: re.Match[str]) -> str:
         name = site_name(folder, link[2])
-        if files.get_file_from_path(name):
-            return f"{link[1]}({posixpath.relpath(name, posixpath.dirname(uri) or '.')}{link[3] or ''})"
-        return f"{link[1]}({config.repo_url}/{name})" if config.repo_url else link[1][1:-1]
+        if not files.get_file_from_path(name):
+            if not (ROOT / name).is_file():
+                return link[1][1:-1]
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+        return f"{link[1]}({posixpath.relpath(name, posixpath.dirname(uri) or '.')}{link[3] or ''})"
 
-    parts = CODE.split(markdown)
-    return "".join(part if part.startswith("```") else LINK.sub(lead, part) for part in parts)
+    return "".join(part if part.startswith("```") else LINK.sub(lead, part) for part in CODE.split(markdown))
 
 
 def site_name(folder: str, target: str) -> str:
-    """The name in the site of what a page in a folder of the repository links to; of what is not in it, that in the repository."""
+    """The name in the site of what a page in a folder of the repository links to."""
     name = posixpath.normpath(posixpath.join(folder, target))
     return BESIDE.get(name, name.removeprefix("docs/"))
