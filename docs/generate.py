@@ -131,20 +131,25 @@ def with_output(page: str) -> str:
 def output(line: str, **environment: str) -> str:
     """What a line of shell prints on a terminal, beside the recipes and where nothing is trained: the model that comes with mha answers.
 
-    Left out is the line that tells where that model lies, and white space at the ends of lines. There are no colours, unless the environment
-    that is given has them.
+    Left out is the line that tells where that model lies, and white space at the ends of lines. There are no colours by default.
     """
-    ours, theirs = pty.openpty()
     with TemporaryDirectory() as folder:
         Path(folder, "configs").symlink_to(ROOT / "configs")
-        script = f'mha() {{ "{sys.executable}" -c "{PROGRAM}" "$@"; }}; {line}'
-        environment = _environment(columns=80) | {"PYTHONPATH": str(ROOT)} | environment
-        process = subprocess.Popen(["sh", "-c", script], env=environment, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        with open(ours, "rb", buffering=0) as terminal:
-            shown = b"".join(iter(lambda: _read(terminal), b"")).decode()
-        process.wait()
+        shown = on_terminal(line, Path(folder), **environment)
     return "".join(f"{row.rstrip()}\n" for row in shown.splitlines() if not row.startswith("using "))
+
+
+def on_terminal(line: str, folder: Path, **environment: str) -> str:
+    """What lines of shell print on a terminal in a folder."""
+    ours, theirs = pty.openpty()
+    script = f'mha() {{ "{sys.executable}" -c "{PROGRAM}" "$@"; }}; {line}'
+    environment = _environment(columns=80) | {"PYTHONPATH": str(ROOT)} | environment
+    process = subprocess.Popen(["sh", "-c", script], env=environment, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        shown = b"".join(iter(lambda: _read(terminal), b"")).decode()
+    process.wait()
+    return shown
 
 
 def terminal_picture(lines: Sequence[str]) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from mha_cli.config.recipes import recipe_names
-from tests.documentation import DOCS, GROUP, PAGES, ROOT, relative
+from tests.documentation import BLOCK, DOCS, GROUP, PAGES, ROOT, fits, relative
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -77,6 +79,8 @@ def test_examples_say_the_same_with_other_matrix_kernels(generate: ModuleType) -
     lines = [line[2:] for block in shown for line in block.splitlines() if line.startswith("$ ")]
     assert lines
     assert "".join(f"$ {line}\n" + generate.output(f"export OPENBLAS_CORETYPE=Prescott; {line}") for line in lines) == "".join(shown)
+    for line in generate.PICTURED:
+        assert generate.output(f"export OPENBLAS_CORETYPE=Prescott; {line}") == generate.output(line)
 
 
 def test_check_names_the_outdated_page(
@@ -164,3 +168,23 @@ def test_python_of_its_page_and_of_the_readme_runs(
     for block in [*others, PYTHON.findall((ROOT / "README.md").read_text("utf-8"))[0]]:
         exec(compile(block, "docs/python.md", "exec"), names)
     assert (tmp_path / "verdicts.keras").is_file()
+
+
+@pytest.mark.process
+def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Path) -> None:
+    blocks = BLOCK.findall((DOCS / "tutorial.md").read_text("utf-8"))
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for language, block in blocks:
+        shown = ""
+        if language == "python":
+            (tmp_path / "block.py").write_text(block)
+            block = "python block.py"
+        elif language == "text" and block.startswith("$ "):
+            line, _, shown = block.removeprefix("$ ").partition("\n")
+            block = line
+        elif language != "sh" or "pip install" in block:
+            continue  # what .ci/run and docs/generate.py run, or is no command
+        printed = generate.on_terminal(f"set -e; {block}\necho and it worked", tmp_path, **environment)
+        assert printed.rstrip().endswith("and it worked"), printed
+        assert not shown or fits(printed.removesuffix("and it worked\r\n"), shown), printed
+    assert (tmp_path / "about-pictures.csv").read_text().startswith("text,library\n")
