@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import platform
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,6 +140,27 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_figures_of_the_alternatives_are_those_measured() -> None:
+    page = (DOCS / "alternatives.md").read_text("utf-8")
+    runs = defaultdict[str, list[tuple[float, ...]]](list)
+    for record in json.loads((ROOT / "benchmarks" / "results" / "accuracy.json").read_text("utf-8")):
+        figures = record["figures"]
+        runs[record["settings"]["system"]].append((100 * figures["accuracy"], figures["wall_seconds"], figures["peak_megabytes"]))
+    for system in runs.keys() - {"mha imdb"}:
+        accuracy, seconds, megabytes = np.mean(runs[system], axis=0)
+        assert f"| {system} | {accuracy:.1f} % | {seconds:.0f} | {megabytes:,.0f} |\n" in page
+    of_sets = defaultdict[str, dict[str, dict[str, list[tuple[float, ...]]]]](lambda: defaultdict(lambda: defaultdict(list)))
+    for record in json.loads((ROOT / "benchmarks" / "results" / "texts.json").read_text("utf-8")):
+        system, figures = record["settings"]["system"], record["figures"]
+        kind = system if system == "mha text" else "fastText" if "fastText" in system else "the best linear model"
+        of_sets[kind][record["settings"]["set"]][system].append((100 * figures["accuracy"], figures["wall_seconds"]))
+    for kind, sets in of_sets.items():
+        accuracy, seconds = np.mean(
+            [max(np.mean(of_system, axis=0).tolist() for of_system in systems.values()) for systems in sets.values()], axis=0
+        )
+        assert f"| {kind} | {accuracy:.1f} % | {seconds:.0f} |\n" in page
 
 
 def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
