@@ -193,6 +193,11 @@ def test_python_of_its_page_and_of_the_readme_runs(
     assert (tmp_path / "verdicts.keras").is_file()
 
 
+def alike(text: str) -> str:
+    """Text without the figures of a training, which differ from machine to machine."""
+    return re.sub(r"[+-]?\b\d[\d.,]*", "0", text)
+
+
 @pytest.mark.process
 def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Path) -> None:
     blocks = BLOCK.findall((DOCS / "tutorial.md").read_text("utf-8"))
@@ -209,5 +214,5 @@ def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Pa
             continue  # what .ci/run and docs/generate.py run, or is no command
         printed = generate.on_terminal(f"set -e; {block}\necho and it worked", tmp_path, **environment)
         assert printed.rstrip().endswith("and it worked"), printed
-        assert not shown or fits(printed.removesuffix("and it worked\r\n"), shown), printed
+        assert not shown or fits(alike(printed.removesuffix("and it worked\r\n")), alike(shown)), printed
     assert (tmp_path / "about-pictures.csv").read_text().startswith("text,library\n")
