@@ -2,6 +2,7 @@
 
 ``commands.md`` comes from the commands' help, ``config.md`` from the config models, ``errors.md`` from the table of bad input. In all other
 pages every line of a ``console`` block that begins with ``$`` is run, and its output takes the place of what stands below it.
+``figures/terminal.svg`` is a picture of such lines on a terminal with colours.
 
 ``python docs/generate.py`` writes them; with ``--check`` it writes nothing, names every page that is out of date, and then exits with 1.
 """
@@ -9,6 +10,7 @@ pages every line of a ``console`` block that begins with ``$`` is run, and its o
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import pty
@@ -24,6 +26,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import annotated_types
 from pydantic import BeforeValidator
+from rich.console import Console
+from rich.text import Text
 from typer.main import get_command
 
 from mha_cli.cli.app import app
@@ -46,6 +50,10 @@ for command in sys.argv[1:]:
     app([*command.split(), "--help"], prog_name="mha", standalone_mode=False)
     print(end="\\0")
 """
+PICTURED = (
+    'mha predict "A superb, moving film." "Great cast, awful script."',
+    'mha explain "Great music, weak plot, still worth watching."',
+)
 CONSOLE = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 COMMANDS_INTRO = """# Commands
@@ -76,6 +84,7 @@ KINDS = {bool: "`true` or `false`", int: "whole number", float: "number", str: "
 def pages() -> dict[str, str]:
     """The text of every page of which something is generated, by its path in the repository."""
     whole = {"docs/commands.md": commands_page(), "docs/config.md": config_page(), "docs/errors.md": errors_page()}
+    whole["docs/figures/terminal.svg"] = terminal_picture(PICTURED)
     return whole | {name: with_output(text) for name, text in hand_written().items() if CONSOLE.search(text)}
 
 
@@ -119,22 +128,39 @@ def with_output(page: str) -> str:
     return CONSOLE.sub(run, page)
 
 
-def output(line: str) -> str:
+def output(line: str, **environment: str) -> str:
     """What a line of shell prints on a terminal, beside the recipes and where nothing is trained: the model that comes with mha answers.
 
-    Left out is the line that tells where that model lies, and white space at the ends of lines.
+    Left out is the line that tells where that model lies, and white space at the ends of lines. There are no colours by default.
     """
-    ours, theirs = pty.openpty()
     with TemporaryDirectory() as folder:
         Path(folder, "configs").symlink_to(ROOT / "configs")
-        script = f'mha() {{ "{sys.executable}" -c "{PROGRAM}" "$@"; }}; {line}'
-        environment = _environment(columns=80) | {"PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(["sh", "-c", script], env=environment, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        with open(ours, "rb", buffering=0) as terminal:
-            shown = b"".join(iter(lambda: _read(terminal), b"")).decode()
-        process.wait()
+        shown = on_terminal(line, Path(folder), **environment)
     return "".join(f"{row.rstrip()}\n" for row in shown.splitlines() if not row.startswith("using "))
+
+
+def on_terminal(line: str, folder: Path, **environment: str) -> str:
+    """What lines of shell print on a terminal in a folder."""
+    ours, theirs = pty.openpty()
+    script = f'mha() {{ "{sys.executable}" -c "{PROGRAM}" "$@"; }}; {line}'
+    environment = _environment(columns=80) | {"PYTHONPATH": str(ROOT)} | environment
+    process = subprocess.Popen(["sh", "-c", script], env=environment, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        shown = b"".join(iter(lambda: _read(terminal), b"")).decode()
+    process.wait()
+    return shown
+
+
+def terminal_picture(lines: Sequence[str]) -> str:
+    """Lines of shell on a terminal, and what they print, as an SVG that loads no font from elsewhere."""
+    columns = 86  # what the longest line needs
+    console = Console(record=True, width=columns, file=io.StringIO())
+    for line in lines:
+        console.print(Text.assemble(("$ ", "bold green"), line))
+        console.print(Text.from_ansi(output(line, NO_COLOR="", TERM="xterm-256color", COLUMNS=str(columns))))
+    drawn = console.export_svg(title="mha", unique_id="terminal")
+    return _drawn_by() + re.sub(r"\s*@font-face {.*?}", "", drawn, flags=re.DOTALL)
 
 
 def _read(terminal: Any) -> bytes:

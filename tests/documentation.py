@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *sorted(DOCS.glob("*.md"))]
 GROUP: Any = get_command(app)
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A command and what it is given; `mha train` alone is a name.
 _INLINE = re.compile(r"`((?:mha (?:-|[\w-]+\s)|python )[^`]+)`")
 _COMMENT = re.compile(r"\s+# .*")
@@ -39,7 +39,10 @@ def shown_lines() -> dict[str, str]:
     for page in PAGES:
         if page.name == "commands.md":  # its examples are those of the help
             continue
-        for line in lines_of(page.read_text("utf-8")):
+        text = page.read_text("utf-8")
+        if page.name == "tutorial.md":  # its blocks build on each other; tests/test_docs.py runs them in order
+            text = BLOCK.sub("", text)
+        for line in lines_of(text):
             found.setdefault(line, relative(page))
     for path in sorted((ROOT / "mha_cli").rglob("*.py")):
         for line in _INLINE.findall(path.read_text("utf-8")):
@@ -55,11 +58,11 @@ def whole_lines(text: str) -> list[str]:
 
 def lines_of(page: str) -> Iterator[str]:
     """The lines of shell in a page: in its blocks, and between backticks in its text."""
-    for language, block in _BLOCK.findall(page):
+    for language, block in BLOCK.findall(page):
         for line in whole_lines(block):
             if line.startswith("$ ") or (language == "sh" and line.strip()):
                 yield _COMMENT.sub("", line.removeprefix("$ "))
-    for line in _INLINE.findall(_BLOCK.sub("", page)):
+    for line in _INLINE.findall(BLOCK.sub("", page)):
         yield " ".join(line.split())
 
 
@@ -67,7 +70,7 @@ def text_block(page: str, command: str) -> str:
     """What a page shows below a command whose output differs from machine to machine; … stands for what differs."""
     text = (DOCS / page).read_text("utf-8")
     return next(
-        block.partition("\n")[2] for language, block in _BLOCK.findall(text) if language == "text" and block.startswith(f"$ {command}\n")
+        block.partition("\n")[2] for language, block in BLOCK.findall(text) if language == "text" and block.startswith(f"$ {command}\n")
     )
 
 

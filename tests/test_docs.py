@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import platform
 import re
+import sys
+from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from mha_cli.config.recipes import recipe_names
-from tests.documentation import DOCS, GROUP, PAGES, ROOT, relative
+from tests.documentation import BLOCK, DOCS, GROUP, PAGES, ROOT, fits, relative
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -77,6 +81,8 @@ def test_examples_say_the_same_with_other_matrix_kernels(generate: ModuleType) -
     lines = [line[2:] for block in shown for line in block.splitlines() if line.startswith("$ ")]
     assert lines
     assert "".join(f"$ {line}\n" + generate.output(f"export OPENBLAS_CORETYPE=Prescott; {line}") for line in lines) == "".join(shown)
+    for line in generate.PICTURED:
+        assert generate.output(f"export OPENBLAS_CORETYPE=Prescott; {line}") == generate.output(line)
 
 
 def test_check_names_the_outdated_page(
@@ -136,6 +142,27 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_figures_of_the_alternatives_are_those_measured() -> None:
+    page = (DOCS / "alternatives.md").read_text("utf-8")
+    runs = defaultdict[str, list[tuple[float, ...]]](list)
+    for record in json.loads((ROOT / "benchmarks" / "results" / "accuracy.json").read_text("utf-8")):
+        figures = record["figures"]
+        runs[record["settings"]["system"]].append((100 * figures["accuracy"], figures["wall_seconds"], figures["peak_megabytes"]))
+    for system in runs.keys() - {"mha imdb"}:
+        accuracy, seconds, megabytes = np.mean(runs[system], axis=0)
+        assert f"| {system} | {accuracy:.1f} % | {seconds:.0f} | {megabytes:,.0f} |\n" in page
+    of_sets = defaultdict[str, dict[str, dict[str, list[tuple[float, ...]]]]](lambda: defaultdict(lambda: defaultdict(list)))
+    for record in json.loads((ROOT / "benchmarks" / "results" / "texts.json").read_text("utf-8")):
+        system, figures = record["settings"]["system"], record["figures"]
+        kind = system if system == "mha text" else "fastText" if "fastText" in system else "the best linear model"
+        of_sets[kind][record["settings"]["set"]][system].append((100 * figures["accuracy"], figures["wall_seconds"]))
+    for kind, sets in of_sets.items():
+        accuracy, seconds = np.mean(
+            [max(np.mean(of_system, axis=0).tolist() for of_system in systems.values()) for systems in sets.values()], axis=0
+        )
+        assert f"| {kind} | {accuracy:.1f} % | {seconds:.0f} |\n" in page
+
+
 def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
     assert sorted(re.findall(r"^\| `([\w-]+)` \|", (DOCS / "recipes.md").read_text("utf-8"), re.MULTILINE)) == recipe_names()
     mentioned = {name for page in PAGES for name in RECIPE.findall(page.read_text("utf-8"))}
@@ -164,3 +191,28 @@ def test_python_of_its_page_and_of_the_readme_runs(
     for block in [*others, PYTHON.findall((ROOT / "README.md").read_text("utf-8"))[0]]:
         exec(compile(block, "docs/python.md", "exec"), names)
     assert (tmp_path / "verdicts.keras").is_file()
+
+
+def alike(text: str) -> str:
+    """Text without the figures of a training, which differ from machine to machine."""
+    return re.sub(r"[+-]?\b\d[\d.,]*", "0", text)
+
+
+@pytest.mark.process
+def test_the_tutorial_runs_from_top_to_bottom(generate: ModuleType, tmp_path: Path) -> None:
+    blocks = BLOCK.findall((DOCS / "tutorial.md").read_text("utf-8"))
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for language, block in blocks:
+        shown = ""
+        if language == "python":
+            (tmp_path / "block.py").write_text(block)
+            block = "python block.py"
+        elif language == "text" and block.startswith("$ "):
+            line, _, shown = block.removeprefix("$ ").partition("\n")
+            block = line
+        elif language != "sh" or "pip install" in block:
+            continue  # what .ci/run and docs/generate.py run, or is no command
+        printed = generate.on_terminal(f"set -e; {block}\necho and it worked", tmp_path, **environment)
+        assert printed.rstrip().endswith("and it worked"), printed
+        assert not shown or fits(alike(printed.removesuffix("and it worked\r\n")), alike(shown)), printed
+    assert (tmp_path / "about-pictures.csv").read_text().startswith("text,library\n")
