@@ -61,7 +61,7 @@ class Choice:
         return [item for item in ranked if self.threshold is None or item[1] >= self.threshold]
 
     def as_json(self, number: int, prediction: Prediction) -> dict[str, object]:
-        """Everything that is known of a text, as `mha predict --json` prints it.
+        """Everything that is known of a text, as ``mha predict --json`` prints it.
 
         Args:
             number: id of the text.
