@@ -73,6 +73,19 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """What a checkpoint answers.
+
+    Args:
+        probabilities: probabilities of all classes, (N, C).
+        seconds: time for the forward passes.
+    """
+
+    probabilities: npt.NDArray[np.float32]
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """What a checkpoint scores.
 
@@ -137,10 +150,22 @@ def evaluate(
         MhaError: there are too many classes for a confusion matrix.
     """
     refuse_confusion_matrix(len(checkpoint.class_names))
+    return evaluation_of(checkpoint, labelled, answers_of(checkpoint, labelled, watcher), target)
+
+
+def answers_of(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> Answers:
+    """The probabilities that a checkpoint gives to labelled reviews."""
     reviews, score = labelled.reviews, scorer_of(checkpoint)
     started = time.perf_counter()
     probabilities = score(reviews, lambda done: watcher.on_reviews(done, len(reviews)))
-    seconds = time.perf_counter() - started
+    return Answers(probabilities, time.perf_counter() - started)
+
+
+def evaluation_of(
+    checkpoint: Checkpoint, labelled: LabelledReviews, answers: Answers, target: tuple[Measure, float] | None = None
+) -> Evaluation:
+    """The figures of a checkpoint's answers; arguments as of ``evaluate``."""
+    reviews, probabilities = labelled.reviews, answers.probabilities
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
     correct = predicted == reviews.labels
@@ -172,7 +197,7 @@ def evaluate(
         thresholds=thresholds,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
         by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
-        seconds=seconds,
+        seconds=answers.seconds,
     )
 
 

@@ -6,6 +6,7 @@ Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,21 @@ from mha_cli.system.working_memory import ForwardPass
 CALIBRATION_BINS = 15
 
 Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ConfidenceBin:
+    """Answers of similar probability; both means are 0 where there are none.
+
+    Args:
+        num_reviews: reviews with such answers.
+        confidence: mean probability of their answers.
+        accuracy: share of right ones among these.
+    """
+
+    num_reviews: int
+    confidence: float
+    accuracy: float
 
 
 def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
@@ -99,13 +115,20 @@ def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32])
     return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
 
 
+def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> list[ConfidenceBin]:
+    """The answers in ``CALIBRATION_BINS`` equal bins of their probability, from 0 to 1: what a reliability diagram shows."""
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = probabilities.argmax(axis=1) == labels
+    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    counts, *sums = (np.bincount(bins, weights, CALIBRATION_BINS) for weights in (None, confidence, correct))
+    means = np.stack(sums) / np.maximum(counts, 1)
+    return [ConfidenceBin(int(count), float(mean), float(right)) for count, mean, right in zip(counts, *means, strict=True)]
+
+
 def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
     """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
     """
-    confidence = probabilities.max(axis=1).astype(np.float64)
-    correct = probabilities.argmax(axis=1) == labels
-    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    gaps = np.bincount(bins, weights=confidence - correct, minlength=CALIBRATION_BINS)
-    return float(np.abs(gaps).sum() / len(labels))
+    bins = confidence_bins(probabilities, labels)
+    return sum(one.num_reviews * abs(one.confidence - one.accuracy) for one in bins) / len(labels)
