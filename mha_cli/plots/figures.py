@@ -49,7 +49,7 @@ def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     axes.set_xticks(range(len(results)), names)
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
-    axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} texts")
+    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {results[0].num_reviews:,} texts")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     return figure
 
@@ -88,7 +88,7 @@ def heads_figure(report: HeadReport) -> Figure:
     figure, (above, below) = new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
-    above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} texts")
+    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {report.num_reviews:,} texts")
     below.bar(names, [score.importance for score in report.heads], color="C1")
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")
@@ -128,7 +128,7 @@ def curves_figure(history: Sequence[EpochRecord]) -> Figure:
             axes.plot(epochs, [getattr(record, f"{part}_{measure}") for record in history], style, markersize=4, label=part)
         for epoch in kept:
             axes.axvline(epoch, color="0.5", linestyle=":", label=f"kept: epoch {epoch}")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     above.set_ylabel("loss, nats")
     above.legend(frameon=False, fontsize=8)
     below.set_ylabel("accuracy")

@@ -103,7 +103,7 @@ def inline_svg(name: str, draw: Callable[[], Figure]) -> Markup:
         file, figure = io.StringIO(), draw()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()
-    body = re.sub(r"<!--.*?-->|font-family: [^;>]*sans-serif; ", "", svg[svg.index("<g id=") :], flags=re.DOTALL)
+    body = re.sub(r'<!--.*?-->|font-family: [^;">]*sans-serif(; )?', "", svg[svg.index("<g id=") :], flags=re.DOTALL)
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body.replace("xlink:href", "href")).replace("#000000", "currentColor")
     width, height = 72 * figure.get_size_inches()
     style = f"max-width: {width:g}pt; min-width: {LEGIBLE * width:g}pt"
