@@ -50,13 +50,13 @@ def report(
     from mha_cli.data.preparation import labelled_reviews, word_order_split
     from mha_cli.system.working_memory import refuse_confusion_matrix
 
-    if find_spec("jinja2") is None:
-        raise MhaError("mha report needs Jinja2", 'pip install "mha[report]"')
     path = checkpoint_in(checkpoint)
     model, history = read_checkpoint(path), read_history(path)
     page = html or path.parent / NAME
     refuse_output("--html", page)
     section = data_section(data, path, model.config, text_column, label_column)
+    if find_spec("jinja2") is None:
+        raise MhaError("mha report needs Jinja2", 'pip install "mha[report]"')
     with ended_in_order(), status("reading") as watcher:
         refuse_confusion_matrix(len(model.class_names))
         labelled = labelled_reviews(model, section, split, watcher)

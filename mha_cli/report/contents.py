@@ -108,23 +108,22 @@ def report(
     Raises:
         MhaError: the texts cannot be read again, or computing takes more memory than there is to be taken.
     """
-    answers = answers_of(checkpoint, labelled, watcher)
-    labels, confidence = labelled.reviews.labels, answers.probabilities.max(axis=1)
-    wrong = np.flatnonzero(answers.probabilities.argmax(axis=1) != labels)
+    probabilities, seconds = answers_of(checkpoint, labelled, watcher)
+    labels, answers, confidence = labelled.reviews.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
+    wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
     for number, (row, placed) in enumerate(zip(worst, placed_reviews(data, labelled, worst.tolist()), strict=True), 1):
         watcher.log(f"explaining mistake {number} of {len(worst)}")
-        answer = checkpoint.class_names[int(answers.probabilities[row].argmax())]
-        mistakes.append(_mistake(checkpoint, placed, answer, float(confidence[row])))
+        mistakes.append(_mistake(checkpoint, placed, checkpoint.class_names[answers[row]], float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, watcher=watcher)
     few = sum(checkpoint.config.model.heads) <= MOST_HEADS
     return Report(
         name=name,
         checkpoint=checkpoint,
         history=[*history],
-        evaluation=evaluation_of(checkpoint, labelled, answers),
-        reliability=confidence_bins(answers.probabilities, labels),
+        evaluation=evaluation_of(checkpoint, labelled, probabilities, seconds),
+        reliability=confidence_bins(probabilities, labels),
         mistakes=mistakes,
         shuffle=shuffle,
         heads=score_heads(checkpoint, labelled, TEXTS_FOR_HEADS, watcher)[0] if few else None,

@@ -170,7 +170,7 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
     rows = [(f"the film {number}", ("negative", "positive")[number % 2]) for number in range(40)]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     path = str(tmp_path / "films.csv")
-    data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_reviews=100)
+    data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_reviews=200)
     checkpoint = small_checkpoint()
     labelled = labelled_reviews(checkpoint, data, split)
     numbers = [3, 0, 1]

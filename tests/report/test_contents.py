@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +16,6 @@ from mha_cli.report.contents import report
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inspection import explain
 from tests.checkpoints import WORDS, small_checkpoint
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("untraced")
 
@@ -57,7 +54,7 @@ def test_the_worst_mistakes_are_the_most_confident_wrong_answers(split: str, dat
     data = data.model_copy(update={"validation_share": 0.5})
     labelled = labelled_reviews(checkpoint, data, split)
     mistakes = report("run", checkpoint, data, labelled, labelled).mistakes
-    lines = [json.loads(line) for line in open(data.train_paths[0])]
+    lines = [json.loads(line) for line in Path(data.train_paths[0]).read_text().splitlines()]
     rows = range(40) if labelled.rows is None else labelled.rows.tolist()
     assert len(rows) == (40 if split == "test" else 20)
     answers = Classifier(checkpoint).predict([lines[row]["text"] for row in rows])
