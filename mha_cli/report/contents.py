@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews, placed_reviews
 from mha_cli.data.reviews import PlacedReview
 from mha_cli.data.sources import DataSection
+from mha_cli.errors import MhaError
 from mha_cli.model.scoring import ConfidenceBin, confidence_bins
 from mha_cli.runtime.inspection import explain
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
@@ -132,7 +134,10 @@ def report(
 
 def _mistake(checkpoint: Checkpoint, placed: PlacedReview, answer: str, probability: float) -> Mistake:
     words = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.review.text)
-    falls = explain(checkpoint, placed.review.text).occlusion if 0 < len(words) <= MOST_WORDS else None
+    falls = None
+    if 0 < len(words) <= MOST_WORDS:
+        with suppress(MhaError):  # its attention may take too much memory all the same
+            falls = explain(checkpoint, placed.review.text).occlusion
     start = 0
     if falls is not None and len(falls) > SHOWN_WORDS:
         start = int(np.convolve(np.abs(falls), np.ones(SHOWN_WORDS), "valid").argmax())

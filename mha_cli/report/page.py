@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.errors import printable
 from mha_cli.plots import figures
-from mha_cli.report.contents import MOST_HEADS, MOST_WORDS, Report
+from mha_cli.report.contents import MOST_HEADS, Report
 from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         again=again,
         matrix=len(report.checkpoint.class_names) <= MATRIX_CLASSES,
         most_heads=MOST_HEADS,
-        most_words=MOST_WORDS,
     )
     with atomic_write(path) as file:
         file.write(text.encode())

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytest.importorskip("jinja2")
+
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from tests.browser import open_page
