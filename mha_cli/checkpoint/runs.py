@@ -81,14 +81,11 @@ def read_history(checkpoint: Path) -> list[EpochRecord]:
     path = checkpoint.parent / HISTORY
     if checkpoint.name != CHECKPOINT or not path.is_file():
         return []
-    name = printable(str(path), 200)
     try:
-        lines, read = path.read_bytes().splitlines(), TypeAdapter(EpochRecord).validate_json
-        return [read(line) for line in lines]
-    except OSError as error:
-        raise MhaError(f"{name}: cannot be read: {error.strerror}", "remove it, and there is no history") from None
-    except ValueError:
-        raise MhaError(f"{name}: no history of a training", "remove it, or put the one of this run there") from None
+        return [TypeAdapter(EpochRecord).validate_json(line) for line in path.read_bytes().splitlines()]
+    except (OSError, ValueError):
+        name = printable(str(path), 200)
+        raise MhaError(f"{name}: no history of a training that can be read", "remove it, or put the one of this run there") from None
 
 
 def refuse_used(output: Path) -> None:

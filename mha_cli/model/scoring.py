@@ -6,7 +6,6 @@ Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,21 +24,6 @@ from mha_cli.system.working_memory import ForwardPass
 CALIBRATION_BINS = 15
 
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class ConfidenceBin:
-    """Answers of similar probability; both means are 0 where there are none.
-
-    Args:
-        num_reviews: reviews with such answers.
-        confidence: mean probability of their answers.
-        accuracy: share of right ones among these.
-    """
-
-    num_reviews: int
-    confidence: float
-    accuracy: float
 
 
 def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
@@ -115,14 +99,17 @@ def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32])
     return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
 
 
-def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> list[ConfidenceBin]:
-    """The answers in ``CALIBRATION_BINS`` equal bins of their probability, from 0 to 1: what a reliability diagram shows."""
+def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """The answers in ``CALIBRATION_BINS`` equal bins of their probability, from 0 to 1: what a reliability diagram shows.
+
+    Returns:
+        Answers, their mean probability and the share of right ones, each (bins,); 0 where there are none.
+    """
     confidence = probabilities.max(axis=1).astype(np.float64)
     correct = probabilities.argmax(axis=1) == labels
     bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
     counts, *sums = (np.bincount(bins, weights, CALIBRATION_BINS) for weights in (None, confidence, correct))
-    means = np.stack(sums) / np.maximum(counts, 1)
-    return [ConfidenceBin(int(count), float(mean), float(right)) for count, mean, right in zip(counts, *means, strict=True)]
+    return np.stack([counts, *(total / np.maximum(counts, 1) for total in sums)])
 
 
 def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
@@ -130,5 +117,5 @@ def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> f
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
     """
-    bins = confidence_bins(probabilities, labels)
-    return sum(one.num_reviews * abs(one.confidence - one.accuracy) for one in bins) / len(labels)
+    counts, confidence, accuracy = confidence_bins(probabilities, labels)
+    return float(counts @ np.abs(confidence - accuracy) / len(labels))

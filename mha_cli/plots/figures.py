@@ -13,12 +13,12 @@ from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_li
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
     from matplotlib.figure import Figure
 
     from mha_cli.analysis.evaluation import Range
     from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
-    from mha_cli.model.scoring import ConfidenceBin
     from mha_cli.system.watcher import EpochRecord
     from mha_cli.tuning.search import TuningSummary
 
@@ -136,17 +136,17 @@ def curves_figure(history: Sequence[EpochRecord]) -> Figure:
     return figure
 
 
-def reliability_figure(bins: Sequence[ConfidenceBin]) -> Figure:
+def reliability_figure(bins: npt.NDArray[Any]) -> Figure:
     """How often answers of a probability are right, beside how often they should be, and how many answers have it."""
     figure, (above, below) = new_figure(4.0, 4.6, 2, 1)
-    starts, width = [number / len(bins) for number in range(len(bins))], 1 / len(bins)
-    above.bar(starts, [one.accuracy for one in bins], width, align="edge", label="right", edgecolor="0.5", linewidth=0.5)
-    means = [(one.confidence, one.accuracy) for one in bins if one.num_reviews]
-    above.plot(*zip(*means, strict=True), "D", color="C1", markersize=4, label="at its mean probability")
+    counts, confidence, accuracy = bins
+    starts, drawn = [number / len(counts) for number in range(len(counts))], {"align": "edge", "edgecolor": "0.5", "linewidth": 0.5}
+    above.bar(starts, accuracy, 1 / len(counts), label="right", **drawn)
+    above.plot(confidence[counts > 0], accuracy[counts > 0], "D", color="C1", markersize=4, label="at its mean probability")
     above.plot([0, 1], [0, 1], ":", color="0.5", label="as sure as right")
     above.set_ylabel("share that is right")
     above.legend(frameon=False, fontsize=8)
-    below.bar(starts, [one.num_reviews for one in bins], width, align="edge", edgecolor="0.5", linewidth=0.5)
+    below.bar(starts, counts, 1 / len(counts), **drawn)
     below.set_ylabel("texts")
     below.set_xlabel("probability of the answer")
     for axes in (above, below):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluation_of
 from mha_cli.analysis.head_scores import HeadReport, score_heads
@@ -16,7 +17,7 @@ from mha_cli.data.preparation import LabelledReviews, placed_reviews
 from mha_cli.data.reviews import PlacedReview
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
-from mha_cli.model.scoring import ConfidenceBin, confidence_bins
+from mha_cli.model.scoring import confidence_bins
 from mha_cli.runtime.inspection import explain
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.text.encoding import TextEncoder
@@ -33,8 +34,8 @@ SHOWN_WORDS = 80
 SHUFFLES, SHUFFLED_TEXTS = 3, 1_000
 """Shuffles of every text, and texts in the random part that is shuffled."""
 
-MOST_HEADS, TEXTS_FOR_HEADS = 64, 500
-"""Heads of a model that are silenced in turn, and texts in the random part that is scored without each."""
+MOST_FOR_HEADS, ANSWERS_FOR_HEADS = 500, 32_000
+"""Texts in the random part that is scored without each head, and answers that this may take, so that many heads get fewer texts."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +72,20 @@ class Report:
         checkpoint: model, with its config.
         history: epochs of the training; empty where they are not known.
         evaluation: figures on the texts.
-        reliability: answers by their probability.
+        reliability: answers by their probability, as ``confidence_bins`` gives them.
         mistakes: wrong answers, the most confident first.
         shuffle: what remains when the words of a random part are shuffled.
-        heads: worth of every head on a random part; None for a model of more than ``MOST_HEADS``.
+        heads: worth of every head on a random part.
     """
 
     name: str
     checkpoint: Checkpoint
     history: list[EpochRecord]
     evaluation: Evaluation
-    reliability: list[ConfidenceBin]
+    reliability: npt.NDArray[np.float64]
     mistakes: list[Mistake]
     shuffle: ShuffleResult
-    heads: HeadReport | None
+    heads: HeadReport
 
 
 def report(
@@ -119,7 +120,7 @@ def report(
         watcher.log(f"explaining mistake {number} of {len(worst)}")
         mistakes.append(_mistake(checkpoint, placed, checkpoint.class_names[answers[row]], float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, watcher=watcher)
-    few = sum(checkpoint.config.model.heads) <= MOST_HEADS
+    for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
     return Report(
         name=name,
         checkpoint=checkpoint,
@@ -128,7 +129,7 @@ def report(
         reliability=confidence_bins(probabilities, labels),
         mistakes=mistakes,
         shuffle=shuffle,
-        heads=score_heads(checkpoint, labelled, TEXTS_FOR_HEADS, watcher)[0] if few else None,
+        heads=score_heads(checkpoint, labelled, for_heads, watcher)[0],
     )
 
 

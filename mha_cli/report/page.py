@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from markupsafe import Markup
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.errors import printable
 from mha_cli.plots import figures
-from mha_cli.report.contents import MOST_HEADS, Report
+from mha_cli.report.contents import Report
 from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
@@ -58,33 +59,25 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         files(package).joinpath(name).read_text("utf-8")
         for package, name in (("mha_cli.report", "page.html"), ("mha_cli.pages", "shared.css"))
     )
+    drawn: list[tuple[str, Callable[[Any], Figure], Any]] = [
+        ("reliability", figures.reliability_figure, report.reliability),
+        ("lengths", figures.lengths_figure, report.evaluation.by_length),
+        ("order", figures.shuffle_figure, [report.shuffle]),
+        ("heads", figures.heads_figure, report.heads),
+        *([("curves", figures.curves_figure, report.history)] if report.history else []),
+    ]
     text = environment.from_string(page).render(
         report=report,
         scored=report.evaluation,
         style=Markup(style),
-        svg=drawn(report),
+        svg={name: inline_svg(name, partial(draw, shown)) for name, draw, shown in drawn},
         config=config_to_yaml(report.checkpoint.config).splitlines(),
         made_with=made_with,
         again=again,
         matrix=len(report.checkpoint.class_names) <= MATRIX_CLASSES,
-        most_heads=MOST_HEADS,
     )
     with atomic_write(path) as file:
         file.write(text.encode())
-
-
-def drawn(report: Report) -> dict[str, Markup]:
-    """The figures of a report, by name."""
-    draw: dict[str, Callable[[], Figure]] = {
-        "reliability": lambda: figures.reliability_figure(report.reliability),
-        "lengths": lambda: figures.lengths_figure(report.evaluation.by_length),
-        "order": lambda: figures.shuffle_figure([report.shuffle]),
-    }
-    if report.history:
-        draw["curves"] = lambda: figures.curves_figure(report.history)
-    if heads := report.heads:
-        draw["heads"] = lambda: figures.heads_figure(heads)
-    return {name: inline_svg(name, figure) for name, figure in draw.items()}
 
 
 def inline_svg(name: str, draw: Callable[[], Figure]) -> Markup:

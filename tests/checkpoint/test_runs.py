@@ -62,7 +62,7 @@ def test_the_history_of_a_run() -> None:
 @pytest.mark.parametrize("content", ["{}", "epoch 1\n", EPOCH + "\n", EPOCH.replace("true", '"<b>"'), EPOCH.replace("0.75", '"much"')])
 def test_what_is_no_history(content: str) -> None:
     make_file("runs/a/history.jsonl", content=content)
-    with pytest.raises(MhaError, match=r"^runs/a/history\.jsonl: no history of a training; remove it"):
+    with pytest.raises(MhaError, match=r"^runs/a/history\.jsonl: no history of a training that can be read; remove it"):
         read_history(Path("runs/a/checkpoint.keras"))
 
 

@@ -126,7 +126,6 @@ SECTIONS: dict[str, list[Case]] = {
                 ("predict 'the film'", "--output"),
                 ("attention 'the film'", "--png"),
                 ("explain 'the film'", "--html"),
-                ("report good.keras", "--html"),
                 ("heads good.keras", "--plot"),
                 ("export good.keras --output x", "--format"),
             )
@@ -811,7 +810,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a report on a run whose `history.jsonl` is none",
             "report tried --data sample",
-            "tried/history.jsonl: no history of a training; remove it, or put the one of this run there",
+            "tried/history.jsonl: no history of a training that can be read; remove it, or put the one of this run there",
             files={"tried/history.jsonl": '{"epoch": 1}\n'},
         ),
         Case(
