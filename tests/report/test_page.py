@@ -95,7 +95,7 @@ def test_it_needs_nothing_but_itself(made: Report, tmp_path: Path) -> None:
 def test_it_says_what_was_found(made: Report, tmp_path: Path) -> None:
     text = " ".join(Parsed(page_of(made, tmp_path, tensorflow="2.21.0")).text.split())
     scored = made.evaluation
-    assert scored.roc_auc is not None and made.heads is not None
+    assert scored.roc_auc is not None
     for figure in (scored.accuracy, *scored.accuracy_interval, made.shuffle.shuffled_mean, made.shuffle.flip_share):
         assert f"{figure:.2%}" in text
     for figure in (scored.macro_f1, scored.loss, scored.calibration_error, scored.roc_auc, *(one.probability for one in made.mistakes)):
@@ -117,13 +117,12 @@ def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
     scored = dataclasses.replace(made.evaluation, roc_auc=None)
     unexplained = Mistake("a.csv:1", "negative", "positive", 0.9, ["the", "film"], None, 0, 1_234)
     wordless = Mistake("a.csv:2", "negative", "positive", 0.9, [], None, 0, 0)
-    less = dataclasses.replace(made, evaluation=scored, history=[], heads=None, mistakes=[unexplained, wordless])
+    less = dataclasses.replace(made, evaluation=scored, history=[], mistakes=[unexplained, wordless])
     source = page_of(less, tmp_path)
-    assert source.count("<svg") == 3
+    assert source.count("<svg") == 4
     text = " ".join(Parsed(source).text.split())
     for wanted in (
         "no history of the training",
-        "more than 64 heads",
         "the film (1,234 words)",
         "Too long to be explained here",
         "no words",
@@ -162,7 +161,6 @@ def test_nothing_from_outside_becomes_markup(made: Report, tmp_path: Path) -> No
     changes: dict[str, Any] = {"place": HOSTILE, "true": names[0], "answer": names[1]}
     mistakes = [dataclasses.replace(one, **changes, words=[HOSTILE] * len(one.words)) for one in made.mistakes]
     shuffle = dataclasses.replace(made.shuffle, name=HOSTILE, data=HOSTILE, split=HOSTILE)
-    assert made.heads is not None
     heads = dataclasses.replace(made.heads, data=HOSTILE, split=HOSTILE)
     config = made.checkpoint.config.model_copy(update={"data": SampleData()})
     checkpoint = dataclasses.replace(made.checkpoint, class_names=names, config=config)
