@@ -117,6 +117,8 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for before, word in pairwise(words):
         if before == "--format" and word in FORMATS and not all(map(find_spec, FORMATS[word].packages.values())):
             pytest.skip(f"needs the extra {word}")
+    if words[:2] == ["mha", "report"] and not find_spec("jinja2"):
+        pytest.skip("needs the extra report")
     if needs_ray(words) and not find_spec("ray"):
         pytest.skip("needs the extra ray")
     prepare(tmp_path)

@@ -13,7 +13,7 @@ from sklearn import metrics
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds, wilson_interval
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.model.scoring import calibration_error, mean_loss_and_accuracy, scorer_of
+from mha_cli.model.scoring import Floats, calibration_error, mean_loss_and_accuracy, scorer_of
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
@@ -137,10 +137,22 @@ def evaluate(
         MhaError: there are too many classes for a confusion matrix.
     """
     refuse_confusion_matrix(len(checkpoint.class_names))
+    return evaluation_of(checkpoint, labelled, *answers_of(checkpoint, labelled, watcher), target)
+
+
+def answers_of(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> tuple[Floats, float]:
+    """The probabilities of all classes that a checkpoint gives to labelled reviews, (N, C), and the seconds of the forward passes."""
     reviews, score = labelled.reviews, scorer_of(checkpoint)
     started = time.perf_counter()
     probabilities = score(reviews, lambda done: watcher.on_reviews(done, len(reviews)))
-    seconds = time.perf_counter() - started
+    return probabilities, time.perf_counter() - started
+
+
+def evaluation_of(
+    checkpoint: Checkpoint, labelled: LabelledReviews, probabilities: Floats, seconds: float, target: tuple[Measure, float] | None = None
+) -> Evaluation:
+    """The figures of what ``answers_of`` gives; other arguments as of ``evaluate``."""
+    reviews = labelled.reviews
     loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
     correct = predicted == reviews.labels

@@ -12,10 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NewType
 
+from pydantic import TypeAdapter
+
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config, written_config
 from mha_cli.config.settings import Config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.errors import MhaError, printable
+from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.whole_files import LOCK, atomic_write, locked
 
 RUNS = Path("runs")
@@ -24,6 +27,7 @@ PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"
 CHECKPOINT = "checkpoint.keras"
 CONFIG = "config.yaml"
 METRICS = "metrics.json"
+HISTORY = "history.jsonl"
 STATE = Path("last") / "state.npz"
 CHECKPOINT_VARIABLE = "MHA_CHECKPOINT"
 
@@ -66,6 +70,22 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
 def run_name(checkpoint: Path) -> str:
     """A short name for a checkpoint: that of its run directory, or of the file where it has a name of its own."""
     return checkpoint.absolute().parent.name if checkpoint.name == CHECKPOINT else checkpoint.stem
+
+
+def read_history(checkpoint: Path) -> list[EpochRecord]:
+    """The epochs of the run that a checkpoint is the best of; none where it does not lie in its run directory.
+
+    Raises:
+        MhaError: the file is there, but is no history.
+    """
+    path = checkpoint.parent / HISTORY
+    if checkpoint.name != CHECKPOINT or not path.is_file():
+        return []
+    try:
+        return [TypeAdapter(EpochRecord).validate_json(line) for line in path.read_bytes().splitlines()]
+    except (OSError, ValueError):
+        name = printable(str(path), 200)
+        raise MhaError(f"{name}: no history of a training that can be read", "remove it, or put the one of this run there") from None
 
 
 def refuse_used(output: Path) -> None:

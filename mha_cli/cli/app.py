@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli import attention, batch, data, doctor, evaluate, explain, export, heads, init, predict, shuffle_test, train, tune
+from mha_cli.cli import attention, batch, data, doctor, evaluate, explain, export, heads, init, predict, report, shuffle_test, train, tune
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
@@ -34,6 +34,7 @@ app.command("data", cls=Command, epilog=data.EXAMPLES)(data.data)
 app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
 app.command("tune", cls=Command, epilog=tune.EXAMPLES)(tune.tune)
 app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("report", cls=Command, epilog=report.EXAMPLES)(report.report)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
 app.command("batch", cls=Command, epilog=batch.EXAMPLES)(batch.batch)
 app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)

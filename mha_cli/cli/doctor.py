@@ -51,7 +51,7 @@ def _print(diagnosis: Diagnosis) -> None:
 
     console = stdout_console()
     versions = [(name, found or "not installed") for name, found in diagnosis.versions.items()]
-    sections = {"Installation": versions, "Machine": _machine(diagnosis), "Places": map(_place, diagnosis.places)}
+    sections = {"Installation": versions, "Machine": machine(diagnosis), "Places": map(_place, diagnosis.places)}
     if diagnosis.checkpoint is not None:
         sections["Checkpoint, in order"] = _checkpoint(diagnosis.checkpoint)
     for title, rows in sections.items():
@@ -61,7 +61,8 @@ def _print(diagnosis: Diagnosis) -> None:
         console.print(table)
 
 
-def _machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+def machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """What the machine has, in words."""
     yield "cores", f"{diagnosis.cores}"
     yield "bfloat16", ", ".join(diagnosis.bfloat16) or "no"
     yield "memory", _gigabytes(diagnosis.memory_bytes)

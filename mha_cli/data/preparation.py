@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,12 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config, SampleData, TfdsData
+from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
+from mha_cli.data.reviews import PlacedReview, ReviewSource
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.system.watcher import SILENT, Watcher
@@ -157,11 +160,13 @@ class LabelledReviews:
         data: source in words.
         split: split of the source.
         reviews: reviews, at least one.
+        rows: number of each in the training split, from 0, where they are the part held out of it; None where they are a whole split.
     """
 
     data: str
     split: str
     reviews: EncodedReviews
+    rows: Rows | None = None
 
 
 def labelled_reviews(
@@ -180,7 +185,7 @@ def labelled_reviews(
         MhaError: the data cannot be read or have been learnt from, or a review takes more memory than there is to be taken.
     """
     source = open_source(data, watcher.log, by_options=True)
-    config = checkpoint.config
+    config, rows = checkpoint.config, None
     if split == "validation" and split not in source.splits:
         learnt = bool(config.model.score_ngrams) and config.training.refit_scores
         if learnt and unseen:
@@ -199,7 +204,31 @@ def labelled_reviews(
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
     if doubt := _doubt(encoded, checkpoint.vocabulary):
         watcher.note(f"{source.name}, split {split}: {doubt}")
-    return LabelledReviews(source.name, split, encoded)
+    return LabelledReviews(source.name, split, encoded, rows)
+
+
+def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequence[int]) -> list[PlacedReview]:
+    """Some of the labelled reviews as they stand in their source, which is read once more.
+
+    Args:
+        data: source that they were read from.
+        labelled: the reviews.
+        numbers: those that are wanted, from 0.
+    """
+    source = open_source(data, by_options=True)
+    split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
+    found = placed_at(source, split, rows)
+    return [found[row] for row in rows]
+
+
+def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int, PlacedReview]:
+    """The reviews of these numbers in a split, from 0; of a source without files, its name and their number from 1 are the place."""
+    wanted = set(rows)
+    if isinstance(source, FileReviews):
+        placed = source.read_placed(split)
+    else:
+        placed = (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
+    return {row: found for row, found in enumerate(placed) if row in wanted}
 
 
 def default_split(data: DataSection) -> str:

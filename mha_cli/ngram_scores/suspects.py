@@ -24,9 +24,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted
 from mha_cli.data.decisions import decide
-from mha_cli.data.files import FileReviews
-from mha_cli.data.preparation import one_hot
-from mha_cli.data.reviews import PlacedReview, ReviewSource
+from mha_cli.data.preparation import one_hot, placed_at
 from mha_cli.data.sources import open_source
 from mha_cli.ngram_scores.features import ngrams_of, text_features
 from mha_cli.ngram_scores.linear import FOLDS, cross_fitted
@@ -116,7 +114,7 @@ def find_suspects(config: Config, most: int, by_options: bool = False, watcher: 
         probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary), len(names), config, watcher.log)
     in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
     accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
-    found = _at(source, rows)
+    found = placed_at(source, split, rows.tolist())
 
     def suspect(row: int) -> Suspect:
         given, probabilities_C = labels[row], probabilities_NC[row]
@@ -179,13 +177,3 @@ def cross_fitted_probabilities(reviews: EncodedReviews, num_classes: int, config
         if num_classes > 2:
             scores_NU[np.ix_(own, ~np.isin(np.arange(num_classes), labels[~own]))] = UNTAUGHT
     return probabilities_of(fit_stack(np.zeros_like(scores_NU), scores_NU, labels).logits(0.0, scores_NU))
-
-
-def _at(source: ReviewSource, rows: npt.NDArray[np.int64]) -> dict[int, PlacedReview]:
-    """The training texts of these numbers, from 0."""
-    split, wanted = source.splits[0], set(rows.tolist())
-    if isinstance(source, FileReviews):
-        placed = source.read_placed(split)
-    else:
-        placed = (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
-    return {row: found for row, found in enumerate(placed) if row in wanted}

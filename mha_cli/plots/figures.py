@@ -11,10 +11,15 @@ from mha_cli.errors import printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
     from matplotlib.figure import Figure
 
+    from mha_cli.analysis.evaluation import Range
     from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
+    from mha_cli.system.watcher import EpochRecord
     from mha_cli.tuning.search import TuningSummary
 
 MAX_COLUMNS = 4
@@ -44,7 +49,7 @@ def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     axes.set_xticks(range(len(results)), names)
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
-    axes.set_title(f"{plain(results[0].data)}, split {plain(results[0].split)}, {results[0].num_reviews:,} texts")
+    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {results[0].num_reviews:,} texts")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     return figure
 
@@ -83,8 +88,8 @@ def heads_figure(report: HeadReport) -> Figure:
     figure, (above, below) = new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
-    above.set_title(f"{plain(report.data)}, split {plain(report.split)}, {report.num_reviews:,} texts")
-    below.bar(names, [score.importance for score in report.heads], color="tab:orange")
+    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {report.num_reviews:,} texts")
+    below.bar(names, [score.importance for score in report.heads], color="C1")
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")
     for axes in (above, below):
@@ -111,6 +116,52 @@ def search_figure(summary: TuningSummary) -> Figure:
     for importance in others:
         importance.barh([name for name, _ in settings], [100 * share for _, share in settings])
         importance.set_xlabel("share of the differences between trials, %")
+    return figure
+
+
+def curves_figure(history: Sequence[EpochRecord]) -> Figure:
+    """Loss and accuracy of every epoch, of the training part and of the validation part; the epoch that was kept is marked."""
+    figure, (above, below) = new_figure(4.0, 4.6, 2, 1)
+    epochs, kept = [record.epoch for record in history], [record.epoch for record in history if record.best][-1:]
+    for axes, measure in ((above, "loss"), (below, "accuracy")):
+        for part, style in (("train", "o-"), ("validation", "s--")):
+            axes.plot(epochs, [getattr(record, f"{part}_{measure}") for record in history], style, markersize=4, label=part)
+        for epoch in kept:
+            axes.axvline(epoch, color="0.5", linestyle=":", label=f"kept: epoch {epoch}")
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    above.set_ylabel("loss, nats")
+    above.legend(frameon=False, fontsize=8)
+    below.set_ylabel("accuracy")
+    below.set_xlabel("epoch")
+    return figure
+
+
+def reliability_figure(bins: npt.NDArray[Any]) -> Figure:
+    """How often answers of a probability are right, beside how often they should be, and how many answers have it."""
+    figure, (above, below) = new_figure(4.0, 4.6, 2, 1)
+    counts, confidence, accuracy = bins
+    starts, drawn = [number / len(counts) for number in range(len(counts))], {"align": "edge", "edgecolor": "0.5", "linewidth": 0.5}
+    above.bar(starts, accuracy, 1 / len(counts), label="right", **drawn)
+    above.plot(confidence[counts > 0], accuracy[counts > 0], "D", color="C1", markersize=4, label="at its mean probability")
+    above.plot([0, 1], [0, 1], ":", color="0.5", label="as sure as right")
+    above.set_ylabel("share that is right")
+    above.legend(frameon=False, fontsize=8)
+    below.bar(starts, counts, 1 / len(counts), **drawn)
+    below.set_ylabel("texts")
+    below.set_xlabel("probability of the answer")
+    for axes in (above, below):
+        axes.set_xlim(0, 1)
+    return figure
+
+
+def lengths_figure(ranges: Sequence[Range]) -> Figure:
+    """The accuracy in every range of lengths, with the texts that are in it."""
+    figure, (axes,) = new_figure(4.0, 3.0)
+    bars = axes.bar([f"to {one.up_to:,.0f}" for one in ranges], [100 * (one.accuracy or 0) for one in ranges])
+    axes.bar_label(bars, [f"{one.num_reviews:,}" for one in ranges], padding=2, fontsize=8)
+    axes.set_ylim(0, 112)
+    axes.set_ylabel("accuracy in %")
+    axes.set_xlabel("tokens; above the bars: texts")
     return figure
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import read_metrics, write_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT, METRICS, STATE, RunDirectory, keep_config
+from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDirectory, keep_config
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
@@ -29,8 +29,6 @@ from mha_cli.training.pseudo_labels import label_in_rounds
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.version import __version__
-
-HISTORY = "history.jsonl"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mha_cli.checkpoint.runs import (
     checkpoint_in,
     choose_checkpoint,
     new_run_directory,
+    read_history,
     refuse_other_run,
     refuse_used,
     run_directory,
@@ -23,6 +24,7 @@ from mha_cli.checkpoint.runs import (
 from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.whole_files import LOCK, locked
 
 if TYPE_CHECKING:
@@ -40,6 +42,28 @@ def make_file(path: str, seconds: float = 0, content: str = "") -> Path:
     file.write_text(content)
     os.utime(file, (seconds, seconds))
     return file
+
+
+EPOCH = (
+    '{"epoch": 1, "train_loss": 0.5, "train_accuracy": 0.75, "validation_loss": 0.25, "validation_accuracy": 0.5, "seconds": 2, '
+    '"reviews_per_second": 100.0, "best": true}\n'
+)
+
+
+def test_the_history_of_a_run() -> None:
+    make_file("runs/a/history.jsonl", content=EPOCH + EPOCH.replace('"epoch": 1', '"epoch": 2').replace("true", "false"))
+    first, second = read_history(Path("runs/a/checkpoint.keras"))
+    assert first == EpochRecord(1, 0.5, 0.75, 0.25, 0.5, 2, 100, True)
+    assert (second.epoch, second.best) == (2, False)
+    assert read_history(Path("runs/a/pruned.keras")) == []  # of another model
+    assert read_history(Path("runs/b/checkpoint.keras")) == []
+
+
+@pytest.mark.parametrize("content", ["{}", "epoch 1\n", EPOCH + "\n", EPOCH.replace("true", '"<b>"'), EPOCH.replace("0.75", '"much"')])
+def test_what_is_no_history(content: str) -> None:
+    make_file("runs/a/history.jsonl", content=content)
+    with pytest.raises(MhaError, match=r"^runs/a/history\.jsonl: no history of a training that can be read; remove it"):
+        read_history(Path("runs/a/checkpoint.keras"))
 
 
 # Names

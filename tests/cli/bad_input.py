@@ -410,7 +410,7 @@ SECTIONS: dict[str, list[Case]] = {
             "one from elsewhere, without `--data`",
             "evaluate good.keras",
             "good.keras: no config.yaml beside it agrees, so the data that it names is left alone: sample; say with --data what to read",
-            also=("heads good.keras", "shuffle-test good.keras"),
+            also=("heads good.keras", "report good.keras", "shuffle-test good.keras"),
         ),
         _checkpoint("one of a later version", "newer.keras", "has format 4; this version of mha reads format 3; update mha, or train anew"),
     ],
@@ -801,6 +801,17 @@ SECTIONS: dict[str, list[Case]] = {
             f"heads good.keras --plot {LONG}.png",
             f"--plot …: {TOO_LONG}",
             also=(f"shuffle-test good.keras --plot {LONG}.png",),
+        ),
+        Case(
+            "a report into a folder that does not exist",
+            "report good.keras --data sample --html nowhere/report.html",
+            "--html nowhere/report.html: its folder does not exist; make it first",
+        ),
+        Case(
+            "a report on a run whose `history.jsonl` is none",
+            "report tried --data sample",
+            "tried/history.jsonl: no history of a training that can be read; remove it, or put the one of this run there",
+            files={"tried/history.jsonl": '{"epoch": 1}\n'},
         ),
         Case(
             "a checkpoint into a name that is too long",

@@ -49,6 +49,8 @@ def folder(tmp_path: Path) -> Path:
     for name in ("loop", "loop.png"):
         (tmp_path / name).symlink_to(name)
     small_checkpoint_file(tmp_path / "good.keras")
+    (tmp_path / "tried").mkdir()
+    small_checkpoint_file(tmp_path / "tried" / "checkpoint.keras")
     whole = (tmp_path / "good.keras").read_bytes()
     members = members_of(tmp_path / "good.keras")
     (tmp_path / "text.keras").write_text("The film was superb.\n")

@@ -68,7 +68,7 @@ def test_a_table_and_a_plot(heads: Heads, blocks: Path, tmp_path: Path) -> None:
         assert float(importance) > 0
     drawn = (tmp_path / "heads.svg").read_text()
     assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
-    for label in ("0.2", "1.1", "mine.tsv, split test, 7 texts"):
+    for label in ("0.2", "1.1", "mine.tsv", "split test, 7 texts"):
         assert f"<!-- {label} -->" in drawn
 
 

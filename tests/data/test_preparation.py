@@ -11,10 +11,11 @@ import pytest
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.settings import FilesData, SampleData, TfdsData
 from mha_cli.data import corpus, preparation
-from mha_cli.data.preparation import default_split, labelled_reviews, prepare
+from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
 from mha_cli.system.watcher import Watcher
+from mha_cli.text.encoding import TextEncoder
 from tests.checkpoints import small_checkpoint
 
 if TYPE_CHECKING:
@@ -161,6 +162,27 @@ def test_most_words_are_unknown(words: str, share: str | None, tmp_path: Path, m
         f"films.csv, split train: {share} of the words are not in the model's vocabulary: was it trained on such texts, in this language?"
     )
     assert notes == ([told] if share else [])
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+@pytest.mark.parametrize("source", ["files", "sample"])
+def test_labelled_reviews_are_found_again_in_their_source(source: str, split: str, tmp_path: Path) -> None:
+    rows = [(f"the film {number}", ("negative", "positive")[number % 2]) for number in range(40)]
+    (tmp_path / "films.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    path = str(tmp_path / "films.csv")
+    data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_reviews=200)
+    checkpoint = small_checkpoint()
+    labelled = labelled_reviews(checkpoint, data, split)
+    numbers = [3, 0, 1]
+    for number, placed in zip(numbers, placed_reviews(data, labelled, numbers), strict=True):
+        tokens = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(placed.review.text).tokens
+        assert labelled.reviews.padded([number])[0].tolist() == tokens.tolist()
+        assert checkpoint.class_names[labelled.reviews.labels[number]] == placed.review.label
+        if source == "files":
+            assert placed.file == path
+            assert rows[(placed.line or 0) - 2] == placed.review
+        else:
+            assert placed.file == f"sample, split {'test' if split == 'test' else 'train'}"
 
 
 def test_the_default_split() -> None:

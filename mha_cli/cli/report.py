@@ -1,0 +1,80 @@
+"""`mha report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mha_cli.cli.options import CheckpointArgument, DataOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.errors import MhaError
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha report runs/imdb
+
+mha report runs/sample --split twins --html twins.html
+
+mha report runs/imdb/checkpoint.keras --data mine.csv \\
+    --text-column review --label-column verdict"""
+
+NAME = "report.html"
+
+
+def report(
+    checkpoint: CheckpointArgument,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint")
+    ] = None,
+    data: DataOption = None,
+    split: SplitOption = None,
+    text_column: TextColumnOption = None,
+    label_column: LabelColumnOption = None,
+) -> None:
+    """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.
+
+    The page is complete in itself and loads nothing.
+    """
+    import shlex
+    from importlib.util import find_spec
+
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run_name
+    from mha_cli.cli.console import print_line
+    from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.diagnosis import diagnose
+    from mha_cli.cli.doctor import machine
+    from mha_cli.cli.output import ended_in_order, refuse_output
+    from mha_cli.cli.progress import status
+    from mha_cli.data.preparation import labelled_reviews, word_order_split
+    from mha_cli.system.working_memory import refuse_confusion_matrix
+
+    path = checkpoint_in(checkpoint)
+    model, history = read_checkpoint(path), read_history(path)
+    page = html or path.parent / NAME
+    refuse_output("--html", page)
+    section = data_section(data, path, model.config, text_column, label_column)
+    if find_spec("jinja2") is None:
+        raise MhaError("mha report needs Jinja2", 'pip install "mha[report]"')
+    with ended_in_order(), status("reading") as watcher:
+        refuse_confusion_matrix(len(model.class_names))
+        labelled = labelled_reviews(model, section, split, watcher)
+        twins = word_order_split(section) if split is None else None
+        word_order = labelled_reviews(model, section, twins, watcher) if twins else labelled
+        watcher.log("starting TensorFlow")
+        from mha_cli.report.contents import report as report_on
+        from mha_cli.report.page import write_page
+
+        found = report_on(run_name(path), model, section, labelled, word_order, history, watcher)
+        diagnosis = diagnose()
+        made_with = {name: version or "not installed" for name, version in diagnosis.versions.items()}
+        made_with |= {name: value for name, value in machine(diagnosis) if name != "memory available"}  # which is never the same
+        options = {"--split": [split], "--data": data, "--text-column": [text_column], "--label-column": [label_column]}
+        given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
+        again = []
+        if path.name == CHECKPOINT and model.config.data.source != "given":  # others are no training's, or had texts that nothing names
+            again.append("mha train --config config.yaml --output again")
+        again.append(shlex.join(["mha", "report", "again" if again else path.name, *given]))
+        write_page(found, made_with, again, page)
+    print_line(f"written: {page}")

@@ -1,0 +1,148 @@
+"""All that a report says of a run, from one checkpoint and labelled texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluation_of
+from mha_cli.analysis.head_scores import HeadReport, score_heads
+from mha_cli.analysis.shuffle import ShuffleResult, compare
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.preparation import LabelledReviews, placed_reviews
+from mha_cli.data.reviews import PlacedReview
+from mha_cli.data.sources import DataSection
+from mha_cli.errors import MhaError
+from mha_cli.model.scoring import confidence_bins
+from mha_cli.runtime.inspection import explain
+from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
+from mha_cli.text.encoding import TextEncoder
+
+MOST_MISTAKES = 10
+"""Wrong answers that are shown."""
+
+MOST_WORDS = 1_000
+"""Words of a text that is explained: every word takes a forward pass over all the others."""
+
+SHOWN_WORDS = 80
+"""Words of a text that are shown."""
+
+SHUFFLES, SHUFFLED_TEXTS = 3, 1_000
+"""Shuffles of every text, and texts in the random part that is shuffled."""
+
+MOST_FOR_HEADS, ANSWERS_FOR_HEADS = 500, 32_000
+"""Texts in the random part that is scored without each head, and answers that this may take, so that many heads get fewer texts."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer.
+
+    Args:
+        place: file, or source and split, and the line or the number of the text in it.
+        true: class of the text.
+        answer: class that was answered.
+        probability: probability of the answer, in [0, 1].
+        words: words that are shown, in a row: all that the model reads, or of a longer text those that decide most.
+        falls: fall of the answer's probability when a word is left out, for each of them; None for a text that is too long to explain.
+        num_before: words that the model reads before these.
+        num_after: words that it reads behind them.
+    """
+
+    place: str
+    true: str
+    answer: str
+    probability: float
+    words: list[str]
+    falls: list[float] | None
+    num_before: int
+    num_after: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is told of a run.
+
+    Args:
+        name: name of the run, or of the file.
+        checkpoint: model, with its config.
+        history: epochs of the training; empty where they are not known.
+        evaluation: figures on the texts.
+        reliability: answers by their probability, as ``confidence_bins`` gives them.
+        mistakes: wrong answers, the most confident first.
+        shuffle: what remains when the words of a random part are shuffled.
+        heads: worth of every head on a random part.
+    """
+
+    name: str
+    checkpoint: Checkpoint
+    history: list[EpochRecord]
+    evaluation: Evaluation
+    reliability: npt.NDArray[np.float64]
+    mistakes: list[Mistake]
+    shuffle: ShuffleResult
+    heads: HeadReport
+
+
+def report(
+    name: str,
+    checkpoint: Checkpoint,
+    data: DataSection,
+    labelled: LabelledReviews,
+    word_order: LabelledReviews,
+    history: Sequence[EpochRecord] = (),
+    watcher: Watcher = SILENT,
+) -> Report:
+    """Score a checkpoint, explain its worst mistakes, shuffle words and silence heads.
+
+    Args:
+        name: name of the run, or of the file.
+        checkpoint: model to report on.
+        data: source of the texts.
+        labelled: texts to score it on.
+        word_order: texts whose words are shuffled.
+        history: epochs of its training.
+        watcher: reporter of what goes on.
+
+    Raises:
+        MhaError: the texts cannot be read again, or computing takes more memory than there is to be taken.
+    """
+    probabilities, seconds = answers_of(checkpoint, labelled, watcher)
+    labels, answers, confidence = labelled.reviews.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
+    wrong = np.flatnonzero(answers != labels)
+    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
+    mistakes = []
+    for number, (row, placed) in enumerate(zip(worst, placed_reviews(data, labelled, worst.tolist()), strict=True), 1):
+        watcher.log(f"explaining mistake {number} of {len(worst)}")
+        mistakes.append(_mistake(checkpoint, placed, checkpoint.class_names[answers[row]], float(confidence[row])))
+    (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, watcher=watcher)
+    for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
+    return Report(
+        name=name,
+        checkpoint=checkpoint,
+        history=[*history],
+        evaluation=evaluation_of(checkpoint, labelled, probabilities, seconds),
+        reliability=confidence_bins(probabilities, labels),
+        mistakes=mistakes,
+        shuffle=shuffle,
+        heads=score_heads(checkpoint, labelled, for_heads, watcher)[0],
+    )
+
+
+def _mistake(checkpoint: Checkpoint, placed: PlacedReview, answer: str, probability: float) -> Mistake:
+    words = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.review.text)
+    falls = None
+    if 0 < len(words) <= MOST_WORDS:
+        with suppress(MhaError):  # its attention may take too much memory all the same
+            falls = explain(checkpoint, placed.review.text).occlusion
+    start = 0
+    if falls is not None and len(falls) > SHOWN_WORDS:
+        start = int(np.convolve(np.abs(falls), np.ones(SHOWN_WORDS), "valid").argmax())
+    shown = slice(start, start + SHOWN_WORDS)
+    place = placed.file if placed.line is None else f"{placed.file}:{placed.line}"
+    after = max(0, len(words) - shown.stop)
+    return Mistake(place, placed.review.label, answer, probability, words[shown], falls and falls[shown], start, after)

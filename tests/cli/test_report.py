@@ -1,0 +1,168 @@
+"""`mha report`, and its page in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
+from tests.browser import open_page
+from tests.checkpoints import WORDS, small_checkpoint
+from tests.cli.command import Result, refusal, run_here, run_mha, tree
+from tests.cli.pages import HOSTILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.command import Run
+
+    Mha = Callable[..., Result]
+
+pytestmark = pytest.mark.usefixtures("untraced")
+BOLD = "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>"
+
+
+@pytest.fixture
+def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in this process."""
+    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory ``runs/mine``, of random weights and hostile data, with a history."""
+    folder = tmp_path / "runs" / "mine"
+    folder.mkdir(parents=True)
+    names = (HOSTILE, BOLD)
+    texts = [" ".join(WORDS[(row + step) % len(WORDS)] for step in range(row % 5)) + f" {names[row % 2]}" for row in range(24)]
+    lines = [json.dumps({"text": text, "label": names[row % 3 % 2]}) for row, text in enumerate(texts)]
+    (tmp_path / "mine.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    checkpoint = small_checkpoint(names)
+    data = {"source": "files", "train": "mine.jsonl", "test": "mine.jsonl"}
+    config = config_from_dict({**config_to_dict(checkpoint.config), "data": data}, "test")
+    write_checkpoint(folder / "checkpoint.keras", dataclasses.replace(checkpoint, config=config))
+    (folder / "config.yaml").write_text(config_to_yaml(config))
+    epoch = {"epoch": 1, "train_loss": 0.5, "train_accuracy": 0.75, "validation_loss": 0.25, "validation_accuracy": 0.5}
+    (folder / "history.jsonl").write_text(json.dumps({**epoch, "seconds": 2.0, "reviews_per_second": 9.0, "best": True}) + "\n")
+    return folder
+
+
+def test_the_page_lies_in_the_run_directory(mha: Mha, run: Path, tmp_path: Path) -> None:
+    before = tree(tmp_path)
+    result = mha("report", "runs/mine")
+    assert (result.code, result.stdout) == (0, "written: runs/mine/report.html\n")
+    assert re.fullmatch("mine.jsonl, split test: .* of the words are not in the model's vocabulary.*\n", result.stderr)
+    page = (run / "report.html").read_text("utf-8")
+    assert {name: content for name, content in tree(tmp_path).items() if name != "runs/mine/report.html"} == before
+    figures = json.loads(mha("evaluate", "runs/mine", "--json").stdout)
+    assert f"{figures['accuracy']:.2%}" in page
+    assert "mha train --config config.yaml --output again\nmha report again\n" in page
+    assert mha("report", "runs/mine", "--html", "other.html").code == 0
+    assert (tmp_path / "other.html").read_text("utf-8") == page
+
+
+def test_a_checkpoint_alone_is_reported_with_what_it_has(mha: Mha, run: Path, tmp_path: Path) -> None:
+    (run / "checkpoint.keras").rename(tmp_path / "alone.keras")
+    result = mha("report", "alone.keras", "--data", "mine.jsonl", "--split", "validation", "--label-column", "label")
+    assert (result.code, result.stdout) == (0, "written: report.html\n")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "There is no history of the training" in page
+    assert "mha report alone.keras --split validation --data mine.jsonl --label-column label\n" in page
+    assert "mha train" not in page
+
+
+def test_refused_without_jinja(mha: Mha, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "jinja2" else find(name, *more))
+    assert refusal(mha("report", "runs/mine")) == 'mha report needs Jinja2; pip install "mha[report]"'
+    assert not (run / "report.html").exists()
+
+
+@pytest.mark.process
+def test_a_training_is_reported_from_a_process_of_its_own(trained: Run, tmp_path: Path) -> None:
+    result = run_mha("report", trained.directory, "--html", "report.html", cwd=tmp_path)
+    assert (result.code, result.stdout, result.stderr) == (0, "written: report.html\n", "")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    history = [json.loads(line) for line in (trained.directory / "history.jsonl").read_text().splitlines()]
+    kept = [record for record in history if record["best"]][-1]
+    assert f"Epoch {kept['epoch']} of {len(history)} was kept: validation accuracy {kept['validation_accuracy']:.2%}" in page
+    assert "split twins" in page  # which word order is for
+    assert "reads word order: shuffling the words costs" in page
+
+
+# In a browser
+
+
+@pytest.fixture
+def url(mha: Mha, run: Path) -> str:
+    """The page of the run."""
+    assert mha("report", "runs/mine").code == 0
+    return (run / "report.html").as_uri()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_it_loads_nothing_and_fits_every_screen(width: int, dark: bool, url: str) -> None:
+    with open_page(url, width=width, dark=dark) as (page, told):
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+        assert (brightness(ink) > brightness(paper)) == dark
+        assert page.evaluate("getComputedStyle(document.querySelector('svg text')).fill") == ink
+        assert page.locator("svg").count() == 5
+        for figure in page.locator("svg").all():
+            box: Any = figure.bounding_box()
+            assert box["width"] > 200 and box["height"] > 150
+        assert told == []
+
+
+@pytest.mark.browser
+def test_nothing_from_outside_becomes_an_element(url: str) -> None:
+    with open_page(url) as (page, told):
+        assert page.locator("script, [onmouseover], main b b, main img").count() == 0
+        assert page.get_by_text("<b onmouseover=alert(1)>bold</b>").count() > 0
+        assert page.title() == "Report on mine"
+        assert told == []
+
+
+@pytest.mark.browser
+def test_the_keyboard_reaches_what_scrolls_and_what_opens(url: str) -> None:
+    with open_page(url, width=360) as (page, told):
+        reached = list[str]()
+        while "Commands" not in reached and len(reached) < 100:
+            page.keyboard.press("Tab")
+            reached.append(
+                page.evaluate("(document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim()")
+            )
+            if reached[-1] in {"Every class", "The config of the run, config.yaml"}:
+                page.keyboard.press("Enter")
+        assert reached[0] == "Skip to the figures"
+        for wanted in (
+            "Worst mistakes",
+            "Confusion matrix",
+            "Every class",
+            "The config of the run, config.yaml",
+            "config.yaml",
+            "Commands",
+        ):
+            assert wanted in reached
+        assert page.locator("details[open]").count() == 2
+        assert page.locator("pre").first.is_visible()
+        for box in page.locator(".scroll").all():
+            assert box.evaluate("(one) => one.scrollWidth <= one.clientWidth || one.tabIndex === 0")
+        assert told == []
+
+
+def brightness(colour: str) -> float:
+    """Of a colour as a browser gives it."""
+    return sum(map(int, re.findall(r"\d+", colour)[:3]))

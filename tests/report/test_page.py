@@ -1,0 +1,192 @@
+"""The page as it is written; tests/cli/test_report.py opens it in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mha_cli.analysis.evaluation import ClassScore, Confusion
+from mha_cli.config.settings import SampleData
+from mha_cli.data.preparation import labelled_reviews
+from mha_cli.report.contents import Mistake, Report, report
+
+pytest.importorskip("jinja2")
+
+from mha_cli.report.page import inline_svg, write_page
+from mha_cli.system.watcher import EpochRecord
+from tests.checkpoints import small_checkpoint
+from tests.cli.pages import HOSTILE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+HISTORY = [EpochRecord(1, 0.7, 0.5, 0.6, 0.75, 1.0, 100.0, True), EpochRecord(2, 0.5, 0.7, 0.65, 0.7, 1.0, 100.0, False)]
+ALONE = {"meta", "br", "path", "use", "rect", "line"}
+"""Elements without an end."""
+
+
+class Parsed(HTMLParser):
+    """The tags of a page, its ids, what it refers to, and its text."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.text = ""
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on")
+            if name == "id":
+                self.ids.append(value or "")
+            elif name in {"href", "src", "srcset", "action", "data", "poster", "xlink:href"}:
+                self.references.append(value or "")
+            elif name == "aria-labelledby":
+                self.references.append(f"#{value}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def made() -> Report:
+    """A report of random weights on the sample, with a history."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    checkpoint, data = small_checkpoint(), SampleData(num_reviews=200)
+    labelled = labelled_reviews(checkpoint, data)
+    try:
+        return report("run", checkpoint, data, labelled, labelled, HISTORY)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+def page_of(made: Report, folder: Path, **made_with: str) -> str:
+    write_page(made, {"mha": "0.1.0", **made_with}, ["mha report again"], folder / "report.html")
+    return (folder / "report.html").read_text("utf-8")
+
+
+def test_it_needs_nothing_but_itself(made: Report, tmp_path: Path) -> None:
+    source = page_of(made, tmp_path)
+    page = Parsed(source)
+    assert "default-src 'none'; style-src 'unsafe-inline'\"" in source
+    assert not {"script", "link", "img", "image", "iframe", "object", "form", "metadata"} & set(page.tags)
+    assert not re.search(r"https?:|@import|url\((?!#)|<!--", source)
+    assert len(page.ids) == len(set(page.ids)) > 50
+    assert {reference.removeprefix("#") for reference in page.references} <= set(page.ids)
+    assert all(reference.startswith("#") for reference in page.references)
+    assert set(re.findall(r"url\(#([^)]+)\)", source)) <= set(page.ids)
+    assert page.tags.count("svg") == 5
+    assert source.count('<svg viewBox="') == source.count('role="img" aria-labelledby=') == 5
+    for wanted in ("prefers-color-scheme: dark", ":focus-visible", 'name="viewport"', "@media print"):
+        assert wanted in source
+
+
+def test_it_says_what_was_found(made: Report, tmp_path: Path) -> None:
+    text = " ".join(Parsed(page_of(made, tmp_path, tensorflow="2.21.0")).text.split())
+    scored = made.evaluation
+    assert scored.roc_auc is not None
+    for figure in (scored.accuracy, *scored.accuracy_interval, made.shuffle.shuffled_mean, made.shuffle.flip_share):
+        assert f"{figure:.2%}" in text
+    for figure in (scored.macro_f1, scored.loss, scored.calibration_error, scored.roc_auc, *(one.probability for one in made.mistakes)):
+        assert f"{figure:.4f}" in text
+    assert "Epoch 1 of 2 was kept: validation accuracy 75.00%, validation loss 0.6000." in text
+    assert f"It {made.shuffle.verdict}." in text
+    assert f"costs is {max(100 * head.accuracy_fall for head in made.heads.heads):.2f} points" in text
+    assert "embed_dim: 14" in text
+    assert "tensorflow2.21.0" in text
+    assert "mha report again" in text
+    assert sum(f"{count}" in text for row in scored.confusion for count in row) == 4
+
+
+def test_the_same_report_is_the_same_page(made: Report, tmp_path: Path) -> None:
+    assert page_of(made, tmp_path) == page_of(made, tmp_path)
+
+
+def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
+    scored = dataclasses.replace(made.evaluation, roc_auc=None)
+    unexplained = Mistake("a.csv:1", "negative", "positive", 0.9, ["the", "film"], None, 0, 1_234)
+    wordless = Mistake("a.csv:2", "negative", "positive", 0.9, [], None, 0, 0)
+    less = dataclasses.replace(made, evaluation=scored, history=[], mistakes=[unexplained, wordless])
+    source = page_of(less, tmp_path)
+    assert source.count("<svg") == 4
+    text = " ".join(Parsed(source).text.split())
+    for wanted in (
+        "no history of the training",
+        "the film (1,234 words)",
+        "Too long to be explained here",
+        "no words",
+        "ROC AUC–",
+    ):
+        assert wanted in text
+    assert "None: every answer is right." in Parsed(page_of(dataclasses.replace(made, mistakes=[]), tmp_path)).text
+
+
+def test_of_many_classes_the_most_frequent_confusions_are_shown(made: Report, tmp_path: Path) -> None:
+    names = tuple(f"class {number:02}" for number in range(50))
+    scored = dataclasses.replace(
+        made.evaluation,
+        classes=[ClassScore(name, 0.5, 0.5, 0.5, 7) for name in names],
+        confusion=[[1] * 50] * 50,
+        confusions=[Confusion(names[3], names[41], 8_765, 0.125)],
+        top_3_accuracy=0.875,
+    )
+    checkpoint = dataclasses.replace(made.checkpoint, class_names=names)
+    source = page_of(dataclasses.replace(made, evaluation=scored, checkpoint=checkpoint), tmp_path)
+    assert source.count("<tr>") == 2 + 1 + 50
+    text = " ".join(Parsed(source).text.split())
+    assert "class 03class 418,76512.50%" in text
+    assert "among the top 387.50%" in text
+
+
+def test_nothing_from_outside_becomes_markup(made: Report, tmp_path: Path) -> None:
+    plain = Parsed(page_of(made, tmp_path, tensorflow="2.21.0"))
+    names = (HOSTILE, "<img src=x onerror=alert(1)>")
+    scored = dataclasses.replace(
+        made.evaluation,
+        data=HOSTILE,
+        split=HOSTILE,
+        classes=[dataclasses.replace(one, name=name) for one, name in zip(made.evaluation.classes, names, strict=True)],
+    )
+    changes: dict[str, Any] = {"place": HOSTILE, "true": names[0], "answer": names[1]}
+    mistakes = [dataclasses.replace(one, **changes, words=[HOSTILE] * len(one.words)) for one in made.mistakes]
+    shuffle = dataclasses.replace(made.shuffle, name=HOSTILE, data=HOSTILE, split=HOSTILE)
+    heads = dataclasses.replace(made.heads, data=HOSTILE, split=HOSTILE)
+    config = made.checkpoint.config.model_copy(update={"data": SampleData()})
+    checkpoint = dataclasses.replace(made.checkpoint, class_names=names, config=config)
+    hostile = Report(HOSTILE, checkpoint, HISTORY, scored, made.reliability, mistakes, shuffle, heads)
+    page = Parsed(page_of(hostile, tmp_path, tensorflow=HOSTILE))
+    assert page.tags == plain.tags
+    assert len(page.ids) == len(plain.ids) == len(set(page.ids))
+    assert "\x1b" not in page.text and "\u202e" not in page.text
+    assert page.text.count("</script><b>") > 20
+
+
+def test_a_figure_has_names_of_its_own_and_the_colour_of_the_text() -> None:
+    def draw() -> Figure:
+        from mha_cli.plots.figures import new_figure
+
+        figure, (axes,) = new_figure(2, 1)
+        axes.plot([0, 1], "o-")
+        axes.set_xlabel("<b>--!> 映画 &")
+        return figure
+
+    one, other = (Parsed(str(inline_svg(name, draw))) for name in ("one", "other"))
+    assert not set(one.ids) & set(other.ids)
+    assert all(reference.removeprefix("#") in one.ids for reference in one.references if "caption" not in reference)
+    assert "<b>--!> 映画 &" in one.text
+    svg = inline_svg("one", draw)
+    assert "currentColor" in svg and "#000" not in svg and "#0072b2" in svg
+    assert "b" not in one.tags
+    assert svg == inline_svg("one", draw)
+    assert "DejaVu" not in svg
