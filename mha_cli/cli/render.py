@@ -13,6 +13,7 @@ from mha_cli.cli.console import print_line, stdout_console, table
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Evaluation, Range
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.export.formats import Export
@@ -122,6 +123,38 @@ def shuffle(results: list[ShuffleResult]) -> None:
     stdout_console().print(drawn)
     for result in results:
         print_line(f"{result.name}: {result.verdict}")
+
+
+def comparison(result: Comparison) -> None:
+    """A row a model, and of each but the first how it differs from that."""
+    title = f"{printable(result.data)}, split {printable(result.split)}, {result.num_reviews:,} texts"
+    models = table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], Text(title))
+    for model in result.models:
+        figures = (f"{model.accuracy:.2%}", " to ".join(f"{end:.2%}" for end in model.accuracy_interval), f"{model.macro_f1:.4f}")
+        models.add_row(Text(printable(model.name, 200), overflow="fold"), *figures, f"{model.loss:.4f}")
+    stdout_console().print(models)
+    first, number = result.models[0].name, len(result.differences)
+    for one in result.differences:
+        corrected = f"; {_p(one.p_corrected)} corrected for {number} comparisons" if number > 1 else ""
+        _print_figures(
+            f"{one.name} against {first}",
+            {
+                "accuracy": f"{_points(one.accuracy)} points (95 % interval {' to '.join(map(_points, one.accuracy_interval))})",
+                "macro F1": f"{one.macro_f1:+.4f} (95 % interval {' to '.join(f'{end:+.4f}' for end in one.macro_f1_interval)})",
+                "right alone": f"on {one.only_this_right:,} texts; {first} on {one.only_first_right:,}",
+                "same answer": f"to {one.same_answers:.2%} of the texts",
+                "McNemar's test": f"{_p(one.p_value)}{corrected}",
+                "verdict": one.verdict,
+            },
+        )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.2f}"
+
+
+def _p(value: float) -> str:
+    return f"p = {value:.4f}" if value >= 0.0001 else "p < 0.0001"
 
 
 def export(result: Export) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,6 +201,37 @@ def labelled_reviews(
     if doubt := _doubt(encoded, checkpoint.vocabulary):
         watcher.note(f"{source.name}, split {split}: {doubt}")
     return LabelledReviews(source.name, split, encoded)
+
+
+def same_reviews(
+    checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, watcher: Watcher = SILENT
+) -> list[LabelledReviews]:
+    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_reviews``.
+
+    Raises:
+        MhaError: the models have different classes, hold out different validation parts, or the data cannot be read.
+    """
+    first = checkpoints[0]
+    read: list[LabelledReviews] = []
+    for checkpoint in checkpoints:
+        for one, other in ((first, checkpoint), (checkpoint, first)):
+            if more := sorted(set(one.class_names) - set(other.class_names)):
+                names = listed([printable(name) for name in more], NAMED_CLASSES)
+                raise MhaError(f"{other.name}: lacks classes that {one.name} has: {names}", "compare models of the same classes")
+        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, checkpoint)]
+        if split == "validation" and parts[0] != parts[1]:
+            raise MhaError(f"{checkpoint.name}: holds out other texts in training than {first.name}", "say with --split which to take")
+    for number, checkpoint in enumerate(checkpoints):
+        alike = [one for one in range(number) if split != "validation" and _reads_alike(checkpoints[one], checkpoint)]
+        read.append(read[alike[0]] if alike else labelled_reviews(checkpoint, data, split, watcher, unseen=True))
+        checkpoint.forward_pass.refuse_too_long(int(read[-1].reviews.lengths.max(initial=0)))
+    return read
+
+
+def _reads_alike(one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether two models read a text as the same tokens, and its class as the same id."""
+    alike = (one.config.text, one.class_names) == (other.config.text, other.class_names)
+    return alike and one.vocabulary.tokens == other.vocabulary.tokens
 
 
 def default_split(data: DataSection) -> str:
