@@ -115,7 +115,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], se
         if not np.array_equal(ids[given.reviews.labels], labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         watcher.log(f"scoring {name}")
-        probabilities = scorer_of(checkpoint)(given.reviews)
+        probabilities = scorer_of(checkpoint)(given.reviews, lambda done: watcher.on_reviews(done, len(labels)))
         loss, accuracy = mean_loss_and_accuracy(probabilities, given.reviews.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
         macro_f1 = float(macro_f1_of(labels, answers[-1], once(labels))[0])

@@ -46,8 +46,8 @@ app.command("export", cls=Command, epilog=export.EXAMPLES)(export.export)
 app.command("doctor", cls=Command, epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:  # else a shell completes the line
         print(f"mha {__version__}")
         raise typer.Exit
 
