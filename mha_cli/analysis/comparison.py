@@ -1,18 +1,19 @@
 """Which of several models is better on the same labelled texts, and whether that may be chance.
 
-Axes: N reviews, K distinct rows of them, D draws, C classes.
+Axes: N reviews, K distinct rows of them, D draws, C classes, M models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
+from sklearn.metrics import f1_score
 
 from mha_cli.analysis.thresholds import wilson_interval
 from mha_cli.checkpoint.file import Checkpoint
@@ -25,7 +26,7 @@ from mha_cli.system.watcher import SILENT, Watcher
 LEVEL = 0.05
 """Probability of so large a difference by chance alone, below which it is hardly put down to chance."""
 
-Ids = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,7 @@ class Difference:
         only_this_right: texts that it answers rightly and the first does not.
         only_first_right: texts likewise the other way round.
         same_answers: share of the texts to which both give the same class, in [0, 1].
-        p_value: probability of so uneven a split of these texts, or a more uneven one, if both were equally good (McNemar, exact).
-        p_corrected: the same, corrected for the number of comparisons (Holm).
+        p_value: probability of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's).
         verdict: what that means, in words.
     """
 
@@ -74,7 +74,6 @@ class Difference:
     only_first_right: int
     same_answers: float
     p_value: float
-    p_corrected: float
     verdict: str
 
 
@@ -109,7 +108,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], se
         MhaError: they have not read the same reviews.
     """
     first_name, first, labelled = models[0]
-    labels, scores, answers = labelled.reviews.labels.astype(np.int64), [], []
+    labels, answers, scores = labelled.reviews.labels, [], []
     for name, checkpoint, given in models:
         ids = np.array([first.class_names.index(class_name) for class_name in checkpoint.class_names])  # in the order of the first
         if not np.array_equal(ids[given.reviews.labels], labels):
@@ -118,87 +117,69 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], se
         probabilities = scorer_of(checkpoint)(given.reviews, lambda done: watcher.on_reviews(done, len(labels)))
         loss, accuracy = mean_loss_and_accuracy(probabilities, given.reviews.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
-        macro_f1 = float(macro_f1_of(labels, answers[-1], once(labels))[0])
-        right = wilson_interval(int(np.sum(answers[-1] == labels)), len(labels))
-        scores.append(ModelScore(name, accuracy, right, macro_f1, loss))
+        macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))
+        scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))
     watcher.log("drawing texts anew")
-    named = zip(scores[1:], answers[1:], strict=True)
-    differences = [difference(score.name, labels, answers[0], other, seed) for score, other in named]
-    corrected = holm([one.p_value for one in differences])
-    judged = [replace(one, p_corrected=p, verdict=verdict(one, first_name, p)) for one, p in zip(differences, corrected, strict=True)]
-    return Comparison(labelled.data, labelled.split, len(labels), scores, judged)
+    return Comparison(labelled.data, labelled.split, len(labels), scores, differences(scores, labels, answers, seed))
 
 
-def difference(name: str, labels: Ids, first: Ids, other: Ids, seed: int = 0) -> Difference:
-    """A model's answers against those of the first, without a verdict: class ids, (N,) each.
+def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids], seed: int = 0) -> list[Difference]:
+    """Every model but the first against that, from the class ids of all texts, (N,), and those that each model answers, M times (N,).
 
-    Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions or percentages", in its exact,
-    binomial form; the intervals are those of ``bootstrap``.
+    Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions or percentages", in its exact form.
     """
-    rows = np.stack([labels, first, other], axis=1)
-    measured = differences_of(rows, once(labels))[0]
-    drawn = bootstrap(rows, seed, differences_of)
-    gained, lost = (int(np.sum((one == labels) & (two != labels))) for one, two in ((other, first), (first, other)))
-    p_value = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-    return Difference(
-        name=name,
-        accuracy=float(measured[0]),
-        accuracy_interval=interval(drawn[:, 0]),
-        macro_f1=float(measured[1]),
-        macro_f1_interval=interval(drawn[:, 1]),
-        only_this_right=gained,
-        only_first_right=lost,
-        same_answers=float(np.mean(first == other)),
-        p_value=p_value,
-        p_corrected=p_value,
-        verdict="",
-    )
+    drawn = bootstrap(np.stack([labels, *answers], axis=1), seed, accuracies_and_f1)
+    ahead = drawn - drawn[:, :1]
+    first, right = scores[0], [answer == labels for answer in answers]
+    alone = [(int(np.sum(one & ~right[0])), int(np.sum(right[0] & ~one))) for one in right[1:]]
+    p_values = holm([float(binomtest(pair[0], sum(pair)).pvalue) if any(pair) else 1.0 for pair in alone])
+    return [
+        Difference(
+            name=score.name,
+            accuracy=score.accuracy - first.accuracy,
+            accuracy_interval=interval(ahead[:, number, 0]),
+            macro_f1=score.macro_f1 - first.macro_f1,
+            macro_f1_interval=interval(ahead[:, number, 1]),
+            only_this_right=pair[0],
+            only_first_right=pair[1],
+            same_answers=float(np.mean(answers[number] == answers[0])),
+            p_value=p_value,
+            verdict=verdict(first.name, *pair, p_value),
+        )
+        for number, (score, pair, p_value) in enumerate(zip(scores[1:], alone, p_values, strict=True), start=1)
+    ]
 
 
-def differences_of(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
-    """Differences of accuracy and of macro F1 in every draw, (D, 2).
+def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
+    """Accuracy and macro F1 in every draw, (D, M, 2), from label and answers, (K, 1 + M), and how often each row is drawn, (D, K)."""
+    labels, *answers = rows.T
 
-    Args:
-        rows: label, answer of the first and answer of the other, (K, 3).
-        drawn: how often each row was drawn, (D, K).
-    """
-    labels, first, other = rows.T
-    ahead = drawn @ ((other == labels).astype(np.float64) - (first == labels)) / drawn.sum(axis=1)
-    return np.stack([ahead, macro_f1_of(labels, other, drawn) - macro_f1_of(labels, first, drawn)], axis=1)
+    def by_class(ids: Ids, counted: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(csr_array((counted.astype(float), (ids, np.arange(len(rows)))), shape=(rows.max() + 1, len(rows))) @ drawn.T)
 
-
-def once(labels: Ids) -> Ids:
-    """The draw in which every text comes once, (1, N)."""
-    return np.ones((1, len(labels)), np.int64)
-
-
-def macro_f1_of(labels: Ids, answers: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
-    """The mean F1 of the classes in every draw, (D,): 2 × right / (occurring + answered) of each class, if either is more than none."""
-
-    def by_class(ids: Ids, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        shape = max(labels.max(), answers.max()) + 1, len(ids)
-        return np.asarray(csr_array((counts.astype(np.float64), (ids, np.arange(len(ids)))), shape=shape) @ drawn.T)
-
-    all_rows = np.ones(len(labels))
-    right, there = by_class(labels, labels == answers), by_class(labels, all_rows) + by_class(answers, all_rows)
-    return np.asarray((2 * right / np.maximum(there, 1)).sum(axis=0) / (there > 0).sum(axis=0))
+    figures = []
+    for answer in answers:
+        right, all_rows = labels == answer, np.ones(len(rows))
+        hits, there = by_class(labels, right), by_class(labels, all_rows) + by_class(answer, all_rows)
+        f1 = (2 * hits / np.maximum(there, 1)).sum(axis=0) / (there > 0).sum(axis=0)
+        figures.append((hits.sum(axis=0) / drawn.sum(axis=1), f1))
+    return np.array(figures).transpose(2, 0, 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values, corrected so that all comparisons together are wrong as seldom as one alone would be.
+    """The p values, corrected so that one of several comparisons is wrong by chance as seldom as a single one would be.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
     """
     order = np.argsort(p_values)
-    corrected = np.empty(len(order))
-    corrected[order] = np.minimum(np.maximum.accumulate(np.sort(p_values) * np.arange(len(order), 0, -1)), 1)
-    return [float(p) for p in corrected]
+    corrected = np.maximum.accumulate(np.sort(p_values) * np.arange(len(order), 0, -1))
+    return [min(float(p), 1.0) for p in corrected[np.argsort(order)]]
 
 
-def verdict(one: Difference, first: str, p_value: float) -> str:
+def verdict(first: str, only_this_right: int, only_first_right: int, p_value: float) -> str:
     """What the figures mean, in words."""
-    if not one.only_this_right + one.only_first_right:
+    if not only_this_right + only_first_right:
         return f"right on the very same texts as {first}"
     if p_value >= LEVEL:
         return f"these texts do not tell it from {first}: the difference may be chance"
-    return f"{'more' if one.accuracy > 0 else 'less'} accurate than {first}, and hardly by chance"
+    return f"{'more' if only_this_right > only_first_right else 'less'} accurate than {first}, and hardly by chance"

@@ -23,21 +23,11 @@ def compare(
     checkpoints: Annotated[
         list[Path],
         typer.Argument(
-            help="Checkpoints, or run directories, two or more; the first is what the others are compared with.",
-            show_default=False,
-            autocompletion=checkpoints_like,
+            help="Checkpoints, or run directories; the first is the one to beat.", show_default=False, autocompletion=checkpoints_like
         ),
     ],
     data: DataOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            metavar="NAME",
-            help="Split of the data; [bold]validation[/bold] is the part held out in training.",
-            show_default="test",
-        ),
-    ] = None,
+    split: Annotated[str | None, typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="test")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,

@@ -7,10 +7,12 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, MutableMapping
+from itertools import pairwise
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 EXPORT_FORMATS = ("int8", "litert", "onnx", "saved-model")
+PLAIN = (str, int, float, NoneType)
 BROKEN_OFF = "_MHA_BROKEN_OFF"
 """Environment variable for what bash has broken off the current word: all up to a = sign."""
 
@@ -19,21 +21,19 @@ def join_words(environment: MutableMapping[str, str] = os.environ) -> None:
     """Undo that bash breaks words at = signs, where it asks what to complete; the current word is then what stands behind the last one."""
     if environment.get("_MHA_COMPLETE") != "complete_bash":
         return
-    given = environment.get("COMP_WORDS", "").split("\n")[: int(environment.get("COMP_CWORD", "0")) + 1]
-    words, joins = [""], False
-    for word in given:
-        if word == "=" and not joins:
-            joins = True
+    number = int(environment["COMP_CWORD"])
+    given, words = environment["COMP_WORDS"].split("\n")[: number + 1], [""]
+    for before, word in pairwise(["", *given]):
+        if word == "=" and before != "=":
             words[-1:] = [words[-1], ""] if words[-1].startswith("-") else [f"{words[-1]}="]
-        elif joins:
+        elif before == "=":
             words[-1] += word
-            joins = False
         else:
             words.append(word)
-    if given[-2:-1] == ["="] or given[-1] == "=":
+    if "=" in given[-2:]:
         before, equals, words[-1] = words[-1].rpartition("=")
         environment[BROKEN_OFF] = before + equals
-    environment["COMP_WORDS"], environment["COMP_CWORD"] = "\n".join(words[1:]), str(len(words) - 2)
+    environment["COMP_WORDS"], environment["COMP_CWORD"] = "\n".join(words[1:]), str(number - len(given) + len(words) - 1)
 
 
 def recipes_like(incomplete: str) -> list[str]:
@@ -72,23 +72,16 @@ def _settings() -> Iterator[tuple[str, list[str]]]:
     """Every setting as ``section.setting=``, and its values."""
     from mha_cli.config.settings import Config, GivenData, Settings
 
-    values: dict[str, dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     for section, outer in Config.model_fields.items():
         kinds = [kind for kind in get_args(outer.annotation) or [outer.annotation] if isinstance(kind, type) and issubclass(kind, Settings)]
-        fields = [field for kind in kinds if kind is not GivenData for field in kind.model_fields.items()] or [("", outer)]
-        for name, field in fields:
-            key = f"{section}.{name}=" if name else f"{section}="
-            values.setdefault(key, {}).update(dict.fromkeys(_values(field.annotation, field.default)))
-    return ((name, list(known)) for name, known in values.items())
-
-
-def _values(kind: Any, default: object) -> list[str]:
-    if get_origin(kind) is Literal:
-        return list(get_args(kind))
-    if kind is bool:
-        return ["true", "false"]
-    plain = isinstance(default, str | int | float | NoneType)
-    return [default if isinstance(default, str) else json.dumps(default)] if plain else []
+        inner = [(f"{section}.{name}=", field) for kind in kinds if kind is not GivenData for name, field in kind.model_fields.items()]
+        for name, field in inner or [(f"{section}=", outer)]:
+            values = get_args(field.annotation) if get_origin(field.annotation) is Literal else [field.default]
+            values = [True, False] if field.annotation is bool else values
+            words = [value if isinstance(value, str) else json.dumps(value) for value in values if isinstance(value, PLAIN)]
+            found.setdefault(name, {}).update(dict.fromkeys(words))  # a source's, and another's of the same name
+    return ((name, list(words)) for name, words in found.items())
 
 
 def _files(pattern: str) -> list[str]:

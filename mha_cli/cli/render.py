@@ -135,26 +135,20 @@ def comparison(result: Comparison) -> None:
     stdout_console().print(models)
     first, number = result.models[0].name, len(result.differences)
     for one in result.differences:
-        corrected = f"; {_p(one.p_corrected)} corrected for {number} comparisons" if number > 1 else ""
+        low, high = (f"{100 * end:+.2f}" for end in one.accuracy_interval)
+        f1_low, f1_high = (f"{end:+.4f}" for end in one.macro_f1_interval)
+        p_value = f"p = {one.p_value:.4f}" if one.p_value >= 0.0001 else "p < 0.0001"
         _print_figures(
             f"{one.name} against {first}",
             {
-                "accuracy": f"{_points(one.accuracy)} points (95 % interval {' to '.join(map(_points, one.accuracy_interval))})",
-                "macro F1": f"{one.macro_f1:+.4f} (95 % interval {' to '.join(f'{end:+.4f}' for end in one.macro_f1_interval)})",
+                "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
+                "macro F1": f"{one.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
                 "right alone": f"on {one.only_this_right:,} texts; {first} on {one.only_first_right:,}",
                 "same answer": f"to {one.same_answers:.2%} of the texts",
-                "McNemar's test": f"{_p(one.p_value)}{corrected}",
+                "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
                 "verdict": one.verdict,
             },
         )
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.2f}"
-
-
-def _p(value: float) -> str:
-    return f"p = {value:.4f}" if value >= 0.0001 else "p < 0.0001"
 
 
 def export(result: Export) -> None:

@@ -211,27 +211,22 @@ def same_reviews(
     Raises:
         MhaError: the models have different classes, hold out different validation parts, or the data cannot be read.
     """
-    first = checkpoints[0]
-    read: list[LabelledReviews] = []
-    for checkpoint in checkpoints:
-        for one, other in ((first, checkpoint), (checkpoint, first)):
-            if more := sorted(set(one.class_names) - set(other.class_names)):
-                names = listed([printable(name) for name in more], NAMED_CLASSES)
-                raise MhaError(f"{other.name}: lacks classes that {one.name} has: {names}", "compare models of the same classes")
-        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, checkpoint)]
+    first, read = checkpoints[0], dict[object, LabelledReviews]()
+    for other in checkpoints:
+        if odd := sorted(set(first.class_names) ^ set(other.class_names)):
+            names = listed([printable(name) for name in odd], NAMED_CLASSES)
+            raise MhaError(f"{other.name}: has other classes than {first.name}: {names}", "compare models of the same classes")
+        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
         if split == "validation" and parts[0] != parts[1]:
-            raise MhaError(f"{checkpoint.name}: holds out other texts in training than {first.name}", "say with --split which to take")
-    for number, checkpoint in enumerate(checkpoints):
-        alike = [one for one in range(number) if split != "validation" and _reads_alike(checkpoints[one], checkpoint)]
-        read.append(read[alike[0]] if alike else labelled_reviews(checkpoint, data, split, watcher, unseen=True))
-        checkpoint.forward_pass.refuse_too_long(int(read[-1].reviews.lengths.max(initial=0)))
-    return read
-
-
-def _reads_alike(one: Checkpoint, other: Checkpoint) -> bool:
-    """Whether two models read a text as the same tokens, and its class as the same id."""
-    alike = (one.config.text, one.class_names) == (other.config.text, other.class_names)
-    return alike and one.vocabulary.tokens == other.vocabulary.tokens
+            raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")
+    found = []
+    for one in checkpoints:
+        key = (one.config.text, one.class_names, one.vocabulary.tokens, split == "validation" and one.name)
+        if key not in read:
+            read[key] = labelled_reviews(one, data, split, watcher, unseen=True)
+        one.forward_pass.refuse_too_long(int(read[key].reviews.lengths.max(initial=0)))
+        found.append(read[key])
+    return found
 
 
 def default_split(data: DataSection) -> str:

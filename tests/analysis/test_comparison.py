@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 from sklearn import metrics
 
-from mha_cli.analysis.comparison import Difference, compare_models, difference, holm, macro_f1_of, once, verdict
+from mha_cli.analysis.comparison import Difference, ModelScore, accuracies_and_f1, compare_models, differences, holm, verdict
 from mha_cli.analysis.evaluation import evaluate
 from mha_cli.config.settings import FilesData
 from mha_cli.data.preparation import same_reviews
@@ -31,6 +31,13 @@ def answers_of(rng: np.random.Generator, labels: Ids, accuracy: float, num_class
     return np.where(rng.random(len(labels)) < accuracy, labels, rng.integers(num_classes, size=len(labels)))
 
 
+def difference(labels: Ids, first: Ids, other: Ids) -> Difference:
+    """The one difference of two models."""
+    scores = [ModelScore("", float(np.mean(answers == labels)), (0, 1), float(f1(labels, answers)), 0.0) for answers in (first, other)]
+    (found,) = differences(scores, labels, [first, other])
+    return found
+
+
 def closed_form(one: int, other: int) -> float:
     """McNemar's exact p value: both tails of the binomial distribution with one half."""
     few, total = min(one, other), one + other
@@ -43,7 +50,7 @@ def test_mcnemars_test_is_the_binomial_one(gained: int, lost: int) -> None:
     first, other = labels.copy(), labels.copy()
     first[:gained] = 1
     other[gained : gained + lost] = 1
-    found = difference("b", labels, first, other)
+    found = difference(labels, first, other)
     assert (found.only_this_right, found.only_first_right) == (gained, lost)
     assert found.p_value == pytest.approx(closed_form(gained, lost), rel=1e-9)
     assert found.accuracy == pytest.approx((gained - lost) / 211)
@@ -52,7 +59,7 @@ def test_mcnemars_test_is_the_binomial_one(gained: int, lost: int) -> None:
 
 def test_equally_good_models_are_seldom_told_apart() -> None:
     rng, labels = np.random.default_rng(4), np.zeros(300, np.int64)
-    found = [difference("b", labels, *(rng.binomial(1, 0.2, size=(2, 300)))).p_value for _ in range(100)]
+    found = [difference(labels, *(rng.binomial(1, 0.2, size=(2, 300)))).p_value for _ in range(100)]
     assert np.mean(np.array(found) < 0.05) <= 0.1
 
 
@@ -70,7 +77,7 @@ def test_both_intervals_are_those_of_drawing_texts() -> None:
     rng = np.random.default_rng(7)
     labels = rng.choice(5, size=397, p=[0.4, 0.3, 0.2, 0.09, 0.01])
     first, other = answers_of(rng, labels, 0.6, 5), answers_of(rng, labels, 0.75, 5)
-    found = difference("b", labels, first, other)
+    found = difference(labels, first, other)
 
     def by_scipy(statistic: object) -> tuple[float, float]:
         drawn = scipy.stats.bootstrap((labels, first, other), statistic, paired=True, vectorized=True, method="percentile", rng=8)
@@ -84,14 +91,18 @@ def test_both_intervals_are_those_of_drawing_texts() -> None:
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 11])
-def test_macro_f1_is_that_of_scikit_learn_in_every_draw(num_classes: int) -> None:
+def test_every_draw_is_scored_as_by_scikit_learn(num_classes: int) -> None:
     rng = np.random.default_rng(num_classes)
     labels = rng.integers(num_classes, size=23)
-    answers = answers_of(rng, labels, 0.5, num_classes + 1)
+    answers = [answers_of(rng, labels, accuracy, num_classes + 1) for accuracy in (0.3, 0.5, 0.9)]
     drawn = rng.multinomial(23, np.full(23, 1 / 23), size=7)
-    found = macro_f1_of(labels, answers, np.concatenate([once(labels), drawn]))
-    for counts, value in zip([np.ones(23, int), *drawn], found, strict=True):
-        assert value == pytest.approx(metrics.f1_score(labels.repeat(counts), answers.repeat(counts), average="macro", zero_division=0.0))
+    found = accuracies_and_f1(np.stack([labels, *answers], axis=1), drawn)
+    assert found.shape == (7, 3, 2)
+    for counts, of_draw in zip(drawn, found, strict=True):
+        for given, (accuracy, macro_f1) in zip(answers, of_draw, strict=True):
+            of_texts = (labels.repeat(counts), given.repeat(counts))
+            assert accuracy == pytest.approx(metrics.accuracy_score(*of_texts))
+            assert macro_f1 == pytest.approx(metrics.f1_score(*of_texts, average="macro", zero_division=0.0))
 
 
 def test_several_comparisons_are_corrected_as_by_r() -> None:
@@ -100,15 +111,11 @@ def test_several_comparisons_are_corrected_as_by_r() -> None:
     assert holm([0.2]) == [0.2]
 
 
-def one_difference(accuracy: float, gained: int, lost: int) -> Difference:
-    return Difference("b", accuracy, (0.0, 0.0), 0.0, (0.0, 0.0), gained, lost, 0.5, 0.5, 0.5, "")
-
-
 def test_verdicts() -> None:
-    assert verdict(one_difference(0.1, 30, 10), "a", 0.002) == "more accurate than a, and hardly by chance"
-    assert verdict(one_difference(-0.1, 10, 30), "a", 0.002) == "less accurate than a, and hardly by chance"
-    assert verdict(one_difference(0.1, 12, 10), "a", 0.05) == "these texts do not tell it from a: the difference may be chance"
-    assert verdict(one_difference(0.0, 0, 0), "a", 1.0) == "right on the very same texts as a"
+    assert verdict("a", 30, 10, 0.002) == "more accurate than a, and hardly by chance"
+    assert verdict("a", 10, 30, 0.002) == "less accurate than a, and hardly by chance"
+    assert verdict("a", 12, 10, 0.05) == "these texts do not tell it from a: the difference may be chance"
+    assert verdict("a", 0, 0, 1.0) == "right on the very same texts as a"
 
 
 # From checkpoints
@@ -148,7 +155,8 @@ def test_the_order_of_the_classes_does_not_matter(texts: FilesData) -> None:
         assert (score.macro_f1, score.loss) == pytest.approx((alone.macro_f1, alone.loss))
     assert apart.accuracy == pytest.approx(result.models[2].accuracy - result.models[0].accuracy)
     assert apart.macro_f1 == pytest.approx(result.models[2].macro_f1 - result.models[0].macro_f1)
-    assert apart.p_corrected == pytest.approx(min(1.0, 3 * apart.p_value))
+    counts = (apart.only_this_right, apart.only_first_right)
+    assert apart.p_value == pytest.approx(min(1.0, 3 * closed_form(*counts)))  # of three comparisons
 
 
 def test_models_that_read_alike_share_the_texts(texts: FilesData) -> None:
