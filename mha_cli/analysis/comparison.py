@@ -182,4 +182,4 @@ def verdict(first: str, only_this_right: int, only_first_right: int, p_value: fl
         return f"right on the very same texts as {first}"
     if p_value >= LEVEL:
         return f"these texts do not tell it from {first}: the difference may be chance"
-    return f"{'more' if only_this_right > only_first_right else 'less'} accurate than {first}, and hardly by chance"
+    return f"{'more' if only_this_right > only_first_right else 'less'} accurate than {first}, hardly by chance"

@@ -39,7 +39,7 @@ def compare(
     Without --data, these are the texts that the first was trained to be scored on, if it is a run of your own.
     """
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in, run_name
+    from mha_cli.checkpoint.runs import checkpoint_in
     from mha_cli.cli import render
     from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
@@ -55,15 +55,12 @@ def compare(
         refuse_picture(plot)
     models = [read_checkpoint(path) for path in paths]
     section = data_section(data, paths[0], models[0].config, text_column, label_column)
-    names = [run_name(path) for path in paths]
-    if len(set(names)) < len(names):
-        names = [str(path) for path in checkpoints]
     with status("reading") as watcher:
         labelled = same_reviews(models, section, split, watcher)
         watcher.log("starting TensorFlow")
         from mha_cli.analysis.comparison import compare_models
 
-        result = compare_models(list(zip(names, models, labelled, strict=True)), seed, watcher)
+        result = compare_models(list(zip(map(str, checkpoints), models, labelled, strict=True)), seed, watcher)
     if plot is not None:
         save_picture(comparison_figure(result), plot)
     print_json(result) if as_json else render.comparison(result)

@@ -1,4 +1,7 @@
-"""What a shell completes on TAB: recipes, settings, formats, checkpoints. Where nothing of ours fits, it offers files."""
+"""What a shell completes on TAB: recipes, settings, formats, checkpoints. Where nothing of ours fits, it offers files.
+
+Of what a function here gives, Typer takes what begins as the current word does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from itertools import pairwise
 from types import NoneType
 from typing import Literal, get_args, get_origin
 
-EXPORT_FORMATS = ("int8", "litert", "onnx", "saved-model")
+EXPORT_FORMATS = ["int8", "litert", "onnx", "saved-model"]
 PLAIN = (str, int, float, NoneType)
 BROKEN_OFF = "_MHA_BROKEN_OFF"
 """Environment variable for what bash has broken off the current word: all up to a = sign."""
@@ -40,12 +43,7 @@ def recipes_like(incomplete: str) -> list[str]:
     """Recipes by their names, and YAML files."""
     from mha_cli.config.recipes import recipe_names
 
-    return [*(name for name in recipe_names() if name.startswith(incomplete)), *_files(f"{glob.escape(incomplete)}*.y*ml")]
-
-
-def export_formats_like(incomplete: str) -> list[str]:
-    """Formats of ``mha export``."""
-    return [name for name in EXPORT_FORMATS if name.startswith(incomplete)]
+    return [*recipe_names(), *_files(f"{glob.escape(incomplete)}*.y*ml")]
 
 
 def checkpoints_like(incomplete: str) -> list[str]:

@@ -112,8 +112,8 @@ def test_several_comparisons_are_corrected_as_by_r() -> None:
 
 
 def test_verdicts() -> None:
-    assert verdict("a", 30, 10, 0.002) == "more accurate than a, and hardly by chance"
-    assert verdict("a", 10, 30, 0.002) == "less accurate than a, and hardly by chance"
+    assert verdict("a", 30, 10, 0.002) == "more accurate than a, hardly by chance"
+    assert verdict("a", 10, 30, 0.002) == "less accurate than a, hardly by chance"
     assert verdict("a", 12, 10, 0.05) == "these texts do not tell it from a: the difference may be chance"
     assert verdict("a", 0, 0, 1.0) == "right on the very same texts as a"
 

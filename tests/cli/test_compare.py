@@ -71,7 +71,7 @@ def test_a_table_a_model_and_a_picture(compare: Compare, tmp_path: Path) -> None
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     assert "reviews.csv, split test, 47 texts" in result.stdout
-    for name in ("runs/b against runs/a", "old/a against runs/a"):  # whose names alone would not tell them apart
+    for name in ("runs/b against runs/a", "old/a against runs/a"):
         assert name in result.stdout
     assert "corrected for 2 comparisons" in result.stdout
     assert xml.etree.ElementTree.parse(tmp_path / "order.SVG").getroot().tag.endswith("svg")
@@ -83,7 +83,7 @@ def test_the_same_seed_the_same_json(compare: Compare, tmp_path: Path) -> None:
     first, again, other = (json.loads(compare(*runs, "--json", *seed).stdout) for seed in ([], ["--seed", "0"], ["--seed", "1"]))
     assert first == again
     assert first != other
-    assert [model["name"] for model in first["models"]] == ["a", "b"]
+    assert [model["name"] for model in first["models"]] == ["runs/a", "runs/b"]
     assert all(model.keys() == MODEL for model in first["models"])
     (one,) = first["differences"]
     assert one.keys() == DIFFERENCE
@@ -111,7 +111,7 @@ def test_validation_parts_have_to_be_the_same(compare: Compare, tmp_path: Path) 
     runs = [write_run(tmp_path, name, 0, seed=seed) for name, seed in (("runs/a", 3), ("runs/b", 3), ("runs/c", 4))]
     result = json.loads(compare(*runs[:2], "--split", "validation", "--json").stdout)
     assert (result["split"], result["num_reviews"]) == ("validation", 5)
-    assert result["differences"][0]["verdict"] == "right on the very same texts as a"
+    assert result["differences"][0]["verdict"] == "right on the very same texts as runs/a"
     message = "runs/c/checkpoint.keras: holds out other texts in training than runs/a/checkpoint.keras; say with --split which to take"
     assert refusal(compare(*runs, "--split", "validation")) == message
 
@@ -120,8 +120,8 @@ def test_validation_parts_have_to_be_the_same(compare: Compare, tmp_path: Path) 
 def test_a_model_without_positions_is_less_accurate(
     compare: Compare, compared: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(compared.cwd / "both", tmp_path / "both")
-    runs = ["both/with-positions", "both/without-positions"]
+    shutil.copytree(compared.cwd / "both", tmp_path / "runs")
+    runs = ["runs/with-positions", "runs/without-positions"]
     before = tree(tmp_path)
     result = json.loads(compare(*runs, "--json").stdout)
     assert tree(tmp_path) == before
@@ -130,7 +130,7 @@ def test_a_model_without_positions_is_less_accurate(
         assert {name: alone[name] for name in MODEL - {"name"}} == {name: pytest.approx(model[name]) for name in MODEL - {"name"}}
     (one,) = result["differences"]
     assert one["accuracy_interval"][0] < one["accuracy"] < one["accuracy_interval"][1] < 0
-    assert one["verdict"] == "less accurate than with-positions, and hardly by chance"
+    assert one["verdict"] == "less accurate than runs/with-positions, hardly by chance"
     assert fits(compare(*runs).stdout, text_block("compare.md", "mha compare runs/with-positions runs/without-positions"))
 
 
