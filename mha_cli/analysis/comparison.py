@@ -152,10 +152,11 @@ def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids
 
 def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
     """Accuracy and macro F1 in every draw, (D, M, 2), from label and answers, (K, 1 + M), and how often each row is drawn, (D, K)."""
-    labels, *answers = rows.T
+    classes, ids = np.unique(rows, return_inverse=True)  # those that do not occur would take memory
+    labels, *answers = ids.reshape(rows.shape).T
 
     def by_class(ids: Ids, counted: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.asarray(csr_array((counted.astype(float), (ids, np.arange(len(rows)))), shape=(rows.max() + 1, len(rows))) @ drawn.T)
+        return np.asarray(csr_array((counted.astype(float), (ids, np.arange(len(rows)))), shape=(len(classes), len(rows))) @ drawn.T)
 
     figures = []
     for answer in answers:

@@ -43,14 +43,13 @@ def recipes_like(incomplete: str) -> list[str]:
     """Recipes by their names, and YAML files."""
     from mha_cli.config.recipes import recipe_names
 
-    return [*recipe_names(), *_files(f"{glob.escape(incomplete)}*.y*ml")]
+    return [*recipe_names(), *_files(f"{incomplete}*.y*ml")]
 
 
 def checkpoints_like(incomplete: str) -> list[str]:
     """Checkpoints and run directories, those of ``runs`` from their first letter on."""
-    start = glob.escape(incomplete)
-    runs = [f"{start}*/checkpoint.keras", *(["runs/*/checkpoint.keras"] if "runs/".startswith(incomplete) else [])]
-    return sorted({*_files(f"{start}*.keras"), *(os.path.dirname(path) for pattern in runs for path in _files(pattern))})
+    runs = [f"{incomplete}*/checkpoint.keras", *(["runs/*/checkpoint.keras"] if "runs/".startswith(incomplete) else [])]
+    return sorted({*_files(f"{incomplete}*.keras"), *(os.path.dirname(path) for pattern in runs for path in _files(pattern))})
 
 
 def settings_like(incomplete: str) -> list[str]:

@@ -100,7 +100,7 @@ def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
         ("mha train --set ==", []),
         ("mha train --set model.positions=sinusoidal=", []),
         ("mha train --nonsense --set model.positions=si", ["sinusoidal"]),
-        ("mha train --config  --set model.positions=si", []),
+        ("mha train --config '' --set model.positions=si", ["sinusoidal"]),
         ("mha nonsense --set model.positions=si", []),
         ("mha --version trai", ["train"]),
     ],
