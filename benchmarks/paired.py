@@ -15,10 +15,6 @@ from harness import Record
 Runs = list[dict[str, Any]]
 """The figures of a system's runs, one a seed."""
 
-DRAWS = 10_000
-LEVELS = (0.025, 0.975)
-"""Quantiles at the ends of a 95 % interval."""
-
 
 def packed(right: npt.NDArray[np.bool_]) -> str:
     """Which answers were right, a bit a text, as a short line of JSON holds it."""
@@ -28,26 +24,6 @@ def packed(right: npt.NDArray[np.bool_]) -> str:
 def unpacked(line: str, num_texts: int) -> npt.NDArray[np.bool_]:
     """The inverse of ``packed``."""
     return np.unpackbits(np.frombuffer(base64.b64decode(line), np.uint8))[:num_texts].astype(bool)
-
-
-def bootstrap(ahead: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.float64]:
-    """The mean over texts that are drawn anew with replacement, ``DRAWS`` times.
-
-    Args:
-        ahead: difference between two systems on every text.
-        seed: of the draws.
-
-    Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3 (percentile interval).
-    """
-    values, counts = np.unique(ahead, return_counts=True)  # few: how often each is drawn says all about a draw of texts
-    drawn = np.random.default_rng(seed).multinomial(len(ahead), counts / len(ahead), size=DRAWS)
-    return drawn @ values / len(ahead)
-
-
-def interval(draws: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """The 95 % interval of what was drawn."""
-    low, high = np.quantile(draws, LEVELS)
-    return float(low), float(high)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from harness import QUIET, Record
-from paired import Runs, bootstrap, compared_sets, interval, mean_of, unpacked
+from paired import Runs, compared_sets, mean_of, unpacked
+
+from mha_cli.data.resampling import bootstrap, interval
 
 NOTHING = "–"
 SOFTWARE_TITLES = {

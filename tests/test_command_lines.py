@@ -49,6 +49,7 @@ NOT_RUN = {
     "mha explain -i FILE": "has a placeholder",
     "mha init FILE": "has a placeholder",
     "mha tune": "takes its minutes; tests/cli/test_tune.py runs short ones",
+    "mha --install-completion": "writes into the files of the user's shell; tests/cli/test_completion.py installs it for a home of its own",
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
     "TF_CONFIG=": "waits for other workers; tests/training/test_distribution.py starts two",
     "srun": "needs SLURM",

@@ -13,7 +13,7 @@ from tests.cli.command import COMMANDS, CONFIGS, TIMEOUT, environment
 from tests.cli.forks import NUMPY_ONLY, Forked, ForkServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 LEARNING = {"tensorflow", "keras", "torch", "jax", "sklearn", "tensorflow_datasets"}
@@ -38,9 +38,11 @@ def numpy_server() -> ForkServer:
     return ForkServer(NUMPY_ONLY, program=REPORT)
 
 
-def imported_by(cwd: Path, *args: str | Path, server: Callable[[], ForkServer] = numpy_server) -> tuple[int, set[str]]:
+def imported_by(
+    cwd: Path, *args: str | Path, server: Callable[[], ForkServer] = numpy_server, env: Mapping[str, str] | None = None
+) -> tuple[int, set[str]]:
     """The exit status of ``mha ARGS`` and the top-level modules that are there when it ends."""
-    with Forked(server(), args, cwd, environment()) as process:
+    with Forked(server(), args, cwd, environment(env)) as process:
         process.communicate(timeout=TIMEOUT)
     return process.wait(), set(json.loads((cwd / "imported.json").read_text()))
 
@@ -49,6 +51,14 @@ def imported_by(cwd: Path, *args: str | Path, server: Callable[[], ForkServer] =
 def test_help_needs_no_arithmetic(arguments: list[str], tmp_path: Path) -> None:
     _, modules = imported_by(tmp_path, *arguments, server=help_server)
     assert "typer" in modules
+    assert not modules & (LEARNING | NUMBERS)
+
+
+@pytest.mark.parametrize("line", ["train --set model.po", "train --config ", "export a.keras --format ", "evaluate "])
+def test_completion_needs_no_arithmetic(line: str, tmp_path: Path) -> None:
+    env = {"_MHA_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"mha {line}"}
+    code, modules = imported_by(tmp_path, server=help_server, env=env)
+    assert code == 0
     assert not modules & (LEARNING | NUMBERS)
 
 

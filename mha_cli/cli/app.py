@@ -10,8 +10,25 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli import attention, batch, data, doctor, evaluate, explain, export, heads, init, predict, report, shuffle_test, train, tune
+from mha_cli.cli import (
+    attention,
+    batch,
+    compare,
+    data,
+    doctor,
+    evaluate,
+    explain,
+    export,
+    heads,
+    init,
+    predict,
+    report,
+    shuffle_test,
+    train,
+    tune,
+)
 from mha_cli.cli.command import Command, Group
+from mha_cli.cli.completion import join_words
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 from mha_cli.system.address_limit import heed_address_limit, out_of_addresses, out_of_memory
@@ -35,6 +52,7 @@ app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
 app.command("tune", cls=Command, epilog=tune.EXAMPLES)(tune.tune)
 app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("report", cls=Command, epilog=report.EXAMPLES)(report.report)
+app.command("compare", cls=Command, epilog=compare.EXAMPLES)(compare.compare)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
 app.command("batch", cls=Command, epilog=batch.EXAMPLES)(batch.batch)
 app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
@@ -45,8 +63,8 @@ app.command("export", cls=Command, epilog=export.EXAMPLES)(export.export)
 app.command("doctor", cls=Command, epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:  # else a shell completes the line
         print(f"mha {__version__}")
         raise typer.Exit
 
@@ -64,6 +82,7 @@ def main() -> None:
     prepare_streams()
     forget_odd_sizes()
     try:
+        join_words()
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `__main__` has left it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         heed_address_limit()

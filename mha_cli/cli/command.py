@@ -42,6 +42,8 @@ class Command(_HelpPage, TyperCommand):
         Raises:
             MhaError: one of them is empty.
         """
+        if ctx.resilient_parsing:  # a shell completes the line, which need not be in order yet
+            return super().parse_args(ctx, args)
         try:
             values, _, _ = self.make_parser(ctx).parse_args(list(args))
         except Exception as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.options import JsonOption
 from mha_cli.errors import listed
 
@@ -27,7 +28,12 @@ mha doctor runs/imdb/checkpoint.keras --json"""
 
 def doctor(
     checkpoint: Annotated[
-        Path | None, typer.Argument(help="A checkpoint to check, or its run directory; it is read, and put to no use.", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="A checkpoint to check, or its run directory; it is read, and put to no use.",
+            show_default=False,
+            autocompletion=checkpoints_like,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

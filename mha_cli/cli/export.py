@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.completion import EXPORT_FORMATS
 from mha_cli.cli.options import CheckpointArgument, JsonOption, LabelColumnOption, TextColumnOption
 from mha_cli.errors import MhaError, printable
 
@@ -35,6 +36,7 @@ def export(
             help="[bold]int8[/bold] (a checkpoint of a quarter the size), [bold]onnx[/bold] (a file), "
             "[bold]saved-model[/bold] (a folder) or [bold]litert[/bold] (a file).",
             show_default=False,
+            autocompletion=lambda: EXPORT_FORMATS,
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.", show_default=False)],

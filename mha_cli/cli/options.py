@@ -7,19 +7,36 @@ from typing import Annotated, Literal
 
 import typer
 
+from mha_cli.cli.completion import checkpoints_like, recipes_like, settings_like
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ConfigOption = Annotated[
     str,
     typer.Option(
-        "--config", "-c", metavar="RECIPE", help="Recipe: one of mha's by its name, such as imdb, or a YAML file.", show_default=False
+        "--config",
+        "-c",
+        metavar="RECIPE",
+        help="Recipe: one of mha's by its name, such as imdb, or a YAML file.",
+        show_default=False,
+        autocompletion=recipes_like,
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY.PATH=VALUE", help="Change one setting of the config; can be repeated.", show_default=False),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY.PATH=VALUE",
+        help="Change one setting of the config; can be repeated.",
+        show_default=False,
+        autocompletion=settings_like,
+    ),
 ]
 CheckpointArgument = Annotated[
-    Path, typer.Argument(help="A checkpoint that `mha train` wrote, or the run directory that holds it.", show_default=False)
+    Path,
+    typer.Argument(
+        help="A checkpoint that `mha train` wrote, or the run directory that holds it.", show_default=False, autocompletion=checkpoints_like
+    ),
 ]
 CheckpointOption = Annotated[
     Path | None,
@@ -28,6 +45,7 @@ CheckpointOption = Annotated[
         "-c",
         help="Model to use: a checkpoint, or the run directory that holds it.",
         show_default="$MHA_CHECKPOINT, else the last trained run, else the one that comes with mha",
+        autocompletion=checkpoints_like,
     ),
 ]
 HtmlOption = Annotated[

@@ -13,6 +13,7 @@ from mha_cli.cli.console import print_line, stdout_console, table
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
+    from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Evaluation, Range
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.export.formats import Export
@@ -122,6 +123,32 @@ def shuffle(results: list[ShuffleResult]) -> None:
     stdout_console().print(drawn)
     for result in results:
         print_line(f"{result.name}: {result.verdict}")
+
+
+def comparison(result: Comparison) -> None:
+    """A row a model, and of each but the first how it differs from that."""
+    title = f"{printable(result.data)}, split {printable(result.split)}, {result.num_reviews:,} texts"
+    models = table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], Text(title))
+    for model in result.models:
+        figures = (f"{model.accuracy:.2%}", " to ".join(f"{end:.2%}" for end in model.accuracy_interval), f"{model.macro_f1:.4f}")
+        models.add_row(Text(printable(model.name, 200), overflow="fold"), *figures, f"{model.loss:.4f}")
+    stdout_console().print(models)
+    first, number = result.models[0].name, len(result.differences)
+    for one in result.differences:
+        low, high = (f"{100 * end:+.2f}" for end in one.accuracy_interval)
+        f1_low, f1_high = (f"{end:+.4f}" for end in one.macro_f1_interval)
+        p_value = f"p = {one.p_value:.4f}" if one.p_value >= 0.0001 else "p < 0.0001"
+        _print_figures(
+            f"{one.name} against {first}",
+            {
+                "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
+                "macro F1": f"{one.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
+                "right alone": f"on {one.only_this_right:,} texts; {first} on {one.only_first_right:,}",
+                "same answer": f"to {one.same_answers:.2%} of the texts",
+                "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
+                "verdict": one.verdict,
+            },
+        )
 
 
 def export(result: Export) -> None:

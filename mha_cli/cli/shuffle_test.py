@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, TextColumnOption
 from mha_cli.errors import MhaError
 
@@ -18,7 +19,10 @@ mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 
 
 def shuffle_test(
-    checkpoints: Annotated[list[Path] | None, typer.Argument(help="Checkpoints, or run directories, to test.", show_default=False)] = None,
+    checkpoints: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Checkpoints, or run directories, to test.", show_default=False, autocompletion=checkpoints_like),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(
@@ -27,6 +31,7 @@ def shuffle_test(
             metavar="RECIPE",
             help="Instead: train this recipe with and without positions, then test both.",
             show_default=False,
+            autocompletion=recipes_like,
         ),
     ] = None,
     overrides: SetOption = None,

@@ -231,6 +231,32 @@ def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int
     return {row: found for row, found in enumerate(placed) if row in wanted}
 
 
+def same_reviews(
+    checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, watcher: Watcher = SILENT
+) -> list[LabelledReviews]:
+    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_reviews``.
+
+    Raises:
+        MhaError: the models have different classes, hold out different validation parts, or the data cannot be read.
+    """
+    first, read = checkpoints[0], dict[object, LabelledReviews]()
+    for other in checkpoints:
+        if odd := sorted(set(first.class_names) ^ set(other.class_names)):
+            names = listed([printable(name) for name in odd], NAMED_CLASSES)
+            raise MhaError(f"{other.name}: has other classes than {first.name}: {names}", "compare models of the same classes")
+        parts = [(one.config.data, one.config.seed, one.class_names) for one in (first, other)]
+        if split == "validation" and parts[0] != parts[1]:
+            raise MhaError(f"{other.name}: holds out other texts in training than {first.name}", "say with --split which to take")
+    found = []
+    for one in checkpoints:
+        key = (one.config.text, one.class_names, one.vocabulary.tokens, split == "validation" and one.name)
+        if key not in read:
+            read[key] = labelled_reviews(one, data, split, watcher, unseen=True)
+        one.forward_pass.refuse_too_long(int(read[key].reviews.lengths.max(initial=0)))
+        found.append(read[key])
+    return found
+
+
 def default_split(data: DataSection) -> str:
     """The split that is scored when none is named."""
     return data.test_split if isinstance(data, TfdsData) else "test"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.figure import Figure
 
+    from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Range
     from mha_cli.analysis.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
@@ -51,6 +52,25 @@ def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     axes.set_ylim(0, 115)
     axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {results[0].num_reviews:,} texts")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
+    return figure
+
+
+def comparison_figure(result: Comparison) -> Figure:
+    """The accuracy of every model, and how far it is from that of the first, both with their 95 % intervals."""
+    rows = range(len(result.models))
+    figure, (accuracies, differences) = new_figure(9.0, min(0.45 * len(rows) + 1.8, MAX_HEIGHT), 1, 2)
+    scored = [(model.accuracy, *model.accuracy_interval) for model in result.models]
+    ahead = [(one.accuracy, *one.accuracy_interval) for one in result.differences]
+    for axes, numbers, figures in ((accuracies, rows, scored), (differences, rows[1:], ahead)):
+        points, low, high = ([100 * value for value in values] for values in zip(*figures, strict=True))
+        axes.hlines(numbers, low, high)
+        axes.plot(points, numbers, "o")
+        axes.set_yticks(rows, [plain(model.name) for model in result.models] if axes is accuracies else [""] * len(rows))
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+    differences.axvline(0, color="black", linewidth=0.8)
+    accuracies.set_xlabel("accuracy in % (95 % interval)")
+    differences.set_xlabel(f"points more than {plain(result.models[0].name)}\n(95 % interval)")
+    figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {result.num_reviews:,} texts")
     return figure
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import paired
 import plots
 import pytest
-import scipy.stats
 import tables
 import text_peers
 import texts
@@ -71,12 +70,6 @@ def test_each_of_many_classes_has_log_count_ratios_against_the_rest() -> None:
     inside, outside = np.array([3, 2, 2, 1]), np.array([1, 1, 2, 2])
     np.testing.assert_allclose(peer.log_ratios[0], np.log(inside / 8) - np.log(outside / 6))
     assert len(peer.models) == 3
-
-
-def test_the_interval_is_that_of_drawing_texts() -> None:
-    ahead = np.random.default_rng(1).choice([-1.0, -1 / 3, 0.0, 1 / 3, 1.0], size=397, p=[0.05, 0.05, 0.7, 0.1, 0.1])
-    theirs = scipy.stats.bootstrap((ahead,), np.mean, n_resamples=10_000, method="percentile", rng=2).confidence_interval
-    assert paired.interval(paired.bootstrap(ahead)) == pytest.approx(theirs, abs=0.003)
 
 
 def test_a_fifth_of_every_class_is_held_out_and_none_is_lost(tmp_path: Path) -> None:

@@ -14,7 +14,12 @@ MIND = "mind indentation, quotes and colons"
 NO_CONFIG = "give the path of a YAML config, or the name of a recipe such as sample"
 DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
 CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
-READERS = ("predict 'the film' -c", "shuffle-test --data sample", "export --format saved-model --output new")
+READERS = (
+    "predict 'the film' -c",
+    "shuffle-test --data sample",
+    "compare good.keras --data sample",
+    "export --format saved-model --output new",
+)
 """Other commands that a checkpoint can be put behind."""
 
 CONFIG = "train --config x.yaml"
@@ -213,6 +218,16 @@ SECTIONS: dict[str, list[Case]] = {
             "`mha shuffle-test` with neither checkpoint nor config",
             "shuffle-test",
             "shuffle-test takes either checkpoints or --config; see `mha shuffle-test --help` for examples",
+        ),
+        Case(
+            "`mha compare` with a single checkpoint",
+            "compare good.keras --data sample",
+            "compare takes two checkpoints or more, each of them once; see `mha compare --help` for examples",
+        ),
+        Case(
+            "`mha compare` with the same one twice",
+            "compare good.keras ./good.keras --data sample",
+            "compare takes two checkpoints or more, each of them once; see `mha compare --help` for examples",
         ),
         Case(
             "a number out of range",
@@ -800,7 +815,7 @@ SECTIONS: dict[str, list[Case]] = {
             "a plot into a name that is too long",
             f"heads good.keras --plot {LONG}.png",
             f"--plot …: {TOO_LONG}",
-            also=(f"shuffle-test good.keras --plot {LONG}.png",),
+            also=(f"shuffle-test good.keras --plot {LONG}.png", f"compare good.keras two.keras --plot {LONG}.png"),
         ),
         Case(
             "a report into a folder that does not exist",

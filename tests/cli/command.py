@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
-LEARNING = ("train", "tune", "evaluate", "shuffle-test", "heads", "export", "report")
+LEARNING = ("train", "tune", "evaluate", "report", "compare", "shuffle-test", "heads", "export")
 """Commands that import TensorFlow."""
 COMMANDS = (
     "init",
@@ -39,6 +39,7 @@ COMMANDS = (
     "tune",
     "evaluate",
     "report",
+    "compare",
     "predict",
     "batch",
     "shuffle-test",

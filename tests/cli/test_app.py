@@ -25,6 +25,7 @@ from tests.cli.command import (
     run_from_scratch,
     run_here,
     run_mha,
+    run_on_terminal,
 )
 
 if TYPE_CHECKING:
@@ -65,13 +66,22 @@ def test_help(page: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
-def test_help_at_80_columns(page: tuple[str, ...], tmp_path: Path) -> None:
-    shown = run_mha(*page, "--help", cwd=tmp_path, env={"COLUMNS": "80"}).stdout
+def test_help_on_a_terminal_of_80_columns(page: tuple[str, ...], tmp_path: Path) -> None:
+    result = run_on_terminal(*page, "--help", cwd=tmp_path, env={"COLUMNS": "80"})
+    assert (result.code, result.stderr) == (0, "")
+    shown = re.sub(r"\x1b\[[\d;]*m", "", result.stdout)
     assert max(map(len, shown.splitlines())) <= 80
     assert not re.search(r"<bool>|<list|\[default: \(", shown)
     command = GROUP.commands[page[0]] if page else GROUP
     examples = re.sub(r"\[/?bold\]", "", command.epilog)
     assert shown.endswith(f"\n\n{examples}\n\n")  # so that a line can be pasted: none is broken but by a backslash at its very end
+    lines = examples.splitlines()
+    goes_on = [line.startswith("    ") for line in lines]
+    assert goes_on == [False, *(line.endswith(" \\") for line in lines[:-1])]
+    assert not any(line.endswith(" ") for line in lines)
+    if page:
+        pasted = shown.partition("\nExamples\n")[2]
+        assert subprocess.run(["bash", "-n"], input=pasted, capture_output=True, text=True, check=False).stderr == ""
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,186 @@
+"""Which of several models is better on the same labelled texts, and whether that may be chance.
+
+Axes: N reviews, K distinct rows of them, D draws, C classes, M models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.stats import binomtest
+from sklearn.metrics import f1_score
+
+from mha_cli.analysis.thresholds import wilson_interval
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.preparation import LabelledReviews
+from mha_cli.data.resampling import bootstrap, interval
+from mha_cli.errors import MhaError
+from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
+from mha_cli.system.watcher import SILENT, Watcher
+
+LEVEL = 0.05
+"""Probability of so large a difference by chance alone, below which it is hardly put down to chance."""
+
+Ids = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """What a model scores.
+
+    Args:
+        name: name of the model.
+        accuracy: share of right answers, in [0, 1].
+        accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
+        macro_f1: mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out.
+        loss: mean cross-entropy, in nats.
+    """
+
+    name: str
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    macro_f1: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A model against the first one.
+
+    Args:
+        name: name of the model.
+        accuracy: its accuracy less that of the first, in [-1, 1].
+        accuracy_interval: 95 % interval of that (paired bootstrap).
+        macro_f1: its macro F1 less that of the first, in [-1, 1].
+        macro_f1_interval: 95 % interval of that, from the same draws.
+        only_this_right: texts that it answers rightly and the first does not.
+        only_first_right: texts likewise the other way round.
+        same_answers: share of the texts to which both give the same class, in [0, 1].
+        p_value: probability of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's).
+        verdict: what that means, in words.
+    """
+
+    name: str
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    macro_f1: float
+    macro_f1_interval: tuple[float, float]
+    only_this_right: int
+    only_first_right: int
+    same_answers: float
+    p_value: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several models on the same reviews.
+
+    Args:
+        data: source in words.
+        split: split of the source.
+        num_reviews: labelled reviews scored.
+        models: scores, the first model's first.
+        differences: every other model against the first.
+    """
+
+    data: str
+    split: str
+    num_reviews: int
+    models: list[ModelScore]
+    differences: list[Difference]
+
+
+def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], seed: int = 0, watcher: Watcher = SILENT) -> Comparison:
+    """Score models on the same reviews, and compare each with the first.
+
+    Args:
+        models: name, checkpoint and labelled reviews of each, two or more; the order of their classes may differ.
+        seed: seed of the bootstrap.
+        watcher: reporter of what goes on.
+
+    Raises:
+        MhaError: they have not read the same reviews.
+    """
+    first_name, first, labelled = models[0]
+    labels, answers, scores = labelled.reviews.labels, [], []
+    for name, checkpoint, given in models:
+        ids = np.array([first.class_names.index(class_name) for class_name in checkpoint.class_names])  # in the order of the first
+        if not np.array_equal(ids[given.reviews.labels], labels):
+            raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
+        watcher.log(f"scoring {name}")
+        probabilities = scorer_of(checkpoint)(given.reviews, lambda done: watcher.on_reviews(done, len(labels)))
+        loss, accuracy = mean_loss_and_accuracy(probabilities, given.reviews.labels)
+        answers.append(ids[probabilities.argmax(axis=1)])
+        macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))
+        scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))
+    watcher.log("drawing texts anew")
+    return Comparison(labelled.data, labelled.split, len(labels), scores, differences(scores, labels, answers, seed))
+
+
+def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids], seed: int = 0) -> list[Difference]:
+    """Every model but the first against that, from the class ids of all texts, (N,), and those that each model answers, M times (N,).
+
+    Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions or percentages", in its exact form.
+    """
+    drawn = bootstrap(np.stack([labels, *answers], axis=1), seed, accuracies_and_f1)
+    ahead = drawn - drawn[:, :1]
+    first, right = scores[0], [answer == labels for answer in answers]
+    alone = [(int(np.sum(one & ~right[0])), int(np.sum(right[0] & ~one))) for one in right[1:]]
+    p_values = holm([float(binomtest(pair[0], sum(pair)).pvalue) if any(pair) else 1.0 for pair in alone])
+    return [
+        Difference(
+            name=score.name,
+            accuracy=score.accuracy - first.accuracy,
+            accuracy_interval=interval(ahead[:, number, 0]),
+            macro_f1=score.macro_f1 - first.macro_f1,
+            macro_f1_interval=interval(ahead[:, number, 1]),
+            only_this_right=pair[0],
+            only_first_right=pair[1],
+            same_answers=float(np.mean(answers[number] == answers[0])),
+            p_value=p_value,
+            verdict=verdict(first.name, *pair, p_value),
+        )
+        for number, (score, pair, p_value) in enumerate(zip(scores[1:], alone, p_values, strict=True), start=1)
+    ]
+
+
+def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
+    """Accuracy and macro F1 in every draw, (D, M, 2), from label and answers, (K, 1 + M), and how often each row is drawn, (D, K)."""
+    classes, ids = np.unique(rows, return_inverse=True)  # those that do not occur would take memory
+    labels, *answers = ids.reshape(rows.shape).T
+
+    def by_class(ids: Ids, counted: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(csr_array((counted.astype(float), (ids, np.arange(len(rows)))), shape=(len(classes), len(rows))) @ drawn.T)
+
+    figures = []
+    for answer in answers:
+        right, all_rows = labels == answer, np.ones(len(rows))
+        hits, there = by_class(labels, right), by_class(labels, all_rows) + by_class(answer, all_rows)
+        f1 = (2 * hits / np.maximum(there, 1)).sum(axis=0) / (there > 0).sum(axis=0)
+        figures.append((hits.sum(axis=0) / drawn.sum(axis=1), f1))
+    return np.array(figures).transpose(2, 0, 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p values, corrected so that one of several comparisons is wrong by chance as seldom as a single one would be.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    order = np.argsort(p_values)
+    corrected = np.maximum.accumulate(np.sort(p_values) * np.arange(len(order), 0, -1))
+    return [min(float(p), 1.0) for p in corrected[np.argsort(order)]]
+
+
+def verdict(first: str, only_this_right: int, only_first_right: int, p_value: float) -> str:
+    """What the figures mean, in words."""
+    if not only_this_right + only_first_right:
+        return f"right on the very same texts as {first}"
+    if p_value >= LEVEL:
+        return f"these texts do not tell it from {first}: the difference may be chance"
+    return f"{'more' if only_this_right > only_first_right else 'less'} accurate than {first}, hardly by chance"

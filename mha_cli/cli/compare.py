@@ -1,0 +1,66 @@
+"""`mha compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mha_cli.cli.completion import checkpoints_like
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.errors import MhaError
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha compare runs/imdb runs/imdb-fast
+
+mha compare runs/book runs/imdb runs/imdb-fast --data reviews.csv \\
+    --plot accuracy.png"""
+
+
+def compare(
+    checkpoints: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Checkpoints, or run directories; the first is the one to beat.", show_default=False, autocompletion=checkpoints_like
+        ),
+    ],
+    data: DataOption = None,
+    split: Annotated[str | None, typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="test")] = None,
+    text_column: TextColumnOption = None,
+    label_column: LabelColumnOption = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.
+
+    Without --data, these are the texts that the first was trained to be scored on, if it is a run of your own.
+    """
+    from mha_cli.checkpoint.file import read_checkpoint
+    from mha_cli.checkpoint.runs import checkpoint_in
+    from mha_cli.cli import render
+    from mha_cli.cli.console import print_json
+    from mha_cli.cli.data_option import data_section
+    from mha_cli.cli.pictures import refuse_picture, save_picture
+    from mha_cli.cli.progress import status
+    from mha_cli.data.preparation import same_reviews
+    from mha_cli.plots.figures import comparison_figure
+
+    paths = [checkpoint_in(path) for path in checkpoints]
+    if len({path.absolute() for path in paths}) < max(2, len(paths)):
+        raise MhaError("compare takes two checkpoints or more, each of them once", "see `mha compare --help` for examples")
+    if plot is not None:
+        refuse_picture(plot)
+    models = [read_checkpoint(path) for path in paths]
+    section = data_section(data, paths[0], models[0].config, text_column, label_column)
+    with status("reading") as watcher:
+        labelled = same_reviews(models, section, split, watcher)
+        watcher.log("starting TensorFlow")
+        from mha_cli.analysis.comparison import compare_models
+
+        result = compare_models(list(zip(map(str, checkpoints), models, labelled, strict=True)), seed, watcher)
+    if plot is not None:
+        save_picture(comparison_figure(result), plot)
+    print_json(result) if as_json else render.comparison(result)

@@ -1,0 +1,46 @@
+"""Texts drawn anew, which shows how far a figure depends on the texts that it was measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+DRAWS = 10_000
+LEVELS = (0.025, 0.975)
+"""Quantiles at the ends of a 95 % interval."""
+
+CHUNK_NUMBERS = 1_000_000
+"""Counts that are drawn at once, so that memory does not grow with the texts."""
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+
+def mean_of_drawn(kinds: Floats, drawn: Counts) -> Floats:
+    """The mean of values (K,) in every draw, (D,), from how often each was drawn, (D, K)."""
+    return np.asarray(drawn @ kinds / drawn.sum(axis=1))
+
+
+def bootstrap(of_texts: npt.NDArray[Any], seed: int = 0, statistic: Callable[[npt.NDArray[Any], Counts], Floats] = mean_of_drawn) -> Floats:
+    """A statistic of texts that are drawn anew with replacement, ``DRAWS`` times.
+
+    Args:
+        of_texts: what is known of every text, (N,) or (N, F), such as the difference between two systems.
+        seed: seed of the draws.
+        statistic: function from the distinct rows of it, (K,) or (K, F), and how often each was drawn, (D, K), to figures, (D, …).
+
+    Source: Efron and Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3 (percentile interval).
+    """
+    kinds, counts = np.unique(of_texts, axis=0, return_counts=True)  # few: how often each is drawn says all about a draw of texts
+    rng, shares, most = np.random.default_rng(seed), counts / len(of_texts), max(1, CHUNK_NUMBERS // len(kinds))
+    sizes = [min(most, DRAWS - start) for start in range(0, DRAWS, most)]
+    return np.concatenate([statistic(kinds, rng.multinomial(len(of_texts), shares, size=size)) for size in sizes])
+
+
+def interval(draws: Floats) -> tuple[float, float]:
+    """The 95 % interval of what was drawn."""
+    low, high = np.quantile(draws, LEVELS)
+    return float(low), float(high)

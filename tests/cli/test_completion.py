@@ -1,0 +1,180 @@
+"""What a shell gets on TAB, by the protocols of Typer's scripts for bash, zsh and fish."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.cli.completion import BROKEN_OFF, EXPORT_FORMATS
+from mha_cli.config.loading import config_from_dict, config_to_dict
+from mha_cli.config.recipes import recipe_names
+from mha_cli.config.settings import Config
+from mha_cli.export.formats import FORMATS
+from tests.cli.command import environment, run_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Complete = Callable[[str], list[str]]
+
+BREAKS = re.compile(r"(=)")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with runs, checkpoints and configs; one of each has a name with a space."""
+    for name in (
+        "runs/imdb/checkpoint.keras",
+        "runs/mine/checkpoint.keras",
+        "runs/begun/config.yaml",
+        "models/odd name.keras",
+        "small.keras",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "my config.yaml").touch()
+    (tmp_path / "mine.yaml").touch()
+    (tmp_path / "other.yml").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
+    """What bash is told for a line: bash gives words broken at =, one a line, and the number of the current one."""
+
+    def complete(line: str) -> list[str]:
+        words = [part for word in line.split(" ") for part in (BREAKS.split(word) if word else [""]) if part or not word]
+        env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1), BROKEN_OFF: ""}
+        result = run_here(cwd=folder, monkeypatch=monkeypatch, env=env)
+        assert (result.code, result.stderr) == (0, "")
+        return result.stdout.split()
+
+    return complete
+
+
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        ("mha comp", ["compare"]),
+        ("mha train --conf", ["--config"]),
+        ("mha train --config imdb-f", ["imdb-fast"]),
+        ("mha train -c mi", ["mine.yaml"]),
+        ("mha train -c oth", ["other.yml"]),
+        ("mha train --config=imdb-f", ["imdb-fast"]),
+        ("mha shuffle-test --config book-", ["book-no-positions"]),
+        ("mha train -c no-such-recipe", []),
+        ("mha train -c 'my", []),  # the shell's own business, and that it quotes
+        ("mha export small.keras --format o", ["onnx"]),
+        ("mha export small.keras -f ", sorted(EXPORT_FORMATS)),
+        ("mha predict --format j", ["jsonl"]),
+        ("mha evaluate ", ["runs/imdb", "runs/mine", "small.keras"]),
+        ("mha evaluate r", ["runs/imdb", "runs/mine"]),
+        ("mha evaluate runs/i", ["runs/imdb"]),
+        ("mha evaluate runs/imdb/", ["runs/imdb/checkpoint.keras"]),
+        ("mha evaluate models/", []),
+        ("mha evaluate [a", []),
+        ("mha compare runs/imdb ru", ["runs/imdb", "runs/mine"]),
+        ("mha predict -c ru", ["runs/imdb", "runs/mine"]),
+        ("mha doctor sm", ["small.keras"]),
+        ("mha train --set see", ["seed=0", "seed="]),
+        ("mha train --set model.positi", ["model.positions=learned", "model.positions=sinusoidal", "model.positions=none"]),
+        ("mha train --set model.positions=", ["learned", "sinusoidal", "none"]),
+        ("mha train --set model.positions=si", ["sinusoidal"]),
+        ("mha train --set=model.positions=si", ["sinusoidal"]),
+        ("mha train --set model.num_heads=", ["4"]),
+        ("mha train --set model.num_heads=8", []),
+        ("mha train --set data.source=", ["sample", "tfds", "files"]),  # not what Python programs give, which no command can read
+        ("mha train --set data.train=rev", []),
+        ("mha train --set text.lowercase=", ["true", "false"]),
+        ("mha tune -s model.key_dim=", ["null"]),
+        ("mha train --set model.positions=none --set model.normalization=p", ["post", "pre"]),
+        ("mha train --config imdb --set model.positions=none --config book-", ["book-no-positions"]),
+        ("mha train --set modle.", []),
+        ("mha train --set model.nonsense=", []),
+        ("mha train --set ==", []),
+        ("mha train --set model.positions=sinusoidal=", []),
+        ("mha train --nonsense --set model.positions=si", ["sinusoidal"]),
+        ("mha train --config '' --set model.positions=si", ["sinusoidal"]),
+        ("mha nonsense --set model.positions=si", []),
+        ("mha --version trai", ["train"]),
+    ],
+)
+def test_bash(line: str, answers: list[str], bash: Complete) -> None:
+    assert bash(line) == answers
+
+
+def test_every_recipe_and_every_format(bash: Complete) -> None:
+    assert bash("mha train --config ") == [*recipe_names(), "mine.yaml", "other.yml"]
+    assert bash("mha export small.keras --format ") == sorted(FORMATS)
+
+
+def test_every_setting_and_values_that_the_config_takes(bash: Complete) -> None:
+    offered = bash("mha train --set ")
+    for data in ({"source": "sample"}, {"source": "tfds"}, {"source": "files", "train": "reviews.csv"}):
+        for section, settings in config_to_dict(config_from_dict({"data": data}, "test")).items():
+            names = [f"{section}.{setting}=" for setting in settings] if isinstance(settings, dict) else [f"{section}="]
+            assert set(names) <= set(offered)
+    assert len(offered) == len(set(offered))
+    whole = config_to_dict(Config())
+    for name in ("model.activation=", "training.schedule=", "training.precision=", "text.truncation="):
+        section, _, setting = name.removesuffix("=").partition(".")
+        for value in bash(f"mha train --set {name}"):
+            assert getattr(getattr(config_from_dict({**whole, section: {setting: value}}, "test"), section), setting) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("mha train --set model.positions=si", """_arguments '*: :(("model.positions=sinusoidal"))'"""),
+        ("mha train --config imdb-f", """_arguments '*: :(("imdb-fast"))'"""),
+        ("mha evaluate runs/i", """_arguments '*: :(("runs/imdb"))'"""),
+        ("mha evaluate models/", "_files"),
+        ("mha train --set 'model.positions=si", """_arguments '*: :(("model.positions=sinusoidal"))'"""),
+        ("mha train --set data.train=", "_files"),
+    ],
+)
+def test_zsh(line: str, answer: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_here(cwd=folder, monkeypatch=monkeypatch, env={"_MHA_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line})
+    assert (result.code, result.stdout, result.stderr) == (0, f"{answer}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        ("mha train --set model.positions=si", ["model.positions=sinusoidal"]),
+        ("mha export a -f ", sorted(EXPORT_FORMATS)),
+        ("mha evaluate models/", []),
+    ],
+)
+def test_fish(line: str, answers: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = {"_MHA_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": line}
+    asked = run_here(cwd=folder, monkeypatch=monkeypatch, env=env | {"_TYPER_COMPLETE_FISH_ACTION": "is-args"})
+    assert (asked.code, asked.stdout, asked.stderr) == (0 if answers else 1, "", "")  # 1 lets fish offer files
+    given = run_here(cwd=folder, monkeypatch=monkeypatch, env=env | {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})
+    assert (given.code, given.stdout.split(), given.stderr) == (0, answers, "")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_it_installs_itself_in_bash_and_works_there(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "mha").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mha_cli "$@"\n')
+    (folder / "bin" / "mha").chmod(0o755)
+    env = environment() | {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "HOME": str(folder / "bin")}
+
+    def in_bash(*lines: str) -> list[str]:
+        done = subprocess.run(["bash", "-c", "\n".join(lines)], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    assert in_bash("mha --install-completion; true")[-1] == "Completion will take effect once you restart the terminal"
+    ask = 'ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mha_completion mha; echo "${COMPREPLY[*]}"; }'
+    asked = ["ask mha train --set model.positions = si", "ask mha evaluate models/", "ask mha train --config imdb-f"]
+    answers = in_bash("source ~/.bashrc", "complete -p mha", ask, *asked)
+    assert answers == ["complete -o default -F _mha_completion mha", "sinusoidal", "", "imdb-fast"]

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from mha_cli.data import resampling
+from mha_cli.data.resampling import bootstrap, interval
+
+SHARES = [0.06, 0.04, 0.7, 0.12, 0.08]
+"""Of texts by the difference between two systems on them."""
+
+DIFFERENCES = np.array([-1.0, -1 / 3, 0.0, 1 / 3, 1.0])
+
+
+def test_the_interval_is_that_of_drawing_texts() -> None:
+    ahead = np.random.default_rng(1).choice(DIFFERENCES, size=397, p=SHARES)
+    theirs = scipy.stats.bootstrap((ahead,), np.mean, n_resamples=10_000, method="percentile", rng=2).confidence_interval
+    assert interval(bootstrap(ahead)) == pytest.approx(theirs, abs=0.003)
+
+
+def test_the_draws_are_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = np.random.default_rng(1).choice(DIFFERENCES, size=101, p=SHARES)
+    whole = bootstrap(ahead, seed=5)
+    assert len(whole) == resampling.DRAWS
+    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 5 * 37)
+    np.testing.assert_array_equal(bootstrap(ahead, seed=5), whole)
+    assert not np.array_equal(bootstrap(ahead, seed=6), whole)
+
+
+def test_the_true_difference_lies_in_95_of_100_intervals() -> None:
+    rng, truth = np.random.default_rng(3), DIFFERENCES @ SHARES
+    intervals = [interval(bootstrap(rng.choice(DIFFERENCES, size=300, p=SHARES), seed)) for seed in range(300)]
+    assert 0.91 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.98
