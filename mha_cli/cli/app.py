@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli import attention, batch, data, doctor, evaluate, explain, export, heads, init, predict, shuffle_test, train, tune
+from mha_cli.cli import attention, batch, data, doctor, evaluate, explain, export, heads, init, predict, serve, shuffle_test, train, tune
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
@@ -36,6 +36,7 @@ app.command("tune", cls=Command, epilog=tune.EXAMPLES)(tune.tune)
 app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
 app.command("batch", cls=Command, epilog=batch.EXAMPLES)(batch.batch)
+app.command("serve", cls=Command, epilog=serve.EXAMPLES)(serve.serve)
 app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
 app.command("attention", cls=Command, epilog=attention.EXAMPLES)(attention.attention)
 app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)
