@@ -3,10 +3,9 @@
     python benchmarks/serve.py                                    # the model that comes with mha; table and serve.json
     python benchmarks/serve.py runs/imdb-fast/checkpoint.keras    # another model
 
-The reviews are those of IMDB's test split, or of the built-in sample where that is not there. So many clients, all in one other process, each
-with a connection that it keeps, send one review after the other to `POST /predict` and wait for the answer; a round is all reviews once, and
-the first one does not count. Every answer is compared with that of `mha predict --json`. Memory is the server's own (PSS), after the first round and after the
-last; so it runs on Linux only.
+The reviews are those of IMDB's test split. The clients, all in one process, each keep a connection, send one review after the
+other to `POST /predict` and wait for the answer; a round is all reviews once, and the first one does not count. Every answer is compared
+with that of `mha predict --json`. Memory is that of the server (PSS), after the first round and after the last; so it runs on Linux only.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def clients_of(port: int, path: Path) -> None:
 
 
 def differs(body: bytes, line: str) -> bool:
-    """Whether an answer is another than that of ``mha predict --json``, whose ids count on, and which rounds by what it computes together."""
+    """Whether an answer is another than that of ``mha predict --json``, whose ids count on."""
     ours, theirs = json.loads(body), json.loads(line)
     probabilities = [answer.pop("probabilities") for answer in (ours, theirs)]
     largest = max(abs(probabilities[0][name] - probability) for name, probability in probabilities[1].items())
@@ -127,7 +126,7 @@ def main() -> None:
     figures = {"seconds": seconds, "loads": loads, "megabytes": [megabytes[0], megabytes[-1]]}
     record = harness.record({"reviews": arguments.reviews, "rounds": arguments.rounds}, figures, busy)
     harness.write_record(arguments.results / "serve.json", record)
-    print(json.dumps(record["figures"]))
+    tables.show(tables.serve(record))
 
 
 if __name__ == "__main__":

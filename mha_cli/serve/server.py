@@ -30,7 +30,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except (OSError, ValueError) as error:  # an odd name is a UnicodeError
         what = f"--host {printable(host)} --port {port}: cannot listen there: {getattr(error, 'strerror', None) or 'not a name'}"
-        raise MhaError(what, "give an address of this machine, such as 127.0.0.1, and a port that is free, or 0 for any") from None
+        raise MhaError(what, "give an address of this machine, such as 127.0.0.1, and a free port, or 0 for any") from None
     return listener
 
 

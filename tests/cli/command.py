@@ -40,6 +40,7 @@ COMMANDS = (
     "evaluate",
     "predict",
     "batch",
+    "serve",
     "shuffle-test",
     "attention",
     "explain",
