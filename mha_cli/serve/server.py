@@ -44,7 +44,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         lifespan="off",
         access_log=False,
         log_config=None,
-        log_level="warning" if os.environ.get("MHA_DEBUG") == "1" else "error",
+        log_level="warning" if os.environ.get("MHA_DEBUG") == "1" else "critical",  # faults are told by Guarded
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=int(limits.body_seconds + limits.answer_seconds) + 1,

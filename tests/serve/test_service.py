@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +178,23 @@ def test_the_description_fits_what_is_answered(port: int) -> None:
         for status in statuses - {"200"}:
             assert responses[status]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}
     assert set(described["components"]["schemas"]) == {"Answer", "Failure", "LookInside", "ManyTexts", "OneText"}
+
+
+def test_texts_of_many_classes_come_fewer_at_a_time(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_PROBABILITIES", 5)
+    with service(read_checkpoint(checkpoint)) as port:
+        assert ask(port, "/predict", {"texts": ["a", "b"]})[0] == 200
+        assert ask(port, "/predict", {"texts": ["a", "b", "c"]}) == (422, {"error": "3 texts; send 2 at a time at most"})
+
+
+def test_the_page_needs_nothing_but_itself_and_its_server(port: int) -> None:
+    _, headers, content = ask_raw(port, "/")
+    source = content.decode()
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; connect-src 'self'; img-src data:; ")
+    assert "unsafe" not in policy
+    assert not re.search(r"https?:|url\(|@import|innerHTML|document\.write|eval\(|/\*[A-Z]+\*/", source)
+    assert set(re.findall(r'\bid="(\w+)"', source)) == set(re.findall(r'getElementById\("(\w+)"\)', source))
 
 
 @pytest.mark.parametrize("chunked", [False, True])
