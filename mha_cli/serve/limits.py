@@ -124,13 +124,7 @@ class Guarded:
         async def receive_body() -> Message:
             return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-        async def answer() -> None:
-            await self._app(scope, receive_body, send)
-
-        async def hang_up() -> None:
-            await receive()
-
-        tasks = answering, gone = asyncio.create_task(answer()), asyncio.create_task(hang_up())
+        tasks = answering, gone = asyncio.ensure_future(self._app(scope, receive_body, send)), asyncio.ensure_future(receive())
         try:
             await asyncio.wait(tasks, timeout=self._limits.answer_seconds, return_when=asyncio.FIRST_COMPLETED)
             if answering.done():
