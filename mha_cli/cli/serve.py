@@ -39,8 +39,9 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: JSON for programs, and a page on which a text is typed and answered.
 
-    POST /predict takes {"text": "…"} or {"texts": ["…", …]} and answers with what mha predict --json prints; POST /explain shows what
-    decided. GET / is the page, GET /healthz says that all is well, GET /openapi.json describes it all.
+    POST /predict takes {"text": "…"} or {"texts": ["…", …]} and answers with what mha predict --json prints.
+
+    POST /explain shows what decided; GET / is the page; GET /healthz says that all is well; GET /openapi.json describes it all.
 
     Ctrl-C and SIGTERM finish what has been asked.
     """

@@ -83,7 +83,7 @@ class Guarded:
             response = error_response(*refused.args)
         except Exception as error:
             what = f"{scope['method']} {scope['path']}: {type(error).__name__}: {error}"
-            log.exception("%s; this is a fault in mha, MHA_DEBUG=1 shows where", what)
+            log.exception(f"{what}; this is a fault in mha, MHA_DEBUG=1 shows where")
         if response is not None and not started:  # what was begun cannot be answered otherwise: its connection is closed
             await response(scope, receive, send_safely)
 
