@@ -22,6 +22,7 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "texts.json": tables.texts,
     "book.json": tables.book,
     "predict.json": tables.predict,
+    "serve.json": tables.serve,
     "stream-memory.json": tables.stream_memory,
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,

@@ -263,6 +263,24 @@ def batch(record: Record) -> Table:
     return Table(title, headings, rows, *circumstances([record]))
 
 
+def serve(record: Record) -> Table:
+    """A row a number of clients: requests a second, the time of one, and what ``mha predict`` does in a second."""
+    settings, figures = record["settings"], record["figures"]
+    rates = {name: settings["reviews"] / median(found) for name, found in figures["seconds"].items()}
+    rows = [(name, f"{rate:,.0f}", NOTHING, NOTHING, _ratio(rate, rates["mha predict --workers 1"])) for name, rate in rates.items()]
+    for clients, rounds in figures["loads"].items():
+        rate = settings["reviews"] / median(found["seconds"] for found in rounds)
+        times = (f"{median(found[share] for found in rounds):.1f}" for share in ("p50", "p99"))
+        name = f"mha serve, {clients} client{'s' * (clients != '1')}"
+        rows.append((name, f"{rate:,.0f}", *times, _ratio(rate, rates["mha predict --workers 1"])))
+    before, after = figures["megabytes"]
+    title = (
+        f"{settings['reviews']:,} reviews, one a request; every answer is that of `mha predict`; the server holds {before:,.0f} MB after a "
+    )
+    title += f"round and {after:,.0f} MB after {settings['rounds'] + 1}"
+    return Table(title, ("command", "reviews/s", "p50, ms", "p99, ms", "× mha predict --workers 1"), rows, *circumstances([record]))
+
+
 def extras(record: Record) -> Table:
     """A row for the base and for what each extra adds: megabytes, and the packages that have most of them."""
     rows = []

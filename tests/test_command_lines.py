@@ -5,23 +5,27 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from signal import SIGTERM
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
 import typer
 
-from mha_cli.checkpoint.file import write_checkpoint
+from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
+from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config import loading
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.export.formats import FORMATS
 from tests.checkpoints import small_checkpoint
-from tests.cli.command import LEARNING, environment, run_here, run_mha
+from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha
 from tests.documentation import GROUP, ROOT, mha_commands, shown_lines, words_of
 
 if TYPE_CHECKING:
@@ -77,7 +81,7 @@ def cases() -> Iterator[Any]:
         words = words_of(line)
         kind = tuple(word for before, word in pairwise(words) if before in {"mha", "--format"})
         trains = any({"--config", "--retrain"} & {*words} for words in mha_commands(line))
-        again = kind in seen and kind[0] in LEARNING and "--help" not in words
+        again = kind in seen and bool({*kind[:1]} & {*LEARNING}) and "--help" not in words
         seen |= set() if trains else {kind}
         marks = [pytest.mark.exhaustive] if trains or again else [pytest.mark.process] if needs_ray(words) else []
         yield pytest.param(line, id=f"{LINES[line]}: {line}", marks=marks)
@@ -122,6 +126,9 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip("needs the extra report")
     if needs_ray(words) and not find_spec("ray"):
         pytest.skip("needs the extra ray")
+    if words[0] == "curl" or words[:2] == ["mha", "serve"]:
+        pytest.importorskip("fastapi")
+        pytest.importorskip("uvicorn")
     prepare(tmp_path)
     if WRITTEN_BY_INIT in words:
         (tmp_path / WRITTEN_BY_INIT).write_text(
@@ -134,6 +141,12 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             run_here("train", "--config", recipe, "--output", path.parent, cwd=tmp_path, monkeypatch=monkeypatch)
         else:
             write_small_checkpoint(tmp_path / path)
+    if words[:2] == ["mha", "serve"] and "--help" not in words:
+        serves(words[1:], tmp_path)
+        return
+    if words[0] == "curl":
+        asks(line)
+        return
     if words[0] == "mha" and not set("|<>&") & {word[0] for word in words}:
         reads_bytes = words[1] == "predict" or "-" in words
         result = (
@@ -149,6 +162,32 @@ def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert done.returncode == 0, done.stderr
     assert "error: " not in done.stderr  # of what stands before a pipe
+
+
+def serves(arguments: Sequence[str], folder: Path) -> None:
+    """Start a service, on a port that is free; ask how it is, and end it."""
+    with fork([*arguments, "--port", "0"], folder, text=True) as process:
+        assert process.stderr is not None
+        while (line := process.stderr.readline()).startswith("using "):
+            pass
+        with urlopen(f"{line.split()[0]}/healthz") as answer:
+            assert json.load(answer)["status"] == "ok"
+        process.send_signal(SIGTERM)
+        process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0
+
+
+def asks(line: str) -> None:
+    """Ask a service with the model that comes with mha; it answers as the page says that shows the line."""
+    from tests.serve.services import service
+
+    if shutil.which("curl") is None:
+        pytest.skip("needs curl")
+    with service(read_checkpoint(PACKAGED)) as port:
+        done = subprocess.run(["sh", "-c", line.replace(":8000/", f":{port}/")], capture_output=True, text=True, check=True)
+    shown = (ROOT / "docs" / "serve.md").read_text("utf-8")
+    assert f"$ {line}\n{done.stdout}\n```" in shown or f"$ {line}\n" not in shown
+    assert set(json.loads(done.stdout)) & {"label", "error"}
 
 
 # What the lines presuppose

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+from signal import SIGTERM
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEARNING = {"tensorflow", "keras", "torch", "jax", "sklearn", "tensorflow_datasets"}
+SERVING = {"fastapi", "starlette", "uvicorn"}
 NUMBERS = {"numpy", "scipy", "h5py", "matplotlib", "pandas"}
 REPORT = """
 import atexit, json, sys
@@ -51,7 +54,7 @@ def imported_by(
 def test_help_needs_no_arithmetic(arguments: list[str], tmp_path: Path) -> None:
     _, modules = imported_by(tmp_path, *arguments, server=help_server)
     assert "typer" in modules
-    assert not modules & (LEARNING | NUMBERS)
+    assert not modules & (LEARNING | NUMBERS | SERVING)
 
 
 @pytest.mark.parametrize("line", ["train --set model.po", "train --config ", "export a.keras --format ", "evaluate "])
@@ -68,6 +71,22 @@ def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None
     code, modules = imported_by(tmp_path, "predict", "--json", "-c", checkpoint, "the film")
     assert code == 0
     assert "numpy" in modules
+    assert not modules & (LEARNING | SERVING | {"scipy", "h5py", "matplotlib", "pandas"})
+
+
+def test_a_service_needs_no_tensorflow(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    with Forked(numpy_server(), ["serve", "-c", checkpoint, "--port", "0"], tmp_path, environment(), text=True) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[0]
+        with urlopen(Request(f"{url}/explain", b'{"text": "the film"}', {"Content-Type": "application/json"})) as answer:
+            assert answer.status == 200
+        process.send_signal(SIGTERM)
+        process.communicate(timeout=TIMEOUT)
+    modules = set(json.loads((tmp_path / "imported.json").read_text()))
+    assert modules >= SERVING
     assert not modules & (LEARNING | {"scipy", "h5py", "matplotlib", "pandas"})
 
 

@@ -23,6 +23,7 @@ from mha_cli.cli import (
     init,
     predict,
     report,
+    serve,
     shuffle_test,
     train,
     tune,
@@ -55,6 +56,7 @@ app.command("report", cls=Command, epilog=report.EXAMPLES)(report.report)
 app.command("compare", cls=Command, epilog=compare.EXAMPLES)(compare.compare)
 app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
 app.command("batch", cls=Command, epilog=batch.EXAMPLES)(batch.batch)
+app.command("serve", cls=Command, epilog=serve.EXAMPLES)(serve.serve)
 app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
 app.command("attention", cls=Command, epilog=attention.EXAMPLES)(attention.attention)
 app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
 from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -27,7 +27,7 @@ def compare(
         ),
     ],
     data: DataOption = None,
-    split: Annotated[str | None, typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="test")] = None,
+    split: SplitOption = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,

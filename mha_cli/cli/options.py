@@ -68,7 +68,7 @@ SplitOption = Annotated[
         "--split",
         metavar="NAME",
         help="Split of the data; [bold]validation[/bold] is the part held out in training.",
-        show_default="test; with --find-threshold and no --data validation",
+        show_default="test",
     ),
 ]
 TextColumnOption = Annotated[

@@ -1,4 +1,4 @@
-"""The pages of attention and of what decided: one review, its words and its model."""
+"""The pages of attention and of what decided: one review, its words and its model; and the page on which a text is typed."""
 
 from __future__ import annotations
 
@@ -55,10 +55,18 @@ def _page_data(seen: ReadWords, model: Checkpoint) -> dict[str, Any]:
     return {"words": seen.words, "unknown": seen.unknown, "prediction": prediction, "model": model_figures(model), "notes": seen.notes}
 
 
+def live_page(model: Checkpoint) -> str:
+    """A page on which a text is typed, for a server that answers ``explain`` beside it."""
+    return _page("live.html", {"words": [], "unknown": [], "prediction": "", "model": model_figures(model), "notes": []})
+
+
 def _write_page(template: str, path: Path, data: dict[str, Any]) -> None:
+    with atomic_write(path) as file:
+        file.write(_page(template, data).encode())
+
+
+def _page(template: str, data: dict[str, Any]) -> str:
     """Put the shared style and script into a page, and data as JSON that cannot end the script around it."""
     page, style, script = (files(__package__).joinpath(name).read_text(encoding="utf-8") for name in (template, "shared.css", "shared.js"))
     safe = json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    page = page.replace("/*STYLE*/", style).replace("/*SHARED*/", script).replace("/*DATA*/null", safe)
-    with atomic_write(path) as file:
-        file.write(page.encode())
+    return page.replace("/*STYLE*/", style).replace("/*SHARED*/", script).replace("/*DATA*/null", safe)

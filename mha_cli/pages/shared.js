@@ -1,6 +1,6 @@
 const BLUE = "0, 114, 178", ORANGE = "213, 94, 0", GREY = "120, 120, 120";
 const DEEPEST = 0.75; // of a shade: text stays readable on it, in light and in dark
-const count = data.words.length;
+// A page has declared data, what it shows of a text, and count, the number of its words.
 let held = null;
 
 function element(tag, className = "", text = "") {
@@ -53,6 +53,21 @@ function describe(word, text) {
   word.setAttribute("aria-label", said);
 }
 
+const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(4);
+
+// A measure of all words: weights in grey, or what is for the answer in blue and against it in orange.
+function measureCard(name, meaning, values, hue) {
+  const largest = Math.max(...values.map(Math.abs)) || 1, card = element("section"), list = wordList(name);
+  const legend = hue === GREY ? weightLegend(GREY) : element("p", "legend");
+  if (hue !== GREY) legend.append(swatch(ORANGE, 1, signed(-largest)), "against it", swatch(hue, 0, "0"), "for it", swatch(hue, 1, signed(largest)));
+  list.querySelectorAll(".word").forEach((word, position) => {
+    shade(word, values[position] < 0 ? ORANGE : hue, hue === GREY ? depth(values[position]) : Math.abs(values[position]) / largest);
+    describe(word, `${data.words[position]}, ${name.toLowerCase()} ${hue === GREY ? values[position].toFixed(4) : signed(values[position])}`);
+  });
+  card.append(element("h2", "", name), element("p", "note", meaning), legend, list);
+  return card;
+}
+
 function markCurrent(position) {
   for (const word of document.querySelectorAll(".word")) {
     const own = Number(word.dataset.position);
@@ -84,11 +99,14 @@ function chooseWords(show) {
   show(null);
 }
 
-document.getElementById("prediction").textContent = data.prediction;
-document.title += `: ${data.prediction}`;
-for (const [name, value] of Object.entries(data.model)) {
-  const pair = element("div");
-  pair.append(element("dt", "", name), element("dd", "", value));
-  document.getElementById("model").append(pair);
+// The answer, the model and notes on the words.
+function introduce() {
+  document.getElementById("prediction").textContent = data.prediction;
+  document.title = `${document.title.split(":")[0]}: ${data.prediction}`;
+  document.getElementById("model").replaceChildren(...Object.entries(data.model).map(([name, value]) => {
+    const pair = element("div");
+    pair.append(element("dt", "", name), element("dd", "", value));
+    return pair;
+  }));
+  document.getElementById("notes").replaceChildren(...data.notes.map((note) => element("li", "", note)));
 }
-document.getElementById("notes").append(...data.notes.map((note) => element("li", "", note)));

@@ -148,7 +148,25 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
     """
-    view, tokens = _view(checkpoint, text, WEIGHT_BYTES)
+    return _explained(checkpoint, *_view(checkpoint, text, WEIGHT_BYTES))
+
+
+def look_inside(checkpoint: Checkpoint, text: str, most_words: int) -> tuple[Explanation, AttentionView]:
+    """The explanation of one review and its attention, of which what both need is computed once.
+
+    Args:
+        checkpoint: model to look into.
+        text: review.
+        most_words: words that it may have, as the model reads it.
+
+    Raises:
+        MhaError: the text has no words, or more.
+    """
+    view, tokens = _view(checkpoint, text, SHOWN_WEIGHT_BYTES, most_words)
+    return _explained(checkpoint, view, tokens), view
+
+
+def _explained(checkpoint: Checkpoint, view: AttentionView, tokens: npt.NDArray[np.int32]) -> Explanation:
     label = checkpoint.class_names.index(view.prediction.label)
     left = []
     for start in range(0, len(tokens), OCCLUSIONS):
@@ -159,12 +177,16 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     return Explanation(view.words, view.unknown, view.subwords, view.prediction, falls, [float(share) for share in looked_at])
 
 
-def _view(checkpoint: Checkpoint, text: str, weight_bytes: int) -> tuple[AttentionView, npt.NDArray[np.int32]]:
+def _view(
+    checkpoint: Checkpoint, text: str, weight_bytes: int, most_words: int | None = None
+) -> tuple[AttentionView, npt.NDArray[np.int32]]:
     """The attention weights, and the tokens that the model reads."""
     classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.forward_pass.name
     tokens = classifier.encoder.encode(text).tokens
     if not len(tokens):
         raise MhaError("the text has no words", "give a text with at least one word")
+    if most_words is not None and len(tokens) > most_words:
+        raise MhaError(f"the text has {len(tokens):,} words; at most {most_words:,} are explained here", "`mha explain` takes more")
     weights_of_all = sum(model.heads) * len(tokens) ** 2
     refuse_bytes(weight_bytes * weights_of_all, f"{name}: the attention of a text of {len(tokens):,} tokens", "give a shorter text")
     prediction = classifier.predict([text])[0]

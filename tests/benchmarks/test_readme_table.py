@@ -108,3 +108,19 @@ def test_the_share_of_the_input_is_that_of_medians() -> None:
     table = tables.inputs(record({"reviews": 2000, "rounds": 3}, {"seconds": seconds}))
     assert table.title == "An epoch of 2,000 reviews, and making its batches alone, median of 3 rounds"
     assert table.rows == [("imdb", "10.00", "0.200", "2.0 %")]
+
+
+def test_a_service_stands_beside_predict_on_the_same_reviews() -> None:
+    loads = {
+        "1": [{"seconds": seconds, "p50": 1.0, "p99": 2.5} for seconds in (4.0, 5.0, 6.0)],
+        "64": [{"seconds": 2.0, "p50": 60.0, "p99": 80.0}],
+    }
+    figures = {"seconds": {"mha predict --workers 1": [1.0], "mha predict": [0.5]}, "loads": loads, "megabytes": [80.2, 80.6]}
+    table = tables.serve(record({"reviews": 1000, "rounds": 3}, figures))
+    assert table.title.endswith("the server holds 80 MB after a round and 81 MB after 4")
+    assert table.rows == [
+        ("mha predict --workers 1", "1,000", "–", "–", "1.00"),
+        ("mha predict", "2,000", "–", "–", "2.00"),
+        ("mha serve, 1 client", "200", "1.0", "2.5", "0.20"),
+        ("mha serve, 64 clients", "500", "60.0", "80.0", "0.50"),
+    ]

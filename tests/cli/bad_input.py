@@ -42,6 +42,14 @@ ROWS = b"text,label\nthe film was superb,positive\ndreadful,negative\n"
 TOO_FEW = "out of memory: {} KiB of addresses are allowed; raise the limit with ulimit -v"
 SCORED = '*"num_reviews": 2*'
 
+NO_ADDRESS = (
+    "--host {} --port {}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1, and a free port, or 0 for any"
+)
+TAKEN_PORT = """python3 -c 'import socket, subprocess, sys
+with socket.create_server(("127.0.0.1", 0)) as taken:
+    sys.exit(subprocess.call([*sys.argv[1:], "--port", str(taken.getsockname()[1])]))' "$@"
+"""
+
 
 class Case(NamedTuple):
     """A row of the table.
@@ -733,6 +741,28 @@ SECTIONS: dict[str, list[Case]] = {
             "a file to write to",
             f"{BATCH} mine --output file",
             "--output …/file: File exists; name a folder that is there, or that can be made",
+        ),
+    ],
+    "A model to serve": [
+        Case(
+            "a checkpoint that is none", "serve -c text.keras", f"text.keras: damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"
+        ),
+        Case(
+            "an address that is not of this machine",
+            "serve -c good.keras --host 192.0.2.1 --port 0",
+            NO_ADDRESS.format("192.0.2.1", "…", "Cannot assign requested address"),
+        ),
+        Case("a host that is none", "serve -c good.keras --host 'no host'", NO_ADDRESS.format("no host", "8000", "…")),
+        Case(
+            "a port that another program has",
+            "serve -c good.keras",
+            NO_ADDRESS.format("127.0.0.1", "…", "Address already in use"),
+            shell=TAKEN_PORT,
+        ),
+        Case(
+            "a port that is none",
+            "serve --port 65536",
+            "Invalid value for '--port' / '-p': Input should be less than or equal to 65535 (found '65536'); see `mha serve --help`",
         ),
     ],
     "A text to look into": [

@@ -42,6 +42,7 @@ COMMANDS = (
     "compare",
     "predict",
     "batch",
+    "serve",
     "shuffle-test",
     "attention",
     "explain",

@@ -32,7 +32,7 @@ SURROUNDINGS = ("Environment", "Limits")
 
 def param(section: str, number: int, case: Case) -> ParameterSet:
     waits_for_tensorflow = case.shell and case.args.startswith("evaluate") and case.code == 0
-    long = waits_for_tensorflow or (section in SURROUNDINGS and number > 0)
+    long = waits_for_tensorflow or (section in SURROUNDINGS and number > 0) or case.args.startswith("serve")  # needs an extra
     return pytest.param(case, id=f"{section}: {case.given}", marks=[pytest.mark.process] if long else [])
 
 
@@ -91,6 +91,9 @@ def run_case(case: Case, args: str, cwd: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.skipif(sys.platform != "linux", reason="the devices, limits and words of Linux")
 @pytest.mark.parametrize("case", CASES)
 def test_every_row_of_the_table(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case.args.startswith("serve"):
+        pytest.importorskip("fastapi")
+        pytest.importorskip("uvicorn")
     for name, content in case.files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)

@@ -1,0 +1,81 @@
+"""`mha serve`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from mha_cli.cli.options import CheckpointOption
+from mha_cli.errors import MhaError, printable
+from mha_cli.system.numpy_setup import prepare_to_compute
+
+EXAMPLES = """[bold]Examples[/bold]
+
+mha serve
+
+mha serve --checkpoint runs/imdb --port 8080
+
+curl http://127.0.0.1:8000/predict --json '{"text": "A superb film."}'"""
+
+
+def serve(
+    checkpoint: CheckpointOption = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every one of this machine, for all who reach it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    waiting: Annotated[
+        int, typer.Option("--max-waiting", min=1, max=10_000, metavar="N", help="Requests that may wait; further ones get 429.")
+    ] = 128,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, max=3600, metavar="SECONDS", help="Time for an answer; later ones become 503.")
+    ] = 30.0,
+) -> None:
+    """Serve a model over HTTP: JSON for programs, and a page on which a text is typed and answered.
+
+    POST /predict takes {"text": "…"} or {"texts": ["…", …]} and answers with what mha predict --json prints.
+
+    POST /explain shows what decided; GET / is the page; GET /healthz says that all is well; GET /openapi.json describes it all.
+
+    Ctrl-C and SIGTERM finish what has been asked.
+    """
+    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
+        raise MhaError(f"mha serve needs {' and '.join(missing)}", "pip install 'fastapi>=0.132,<1' 'uvicorn>=0.30,<1'")
+    prepare_to_compute()
+    from mha_cli.cli.given import load_checkpoint  # NumPy: keep `mha --help` fast
+
+    model = load_checkpoint(checkpoint)
+    from mha_cli.serve.app import application
+    from mha_cli.serve.limits import Guarded, Limits, is_local
+    from mha_cli.serve.server import listening_socket, server
+
+    limits = Limits(waiting=waiting, answer_seconds=timeout)
+    with listening_socket(host, port) as listener:
+        address = listener.getsockname()[0]
+        shown = f"[{address}]" if ":" in address else address
+        app = Guarded(application(model), limits, local_only=is_local(address))
+        logging.basicConfig(level=logging.ERROR)
+        if os.environ.get("MHA_DEBUG") != "1":
+            logging.root.handlers[0].setFormatter(_OneLine())
+        print(f"http://{shown}:{listener.getsockname()[1]} answers with {printable(model.name, 200)}; Ctrl-C ends it", file=sys.stderr)
+        if not is_local(address):
+            print("whoever reaches this address may ask: there are no passwords", file=sys.stderr)
+        signal.signal(signal.SIGTERM, _end)
+        server(app, limits).run(sockets=[listener])
+
+
+def _end(number: int, _frame: object) -> None:
+    """End in order: to stop a service is no failure of it."""
+    raise SystemExit(0)
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """The message alone."""
+        return f"error: {printable(record.getMessage(), 500)}"

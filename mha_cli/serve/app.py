@@ -1,0 +1,172 @@
+"""The service as an application: what is asked, and what is answered."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from starlette.exceptions import HTTPException
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.errors import MhaError, printable
+from mha_cli.pages.inspection import live_page, model_figures
+from mha_cli.runtime.choice import Choice
+from mha_cli.runtime.classifier import Classifier, Prediction
+from mha_cli.runtime.inspection import look_inside
+from mha_cli.serve.batches import Batches
+from mha_cli.serve.limits import Failure, error_response
+from mha_cli.version import __version__
+
+MOST_TEXTS = 1024
+MOST_PROBABILITIES = 1_000_000
+"""A request has fewer texts where there are many classes."""
+MOST_WORDS = 256
+"""Of a text that is explained: its attention weights grow with the square."""
+FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
+
+
+class OneText(BaseModel):
+    """A text."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str
+
+
+class ManyTexts(BaseModel):
+    """Several texts."""
+
+    model_config = ConfigDict(extra="forbid")
+    texts: list[str]
+
+
+Asked = Annotated[
+    Annotated[OneText, Tag("text")] | Annotated[ManyTexts, Tag("texts")],
+    Discriminator(lambda asked: "texts" if isinstance(asked, dict) and "texts" in asked else "text"),
+]
+
+
+class Answer(BaseModel):
+    """What `mha predict --json` prints; docs/predict.md has the meaning of each."""
+
+    id: int = Field(description="number of the text, from 1")
+    label: str | None
+    probability: float
+    probabilities: dict[str, float]
+    tokens: int
+    unknown: int
+    truncated: bool
+    empty: bool
+    all_unknown: bool
+
+
+class LookInside(BaseModel):
+    """An answer, and what `mha explain --json` and `mha attention --json` print; these are null where notes say why."""
+
+    answer: Answer
+    explanation: dict[str, Any] | None
+    attention: dict[str, Any] | None
+    notes: list[str]
+
+
+def application(checkpoint: Checkpoint) -> FastAPI:
+    """What answers requests with a checkpoint."""
+    name = model_figures(checkpoint)["model"]
+    checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
+    choice, batches = Choice(), Batches(Classifier(checkpoint))
+    most_texts = max(1, min(MOST_TEXTS, MOST_PROBABILITIES // len(checkpoint.class_names)))
+    page = live_page(checkpoint)
+    policy = content_security_policy(page)
+    failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}
+    app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
+
+    def one(predictions: list[Prediction]) -> str:
+        return json.dumps(choice.as_json(1, predictions[0]))
+
+    def many(predictions: list[Prediction]) -> str:
+        return json.dumps([choice.as_json(number, prediction) for number, prediction in enumerate(predictions, 1)])
+
+    def inside(text: str) -> str:
+        explanation, attention = look_inside(checkpoint, text, MOST_WORDS)
+        answer = choice.as_json(1, explanation.prediction)
+        found = {"explanation": explanation.as_json(), "attention": attention.as_json(), "notes": explanation.notes}
+        return json.dumps({"answer": answer, **found})
+
+    @app.post("/predict", response_model=Answer | list[Answer], responses=failures)
+    async def predict(asked: Annotated[Asked, Body()]) -> Response:
+        """Classify a text, or several."""
+        if isinstance(asked, OneText):
+            return _json(await batches.answer([asked.text], one))
+        if len(asked.texts) > most_texts:
+            raise MhaError(f"{len(asked.texts):,} texts", f"send {most_texts:,} at a time at most")
+        return _json(await batches.answer(asked.texts, many))
+
+    @app.post("/explain", response_model=LookInside, responses=failures)
+    async def explain(asked: OneText) -> Response:
+        """Classify a text, and show which words decided and which look at which."""
+        try:
+            return _json(await batches.alone(lambda: inside(asked.text)))
+        except MhaError as error:  # no words, or too many
+            answer = json.loads(await batches.answer([asked.text], one))
+            return _json(json.dumps({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
+
+    @app.get("/healthz", responses={421: failures[421]})
+    async def healthz() -> dict[str, str]:
+        """Say that the service is there, and with which model."""
+        return {"status": "ok", "model": name, "version": __version__}
+
+    @app.get("/", response_class=HTMLResponse)
+    async def root() -> HTMLResponse:
+        """A page on which a text is typed."""
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+    @app.exception_handler(RequestValidationError)
+    async def other_form(request: Request, error: RequestValidationError) -> Response:
+        if not re.match(r"application/([\w.-]+\+)?json\b", request.headers.get("content-type", "")):
+            return error_response(415, "the body is not sent as JSON; add the header Content-Type: application/json")
+        return error_response(422, f"{_first_fault(error)}; {FORM}")
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        unread = f"the body cannot be read as JSON: it is not UTF-8, or nested too deeply; {FORM}"
+        return error_response(error.status_code, unread if error.status_code == 400 else error.detail, error.headers)
+
+    @app.exception_handler(MhaError)
+    async def unanswerable(_: Request, error: MhaError) -> Response:
+        return error_response(422, str(error))
+
+    @app.exception_handler(Exception)
+    async def fault(_: Request, error: Exception) -> Response:
+        return error_response(500, "a fault in mha; its stderr says which")
+
+    return app
+
+
+def content_security_policy(page: str) -> str:
+    """What lets a page run its own style and script, ask its own server, and nothing else."""
+    policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    for tag in ("style", "script"):
+        own = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        policy += f"; {tag}-src 'sha256-{base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()}'"
+    return policy
+
+
+def _json(content: str) -> Response:
+    return Response(content, media_type="application/json")
+
+
+def _first_fault(error: RequestValidationError) -> str:
+    fault = error.errors()[0]
+    if fault["type"] == "json_invalid":
+        return f"the body is not JSON: {fault['ctx']['error']} at character {fault['loc'][-1]}"
+    if fault["type"] == "model_attributes_type" or len(fault["loc"]) == 1:
+        return "the body is not a JSON object"
+    *_, name, number = ("", *fault["loc"]) if isinstance(fault["loc"][-1], int) else ("", *fault["loc"], None)
+    return f"{printable(str(name))}{'' if number is None else f'[{number}]'}: {fault['msg']}"

@@ -1,0 +1,52 @@
+"""The application on a port, from the first request to the last."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from mha_cli.errors import MhaError, printable
+from mha_cli.serve.limits import Limits
+
+BACKLOG = 1024
+"""Connections that wait to be accepted."""
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that clients can connect to already.
+
+    Raises:
+        MhaError: there is no such address here, or another program has the port.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)[0]
+        # asyncio sends at once (TCP_NODELAY) only where the protocol is named, which `socket.create_server` leaves out: 40 ms an answer.
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except (OSError, ValueError) as error:  # an odd name is a UnicodeError
+        what = f"--host {printable(host)} --port {port}: cannot listen there: {getattr(error, 'strerror', None) or 'not a name'}"
+        raise MhaError(what, "give an address of this machine, such as 127.0.0.1, and a free port, or 0 for any") from None
+    return listener
+
+
+def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+    """A server that on SIGINT or SIGTERM finishes what has been asked, and raises the signal again."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        log_level="warning" if os.environ.get("MHA_DEBUG") == "1" else "critical",  # faults are told by Guarded
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(limits.body_seconds + limits.answer_seconds) + 1,
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,152 @@
+"""The page of the service in a browser: it answers while one types, loads nothing from elsewhere, and shows text as text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from tests.checkpoints import small_checkpoint
+from tests.cli.pages import HOSTILE
+from tests.serve.services import ask, service
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+MARKUP = "<img src=x onerror=window.run=1><script>window.run=1</script> "
+CLASSES = (f"{MARKUP}one", "</script><b>two</b>")
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A service whose classes have hostile names."""
+    with service(small_checkpoint(CLASSES)) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the browser writes into its console."""
+    return []
+
+
+@pytest.fixture
+def page(port: int, browser: Browser, complaints: list[str]) -> Iterator[Page]:
+    """The page on a dark telephone; at the end of a test it has asked nobody else and has nothing to complain of."""
+    context = browser.new_context(viewport={"width": 360, "height": 700}, color_scheme="dark")
+    page = context.new_page()
+    requests = list[str]()
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"http://127.0.0.1:{port}/")
+    yield page
+    assert all(url.startswith((f"http://127.0.0.1:{port}/", "data:,")) for url in requests)
+    assert len(requests) > 1
+    assert complaints == []
+    assert not page.evaluate("'run' in window || document.images.length || document.scripts.length > 1")
+    context.close()
+
+
+def answered(page: Page, text: str) -> None:
+    """Type a text, and wait until it is what is shown."""
+    with page.expect_response(lambda response: response.url.endswith("/explain") and response.request.post_data_json == {"text": text}):
+        page.locator("#text").fill(text)
+
+
+def test_it_answers_as_one_types(page: Page, port: int) -> None:
+    page.keyboard.type("the film was superb", delay=5)  # the text has the focus
+    sync_api.expect(page.locator("#measures section").first.locator(".word")).to_have_text(["the", "film", "was", "superb"])
+    found = ask(port, "/explain", {"text": "the film was superb"})[1]
+    answer, occlusion, weights = found["answer"], found["explanation"]["occlusion"], found["attention"]["weights"]
+    assert page.locator("#prediction").text_content() == f"{answer['label']} {answer['probability']:.4f}"
+    for name, probability in answer["probabilities"].items():
+        assert f"{name} {probability:.4f}" in page.locator("#classes").text_content()
+    strongest = max(range(4), key=lambda position: abs(occlusion[position]))
+    assert (
+        page.locator("#shown")
+        .text_content()
+        .startswith(f"Decides most: “{found['explanation']['words'][strongest]}”, word {strongest + 1} of 4")
+    )
+    page.locator("#measures .word").nth(1).focus()  # the keyboard goes on from there
+    page.keyboard.press("ArrowRight")
+    row = [sum(head[2][other] for block in weights for head in block) / sum(map(len, weights)) for other in range(4)]
+    assert f"looks most at “{found['explanation']['words'][row.index(max(row))]}” {max(row):.4f}" in page.locator("#shown").text_content()
+    page.locator("#head").select_option("1")
+    assert f"{max(weights[0][1][2]):.4f}" in page.locator("#shown").text_content()
+    page.keyboard.press("Escape")
+    assert page.locator("#shown").text_content().startswith("Decides most")
+
+
+def test_hostile_text_stays_text(page: Page) -> None:
+    answered(page, MARKUP + HOSTILE)
+    sync_api.expect(page.locator("#measures section").first).to_contain_text("onerror")
+    assert "<img src=x onerror=" in page.locator("#model").text_content() + page.locator("#classes").text_content()
+
+
+def test_the_page_is_dark_and_no_wider_than_a_telephone(page: Page) -> None:
+    for text in ("a" * 500, "the film was superb " * 5):
+        answered(page, text)
+        sync_api.expect(page.locator("#inside")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)"
+    assert page.locator("[aria-live=polite]").count() == 2
+
+
+def test_no_words_give_no_explanation_and_no_text_gives_nothing(page: Page) -> None:
+    answered(page, "\u200b")
+    sync_api.expect(page.locator("#notes")).to_have_text("the text has no words; give a text with at least one word")
+    sync_api.expect(page.locator("#inside")).to_be_hidden()
+    page.locator("#text").fill("  ")
+    sync_api.expect(page.locator("#prediction")).to_have_text("")
+    sync_api.expect(page.locator("#classes")).to_have_text("")
+
+
+def test_an_answer_that_comes_late_is_dropped(page: Page) -> None:
+    page.evaluate("""() => {
+        const real = fetch;
+        window.fetch = async (path, asked) => {
+            const response = await real(path, { ...asked, signal: undefined });
+            if (asked.body.includes("first")) await new Promise((go) => { window.let_go = go; });
+            return response;
+        };
+    }""")
+    page.locator("#text").fill("first")
+    while not page.evaluate("'let_go' in window"):
+        page.wait_for_timeout(10)
+    answered(page, "second")
+    sync_api.expect(page.locator("#measures section").first.locator(".word")).to_have_text(["second"])
+    page.evaluate("window.let_go()")
+    page.wait_for_timeout(50)
+    assert page.locator("#measures section").first.locator(".word").all_text_contents() == ["second"]
+
+
+def test_refusals_and_a_server_that_is_gone_are_told_in_words(page: Page, complaints: list[str]) -> None:
+    page.locator("#text").fill("a" * 1_000_001)
+    sync_api.expect(page.locator("#problem")).to_have_text("the body has more than 1,000,000 bytes; send fewer or shorter texts")
+    page.context.set_offline(True)
+    page.locator("#text").fill("superb")
+    sync_api.expect(page.locator("#problem")).to_have_text("no answer: Failed to fetch; does mha serve still run?")
+    page.context.set_offline(False)
+    answered(page, "superb")
+    sync_api.expect(page.locator("#problem")).to_have_text("")
+    assert {text.partition(":")[0] for text in complaints} == {"Failed to load resource"}
+    complaints.clear()

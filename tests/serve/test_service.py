@@ -1,0 +1,302 @@
+"""What the service answers, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.runtime.classifier import Classifier
+from mha_cli.serve import app
+from mha_cli.serve.limits import Limits, is_local
+from mha_cli.version import __version__
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.cli.command import run_here
+from tests.serve.services import ask, ask_raw, connected, received, service, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEXTS = ["the film was superb", "", "quux", "not \u202e <b>superb</b> 🎬 é", "a " * 30]
+HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+LARGE = 100_000_000
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_checkpoint_file(tmp_path_factory.mktemp("serve") / "small.keras")
+
+
+@pytest.fixture(scope="module")
+def port(checkpoint: Path) -> Iterator[int]:
+    """A service with its usual limits."""
+    with service(read_checkpoint(checkpoint)) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
+    """Nothing is computed meanwhile; gives the texts of each batch, as it is begun."""
+    begun, go, predict = list[list[str]](), threading.Event(), Classifier.predict
+
+    def wait(self: Classifier, texts: Any) -> Any:
+        begun.append(list(texts))
+        go.wait()
+        return predict(self, texts)
+
+    monkeypatch.setattr(Classifier, "predict", wait)
+    try:
+        yield begun
+    finally:
+        go.set()
+
+
+def predicted(checkpoint: Path, *texts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    result = run_here("predict", "--json", "-c", checkpoint, "--", *texts, cwd=tmp_path, monkeypatch=monkeypatch)
+    return [json.loads(line) for line in result.lines]
+
+
+def test_it_answers_what_predict_prints(port: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = predicted(checkpoint, *TEXTS, tmp_path=tmp_path, monkeypatch=monkeypatch)
+    assert ask(port, "/predict", {"texts": TEXTS}) == (200, expected)
+    assert ask(port, "/predict", {"texts": []}) == (200, [])
+    for text, answer in zip(TEXTS, expected, strict=True):
+        assert ask(port, "/predict", {"text": text}) == (200, {**answer, "id": 1})
+
+
+def test_the_thresholds_of_the_checkpoint_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = dataclasses.replace(small_checkpoint(), thresholds={"negative": 1.0, "positive": 1.0})
+    with service(model) as port:
+        status, answer = ask(port, "/predict", {"text": "the film"})
+    assert (status, answer["label"]) == (200, None)
+    assert answer["probability"] == max(answer["probabilities"].values())
+
+
+def test_an_explanation_is_that_of_the_commands(port: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, found = ask(port, "/explain", {"text": TEXTS[0]})
+    assert status == 200
+    assert found["answer"] == ask(port, "/predict", {"text": TEXTS[0]})[1]
+    for command in ("explain", "attention"):
+        shown = run_here(command, "--json", "-c", checkpoint, TEXTS[0], cwd=tmp_path, monkeypatch=monkeypatch)
+        assert found[{"explain": "explanation"}.get(command, command)] == json.loads(shown.stdout)
+    assert ask(port, "/explain", {"text": "quux"})[1]["notes"] == ["* not in the model's vocabulary: it reads all such words as one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("", "the text has no words; give a text with at least one word"),
+        ("a " * 30, "the text has 13 words; at most 12 are explained here; `mha explain` takes more"),
+    ],
+)
+def test_what_cannot_be_explained_is_answered_all_the_same(text: str, note: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_WORDS", 12)
+    answer = ask(port, "/predict", {"text": text})[1]
+    assert ask(port, "/explain", {"text": text}) == (200, {"answer": answer, "explanation": None, "attention": None, "notes": [note]})
+
+
+def test_health(port: int) -> None:
+    status, found = ask(port, "/healthz")
+    assert (status, found["status"], found["version"]) == (200, "ok", __version__)
+    assert found["model"].endswith("/small.keras")
+
+
+FORM = '; send {"text": "…"}, or to /predict {"texts": ["…", …]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b'{"text": 5}', 422, "text: Input should be a valid string" + FORM),
+        (b'{"text": null}', 422, "text: Input should be a valid string" + FORM),
+        (b'{"texts": ["a", 5]}', 422, "texts[1]: Input should be a valid string" + FORM),
+        (b'{"texts": "a"}', 422, "texts: Input should be a valid list" + FORM),
+        (b'{"text": "a", "texts": []}', 422, "text: Extra inputs are not permitted" + FORM),
+        (b'{"text": "a", "\\u001b[31m": 1}', 422, "\\x1b[31m: Extra inputs are not permitted" + FORM),
+        (b"{}", 422, "text: Field required" + FORM),
+        (b"[]", 422, "the body is not a JSON object" + FORM),
+        (b"", 422, "the body is not a JSON object" + FORM),
+        (b'{"text": "a"', 422, "the body is not JSON: Expecting ',' delimiter at character 12" + FORM),
+        (b'{"text": "\xff"}', 400, "the body cannot be read as JSON: it is not UTF-8, or nested too deeply" + FORM),
+        (b"[" * 100_000, 400, "the body cannot be read as JSON: it is not UTF-8, or nested too deeply" + FORM),
+        (json.dumps({"texts": [""] * 1025}).encode(), 422, "1,025 texts; send 1,024 at a time at most"),
+        (b" " * 1_000_001, 413, "the body has more than 1,000,000 bytes; send fewer or shorter texts"),
+    ],
+)
+def test_a_body_of_another_form_is_refused(body: bytes, status: int, message: str, port: int) -> None:
+    assert ask(port, "/predict", body) == (status, {"error": message})
+
+
+def test_other_requests_are_refused(port: int) -> None:
+    assert ask(port, "/nowhere") == (404, {"error": "Not Found"})
+    assert ask(port, "/predict/", {"text": "a"})[0] == 404
+    assert ask(port, "/docs")[0] == 404
+    assert ask(port, "/predict") == (405, {"error": "Method Not Allowed"})
+    assert ask_raw(port, "/predict")[1]["allow"] == "POST"
+    unsent = {"error": "the body is not sent as JSON; add the header Content-Type: application/json"}
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""):  # those that other sites may send
+        assert ask(port, "/predict", {"text": "a"}, Content_Type=kind) == (415, unsent)
+    for host in ("evil.example", "127.0.0.1.evil.example", "10.0.0.1:8000", ""):
+        assert ask(port, "/healthz", Host=host) == (421, {"error": "not a name of this machine; ask for 127.0.0.1 or localhost"})
+    for host in ("localhost", "LOCALHOST:1", "[::1]", "[::1]:8000"):
+        assert ask(port, "/healthz", Host=host)[0] == 200
+
+
+def test_local_hosts() -> None:
+    assert [is_local(host) for host in ("127.0.0.2", "::1", "0.0.0.0", "::", "localhost.example")] == [True, True, False, False, False]
+
+
+def test_no_other_site_may_read_an_answer(port: int) -> None:
+    for path, body in (("/", None), ("/healthz", None), ("/predict", {"text": "a"}), ("/predict", b"{"), ("/nowhere", None)):
+        _, headers, _ = ask_raw(port, path, body, Origin="https://evil.example")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert not [name for name in headers if name.startswith("access-control")]
+    assert ask_raw(port, "/predict", None, "OPTIONS", Origin="https://evil.example")[0] == 405
+
+
+def test_the_description_fits_what_is_answered(port: int) -> None:
+    _, described = ask(port, "/openapi.json")
+    assert set(described["paths"]) == {"/", "/predict", "/explain", "/healthz"}
+    answer = described["components"]["schemas"]["Answer"]
+    assert set(answer["properties"]) == set(answer["required"]) == set(ask(port, "/predict", {"text": "a"})[1])
+    inside = described["components"]["schemas"]["LookInside"]
+    assert set(inside["properties"]) == set(ask(port, "/explain", {"text": "a"})[1])
+    statuses = {"200", "400", "408", "413", "415", "421", "422", "429", "500", "503"}
+    for path in ("/predict", "/explain"):
+        responses = described["paths"][path]["post"]["responses"]
+        assert set(responses) == statuses
+        for status in statuses - {"200"}:
+            assert responses[status]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Failure"}
+    assert set(described["components"]["schemas"]) == {"Answer", "Failure", "LookInside", "ManyTexts", "OneText"}
+
+
+def test_texts_of_many_classes_come_fewer_at_a_time(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_PROBABILITIES", 5)
+    with service(read_checkpoint(checkpoint)) as port:
+        assert ask(port, "/predict", {"texts": ["a", "b"]})[0] == 200
+        assert ask(port, "/predict", {"texts": ["a", "b", "c"]}) == (422, {"error": "3 texts; send 2 at a time at most"})
+
+
+def test_the_page_needs_nothing_but_itself_and_its_server(port: int) -> None:
+    _, headers, content = ask_raw(port, "/")
+    source = content.decode()
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; connect-src 'self'; img-src data:; ")
+    assert "unsafe" not in policy
+    assert not re.search(r"https?:|url\(|@import|innerHTML|document\.write|eval\(|/\*[A-Z]+\*/", source)
+    assert set(re.findall(r'\bid="(\w+)"', source)) == set(re.findall(r'getElementById\("(\w+)"\)', source))
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_what_is_much_too_large_is_refused_before_it_is_read(chunked: bool, port: int) -> None:
+    length = b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"Content-Length: %d\r\n\r\n" % LARGE
+    with connected(port, HEAD + length) as client:
+        if chunked:
+            client.sendall(b"%x\r\n" % 1_500_000 + bytes(1_500_000))
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
+    assert ask(port, "/healthz")[0] == 200
+
+
+def test_a_client_that_sends_all_of_it_reads_why_it_is_refused(port: int) -> None:
+    assert ask(port, "/predict", bytes(20_000_000))[0] == 413
+
+
+def test_a_text_that_takes_too_much_memory_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.system.working_memory.MOST_BYTES", 10_000)
+    status, found = ask(port, "/predict", {"text": "the film was superb"})
+    assert status == 422
+    assert "small.keras: a text of 4 tokens would take about" in found["error"]
+
+
+def test_too_many_requests(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits(waiting=2)
+    with service(read_checkpoint(checkpoint), limits) as port, held(monkeypatch) as begun, connected(port) as slow:
+        slow.sendall(HEAD + b"Content-Length: 9\r\n\r\n")  # one waits for its body, one for its answer
+        thread = threading.Thread(target=ask, args=(port, "/predict", {"text": "a"}))
+        thread.start()
+        until(lambda: begun)
+        status, headers, content = ask_raw(port, "/predict", {"text": "a"})
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert json.loads(content) == {"error": "2 requests are waiting already; try again in a second"}
+        assert ask(port, "/healthz")[0] == 200  # which costs nothing
+    thread.join()
+
+
+def test_an_answer_that_takes_too_long(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(read_checkpoint(checkpoint), Limits(answer_seconds=0.2)) as port, held(monkeypatch) as begun:
+        assert ask(port, "/predict", {"text": "a"}) == (503, {"error": "no answer within 0.2 seconds; try again later"})
+        assert ask(port, "/predict", {"text": "b"})[0] == 503
+        assert begun == [["a"]]
+
+
+def test_a_body_that_does_not_come(checkpoint: Path) -> None:
+    with service(read_checkpoint(checkpoint), Limits(body_seconds=0.2)) as port:
+        with connected(port, HEAD + b'Content-Length: 99\r\n\r\n{"text":') as client:
+            answer = received(client)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert answer.endswith(b'{"error": "no body within 0.2 seconds"}')
+        with connected(port, HEAD + b"Content-Length: 2000000\r\n\r\n") as client:  # refused, and not waited for
+            assert received(client).startswith(b"HTTP/1.1 413 ")
+
+
+def test_what_waits_is_computed_together_and_nothing_for_those_who_hang_up(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = [json.dumps({"text": text}).encode() for text in "abcd"]
+    heads = [HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in asked]
+    with service(read_checkpoint(checkpoint)) as port:
+        with held(monkeypatch) as begun, connected(port, heads[0]) as first:
+            until(lambda: begun)
+            others = [connected(port, head) for head in heads[1:]]
+            until(lambda: ask(port, "/healthz")[0] == 200)  # the server has read what came before
+            others[1].close()
+            assert ask(port, "/healthz")[0] == 200
+            assert begun == [["a"]]
+        until(lambda: len(begun) == 2)
+        for client in (first, others[0], others[2]):
+            if client is not first:
+                assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+            client.close()
+    assert [sorted(batch) for batch in begun] == [["a"], ["b", "d"]]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_fault_of_one_text_is_no_fault_of_the_others(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    predict = Classifier.predict
+
+    def refuse(self: Classifier, texts: Any) -> Any:
+        if "bad" in texts:
+            raise ValueError("no such thing")
+        return predict(self, texts)
+
+    answers: dict[str, int] = {}
+    with service(read_checkpoint(checkpoint)) as port:
+        with held(monkeypatch) as begun:
+            threads = [
+                threading.Thread(target=lambda text=text: answers.update({text: ask(port, "/predict", {"text": text})[0]}))
+                for text in ("a", "bad", "b")
+            ]
+            threads[0].start()
+            until(lambda: begun)
+            for thread in threads[1:]:
+                thread.start()
+            ask(port, "/healthz")
+            monkeypatch.setattr(Classifier, "predict", refuse)
+        for thread in threads:
+            thread.join()
+        assert ask(port, "/predict", {"text": "bad"}) == (500, {"error": "a fault in mha; its stderr says which"})
+    said = "POST /predict: ValueError: no such thing; this is a fault in mha, MHA_DEBUG=1 shows where"
+    assert [record.getMessage() for record in caplog.records] == [said, said]
+    assert answers == {"a": 200, "b": 200, "bad": 500}
