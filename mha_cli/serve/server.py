@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.serve.limits import Limits
@@ -36,9 +38,16 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """A server that on SIGINT or SIGTERM finishes what has been asked, and raises the signal again."""
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            """Drop a client that does not send the head of a request in time."""
+            super().connection_made(transport)
+            self.loop.call_later(limits.body_seconds, lambda: self.cycle or transport.close())
+
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=Connection,
         ws="none",
         loop="asyncio",
         lifespan="off",

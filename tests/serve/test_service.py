@@ -245,6 +245,9 @@ def test_a_body_that_does_not_come(checkpoint: Path) -> None:
             answer = received(client)
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert answer.endswith(b'{"error": "no body within 0.2 seconds"}')
+        for head in (b"", HEAD):  # what has not become a request has no answer
+            with connected(port, head) as client:
+                assert received(client) == b""
         with connected(port, HEAD + b"Content-Length: 2000000\r\n\r\n") as client:  # refused, and not waited for
             assert received(client).startswith(b"HTTP/1.1 413 ")
 
