@@ -54,7 +54,7 @@ Asked = Annotated[
 
 
 class Answer(BaseModel):
-    """What ``mha predict --json`` prints; docs/predict.md has the meaning of each."""
+    """As of mha predict with --json; docs/predict.md has the meaning of each."""
 
     id: int = Field(description="number of the text, from 1")
     label: str | None
@@ -68,7 +68,7 @@ class Answer(BaseModel):
 
 
 class LookInside(BaseModel):
-    """An answer, and what ``mha explain --json`` and ``mha attention --json`` print; these are null where notes say why."""
+    """An answer, and what --json gives of mha explain and mha attention; these are null where notes say why."""
 
     answer: Answer
     explanation: dict[str, Any] | None
