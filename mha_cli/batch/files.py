@@ -266,7 +266,7 @@ def files_of(given: str) -> tuple[Files, str]:
     try:
         from pyarrow.fs import FileSystem
     except ImportError:
-        raise MhaError(f"{shown}: files elsewhere need pyarrow", 'pip install "mha[ray]"') from None
+        raise MhaError(f"{shown}: files elsewhere need pyarrow", "pip install pyarrow") from None
     address, mark, settings = given.partition("?")
     wild = _WILD.search(address)
     end = address.rindex("/", 0, wild.start()) if wild else len(address)

@@ -171,7 +171,7 @@ def _cluster(address: str | None, workers: int | None, job: Job) -> Iterator[Any
         import ray.data
         import ray.util.scheduling_strategies
     except ImportError:
-        raise MhaError("Ray is not installed", 'pip install "mha[ray]", or share the files by hand with --shard 1/1') from None
+        raise MhaError("Ray is not installed", "pip install 'ray[data]>=2.60,<3', or share the files by hand with --shard 1/1") from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
     context.max_errored_blocks = -1  # a shard that Ray gives up is missing, and told

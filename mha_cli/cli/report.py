@@ -56,7 +56,7 @@ def report(
     refuse_output("--html", page)
     section = data_section(data, path, model.config, text_column, label_column)
     if find_spec("jinja2") is None:
-        raise MhaError("mha report needs Jinja2", 'pip install "mha[report]"')
+        raise MhaError("mha report needs Jinja2", "pip install 'jinja2>=3.1,<4'")
     with ended_in_order(), status("reading") as watcher:
         refuse_confusion_matrix(len(model.class_names))
         labelled = labelled_reviews(model, section, split, watcher)

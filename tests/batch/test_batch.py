@@ -256,13 +256,13 @@ def test_options_that_do_not_go_together(folder: Path, batch: Batch) -> None:
 
 def test_a_parquet_part_needs_pyarrow_and_a_cluster_needs_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for missing, options, message in (
-        ("ray", (), 'Ray is not installed; pip install "mha[ray]", or share the files by hand with --shard 1/1'),
+        ("ray", (), "Ray is not installed; pip install 'ray[data]>=2.60,<3', or share the files by hand with --shard 1/1"),
         (
             "pyarrow",
             ("--shard", "1/1", "--output-format", "parquet"),
             "--output-format parquet: Parquet needs pyarrow; pip install pyarrow",
         ),
-        ("pyarrow.fs", ("--shard", "1/1", "s3://bucket/in"), 's3://bucket/in: files elsewhere need pyarrow; pip install "mha[ray]"'),
+        ("pyarrow.fs", ("--shard", "1/1", "s3://bucket/in"), "s3://bucket/in: files elsewhere need pyarrow; pip install pyarrow"),
     ):
         monkeypatch.setitem(sys.modules, missing, None)
         result = run_here("batch", "in", "-o", "out", "-c", "model.keras", *options, cwd=folder, monkeypatch=monkeypatch)

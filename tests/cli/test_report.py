@@ -83,7 +83,7 @@ def test_a_checkpoint_alone_is_reported_with_what_it_has(mha: Mha, run: Path, tm
 def test_refused_without_jinja(mha: Mha, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "jinja2" else find(name, *more))
-    assert refusal(mha("report", "runs/mine")) == 'mha report needs Jinja2; pip install "mha[report]"'
+    assert refusal(mha("report", "runs/mine")) == "mha report needs Jinja2; pip install 'jinja2>=3.1,<4'"
     assert not (run / "report.html").exists()
 
 
