@@ -8,7 +8,6 @@ import json
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from signal import SIGTERM
@@ -84,7 +83,19 @@ def cases() -> Iterator[Any]:
         again = kind in seen and bool({*kind[:1]} & {*LEARNING}) and "--help" not in words
         seen |= set() if trains else {kind}
         marks = [pytest.mark.exhaustive] if trains or again else [pytest.mark.process] if needs_ray(words) else []
-        yield pytest.param(line, id=f"{LINES[line]}: {line}", marks=marks)
+        yield pytest.param(line, id=f"{LINES[line]}: {line}", marks=[*marks, pytest.mark.extras] if needed(words) else marks)
+
+
+def needed(words: Sequence[str]) -> list[str]:
+    """The modules that a line needs, and that extras bring."""
+    if needs_ray(words):
+        return ["ray"]
+    if words[0] == "curl" or words[:2] == ["mha", "serve"]:
+        return ["fastapi", "uvicorn"]
+    if words[:2] == ["mha", "report"]:
+        return ["jinja2"]
+    formats = [FORMATS[word] for before, word in pairwise(words) if before == "--format" and word in FORMATS]
+    return [module for one in formats for module in one.packages.values()]
 
 
 def needs_ray(words: Sequence[str]) -> bool:
@@ -119,16 +130,8 @@ def test_it_fits_the_command(line: str) -> None:
 @pytest.mark.parametrize("line", list(cases()))
 def test_it_runs(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word.replace("tfds:imdb_reviews", "reviews.csv") for word in words_of(line)]
-    for before, word in pairwise(words):
-        if before == "--format" and word in FORMATS and not all(map(find_spec, FORMATS[word].packages.values())):
-            pytest.skip(f"needs the extra {word}")
-    if words[:2] == ["mha", "report"] and not find_spec("jinja2"):
-        pytest.skip("needs the extra report")
-    if needs_ray(words) and not find_spec("ray"):
-        pytest.skip("needs the extra ray")
-    if words[0] == "curl" or words[:2] == ["mha", "serve"]:
-        pytest.importorskip("fastapi")
-        pytest.importorskip("uvicorn")
+    for module in needed(words):
+        pytest.importorskip(module)
     prepare(tmp_path)
     if WRITTEN_BY_INIT in words:
         (tmp_path / WRITTEN_BY_INIT).write_text(

@@ -74,6 +74,7 @@ def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None
     assert not modules & (LEARNING | SERVING | {"scipy", "h5py", "matplotlib", "pandas"})
 
 
+@pytest.mark.extras
 def test_a_service_needs_no_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
@@ -137,6 +138,7 @@ def test_a_picture_of_attention_needs_matplotlib_but_no_tensorflow(tmp_path: Pat
     assert not modules & LEARNING
 
 
+@pytest.mark.extras
 def test_an_onnx_file_needs_no_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from mha_cli.config.settings import Config
 
+pytestmark = pytest.mark.extras
+
 TEXTS = ["good film", "good plot , good end", "not bad", "bad film", "bad plot", "not good"] * 5
 LABELS = np.array([1, 1, 1, 0, 0, 0] * 5)
 

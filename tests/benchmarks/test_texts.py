@@ -53,6 +53,7 @@ def test_a_peer_learns_three_classes_from_a_file(name: str, tmp_path: Path) -> N
     assert figures["macro_f1"] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
 
 
+@pytest.mark.extras
 def test_fasttext_reads_subwords() -> None:
     pytest.importorskip("fasttext")
     peer = file_peers.PEERS["fasttext-25"](file_peers.CHARACTERS, 0)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Mha = Callable[..., Result]
     Forward = Callable[[np.ndarray], np.ndarray]
 
+pytestmark = pytest.mark.extras
+
 TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film " * 9, "dreadful superb the the was a a film , . not it's é")
 """Short, unknown, and longer than the model's 13 tokens."""
 TOKENS = ["[PAD]", "[UNK]", *WORDS]

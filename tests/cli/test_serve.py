@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.cli.forks import Forked
 
+pytestmark = pytest.mark.extras
+
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 MEGABYTES = 100
 

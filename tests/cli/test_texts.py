@@ -84,6 +84,7 @@ def test_the_config_that_is_kept_trains_the_same_model(trained: tuple[Path, Resu
     assert "holds a finished run" in mha(*TRAIN, "--output", "run").stderr
 
 
+@pytest.mark.extras
 def test_predict_evaluate_and_onnx_say_the_same(mha: Mha, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     predicted = mha("predict", "--json", "-c", "run", stdin="".join(f"{text}\n" for text in TEXTS))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from mha_cli.tuning.search import TuningSummary
 
+pytestmark = pytest.mark.extras
+
 SETTINGS = (*TRACED_SOON, "data.num_reviews=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
 TUNE = (
     *("tune", "-c", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),

@@ -20,7 +20,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.extras]
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 MARKUP = "<img src=x onerror=window.run=1><script>window.run=1</script> "

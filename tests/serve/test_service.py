@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.extras
+
 TEXTS = ["the film was superb", "", "quux", "not \u202e <b>superb</b> 🎬 é", "a " * 30]
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 LARGE = 100_000_000

@@ -1,6 +1,6 @@
 """One training on one device and on two of one process, which is a program of its own: TensorFlow takes its devices when it starts.
 
-``python -m tests.training.mirrored FORM`` exits with 0 if both give the same.
+``python -m tests.training.mirrored FORM…`` exits with 0 if both give the same.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ def sums_known(distribution: Distribution) -> list[Any]:
     return [float(dense), tf.math.unsorted_segment_sum(table.values, table.indices, 3).numpy()[:, 0].tolist(), table.indices.shape]
 
 
-def main(form: str) -> None:
+def compare(form: str) -> None:
     """Compare known sums, and the weights after some steps."""
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     settings = config(form)
     data = prepare(settings)
     with distributed("mirrored") as mirrored:
@@ -71,4 +69,7 @@ def main(form: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    for form in sys.argv[1:]:
+        compare(form)

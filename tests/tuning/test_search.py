@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import Config
     from mha_cli.tuning.search import TuningSummary
 
+pytestmark = pytest.mark.extras
+
 SEARCH = ["training.learning_rate=0.001..0.5", "training.epochs=4,8"]
 
 

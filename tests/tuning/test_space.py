@@ -10,6 +10,8 @@ from mha_cli.tuning.space import default_search, own_values, settings_of, space_
 
 distributions = pytest.importorskip("optuna.distributions")
 
+pytestmark = pytest.mark.extras
+
 
 def space(*search: str) -> object:
     config = config_from_dict({"model": {"dropout": 0.2}, "training": {"learning_rate": 0.002, "epochs": 8}}, "test")
