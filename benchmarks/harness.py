@@ -187,6 +187,17 @@ def run_command(command: Sequence[str]) -> Finished:
         return Finished(stdout.read(), seconds, usage.ru_maxrss * RSS_UNIT / 1e6)
 
 
+def in_rounds(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Finished]]:
+    """Run commands in turn, so many times each, after a first round that fills the file cache and does not count."""
+    finished: dict[str, list[Finished]] = {name: [] for name in commands}
+    for number in range(rounds + 1):
+        for name, command in commands.items():
+            one = run_command(command)
+            if number:
+                finished[name].append(one)
+    return finished
+
+
 def script_command(script: Path | str, *arguments: str) -> list[str]:
     """A Python script in a process of its own."""
     return [sys.executable, str(script), *arguments]

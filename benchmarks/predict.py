@@ -75,12 +75,8 @@ def main() -> None:
             "mha predict --workers 1, stream": harness.mha_command("predict", "-c", checkpoint, "--workers", "1", "-i", str(many)),
             "Keras, stream": [sys.executable, "-c", KERAS, checkpoint, str(many)],
         }
-        seconds: dict[str, list[float]] = {name: [] for name in commands}
-        for number in range(arguments.rounds + 1):
-            for name, command in commands.items():
-                finished = harness.run_command(command)
-                if number:  # the first round fills the file cache
-                    seconds[name].append(finished.seconds)
+        finished = harness.in_rounds(commands, arguments.rounds)
+    seconds = {name: [one.seconds for one in runs] for name, runs in finished.items()}
     record = harness.record({"reviews": arguments.reviews, "rounds": arguments.rounds}, {"seconds": seconds}, busy)
     harness.write_record(arguments.results / "predict.json", record)
     tables.show(tables.predict(record))

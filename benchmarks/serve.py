@@ -98,13 +98,8 @@ def main() -> None:
             f"mha predict{option}": harness.mha_command("predict", "-c", checkpoint, "--json", *option.split(), "-i", str(texts))
             for option in (" --workers 1", "")
         }
-        seconds: dict[str, list[float]] = {name: [] for name in commands}
-        for number in range(arguments.rounds + 1):
-            for name, command in commands.items():
-                finished = harness.run_command(command)
-                if number:  # the first round fills the file cache
-                    seconds[name].append(finished.seconds)
-        Path(f"{texts}.json").write_text(finished.stdout)
+        finished = harness.in_rounds(commands, arguments.rounds)
+        Path(f"{texts}.json").write_text(finished["mha predict"][-1].stdout)
         loads: dict[str, list[dict[str, float]]] = {str(clients): [] for clients in CLIENTS}
         megabytes = []
         server_command = harness.mha_command("serve", "-c", checkpoint, "--port", "0")
@@ -123,6 +118,7 @@ def main() -> None:
                         megabytes.append(stream_memory.megabytes(server.pid))
             finally:
                 server.terminate()
+    seconds = {name: [one.seconds for one in runs] for name, runs in finished.items()}
     figures = {"seconds": seconds, "loads": loads, "megabytes": [megabytes[0], megabytes[-1]]}
     record = harness.record({"reviews": arguments.reviews, "rounds": arguments.rounds}, figures, busy)
     harness.write_record(arguments.results / "serve.json", record)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
@@ -30,15 +30,7 @@ mha evaluate runs/sample --find-threshold precision=0.95 \\
 def evaluate(
     checkpoint: CheckpointArgument,
     data: DataOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            metavar="NAME",
-            help="Split of the data; [bold]validation[/bold] is the part held out in training.",
-            show_default="test; with --find-threshold and no --data validation",
-        ),
-    ] = None,
+    split: Annotated[str | None, split_option("test; with --find-threshold and no --data validation")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     find_threshold: Annotated[

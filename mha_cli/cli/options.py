@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -62,15 +62,15 @@ DataOption = Annotated[
         show_default=False,
     ),
 ]
-SplitOption = Annotated[
-    str | None,
-    typer.Option(
-        "--split",
-        metavar="NAME",
-        help="Split of the data; [bold]validation[/bold] is the part held out in training.",
-        show_default="test",
-    ),
-]
+
+
+def split_option(default: str) -> Any:
+    """--split of a command that takes, where it is not given, what ``default`` says."""
+    help_text = "Split of the data; [bold]validation[/bold] is the part held out in training."
+    return typer.Option("--split", metavar="NAME", help=help_text, show_default=default)
+
+
+SplitOption = Annotated[str | None, split_option("test")]
 TextColumnOption = Annotated[
     str | None, typer.Option("--text-column", help="Column of the text in --data, by name or number.", show_default="text")
 ]

@@ -191,6 +191,7 @@ def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def fail(*_args: object) -> None:
         raise RuntimeError("\x1b[31mbroken\nin two")
 
+    run_here("train", "-c", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)  # imports modules that would else keep what stands in below
     monkeypatch.setattr("mha_cli.config.loading.load_config", fail)
     result = run_here("train", "-c", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)
     assert result.code == 1
@@ -208,6 +209,7 @@ def test_what_can_happen_to_anybody(error: BaseException, code: int, message: st
     def fail(*_args: object) -> None:
         raise error
 
+    run_here("evaluate", "x.keras", cwd=tmp_path, monkeypatch=monkeypatch)  # imports modules that would else keep what stands in below
     monkeypatch.setattr("mha_cli.checkpoint.file.read_checkpoint", fail)
     result = run_here("evaluate", "x.keras", cwd=tmp_path, monkeypatch=monkeypatch)
     assert (result.code, result.stdout, result.stderr) == (code, "", f"error: {message}\n")

@@ -178,3 +178,7 @@ def test_it_installs_itself_in_bash_and_works_there(folder: Path) -> None:
     asked = ["ask mha train --set model.positions = si", "ask mha evaluate models/", "ask mha train --config imdb-f"]
     answers = in_bash("source ~/.bashrc", "complete -p mha", ask, *asked)
     assert answers == ["complete -o default -F _mha_completion mha", "sinusoidal", "", "imdb-fast"]
+
+
+def test_formats_are_those_that_there_are() -> None:
+    assert sorted(FORMATS) == EXPORT_FORMATS
