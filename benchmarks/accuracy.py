@@ -4,8 +4,8 @@
     python benchmarks/accuracy.py nbsvm configs/imdb.yaml            # these only; the results of the others stay
     python benchmarks/accuracy.py --reviews 500 --results /tmp/try   # a try-out
 
-Ours are trained by `mha train` and scored by `mha evaluate`, a run a seed; every peer has a process of its own. The wall time is that of
-the whole job: starting, reading, training.
+Ours are trained by `mha train`, scored by `mha evaluate` and taken apart by `parts.py`, a run a seed; every peer has a process of its
+own. The wall time is that of the whole job: starting, reading, training.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def score_peer(peer: str, seed: int | None, num_reviews: int | None) -> dict[str
 
 
 def score_recipe(recipe: str, seed: int, num_reviews: int | None, folder: Path) -> dict[str, Any]:
-    """Figures of one of our recipes: `mha train`, then `mha evaluate`."""
+    """Figures of one of our recipes: `mha train`, then `mha evaluate`, then its parts by themselves."""
     changes = [f"seed={seed}"]
     if num_reviews is not None:
         changes += [f"data.train_split=train[:{num_reviews}]", f"data.test_split=test[:{num_reviews}]", "training.epochs=1"]
@@ -64,9 +64,11 @@ def score_recipe(recipe: str, seed: int, num_reviews: int | None, folder: Path) 
     trained = harness.train(recipe, run, changes)
     scored = harness.run_command(harness.mha_command("evaluate", str(run / "checkpoint.keras"), "--json"))
     evaluation = json.loads(scored.stdout)
+    taken_apart = harness.run_command(harness.script_command(Path(__file__).with_name("parts.py"), str(run)))
     return {
         "accuracy": evaluation["accuracy"],
         "accuracy_interval": evaluation["accuracy_interval"],
+        "parts": json.loads(taken_apart.stdout.splitlines()[-1]),
         "wall_seconds": trained.seconds,
         "evaluate_seconds": scored.seconds,
         "peak_megabytes": trained.peak_megabytes,

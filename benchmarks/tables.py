@@ -71,16 +71,19 @@ def markdown(table: Table, named: str = "") -> str:
 
 
 def accuracy(records: Sequence[Record]) -> Table:
-    """A row a system, the most accurate first: test accuracy over the seeds, wall time, and how long the fastest of all takes."""
+    """A row a system, the most accurate first: test accuracy over the seeds, that of its parts, wall time beside that of the fastest."""
     systems = by_system(records)
     fastest = min(mean(figures["wall_seconds"] for figures in runs) for runs in systems.values())
     rows = []
     for name, runs in sorted(systems.items(), key=lambda item: -mean(figures["accuracy"] for figures in item[1])):
         wall = mean(figures["wall_seconds"] for figures in runs)
         accuracies = [100 * figures["accuracy"] for figures in runs]
-        rows.append((name, _mean_and_spread(accuracies), str(len(runs)), duration(wall), _ratio(wall, fastest)))
+        parts = [_of_part(runs, part) for part in ("encoder", "encoder without heads", "scores")]
+        rows.append((name, _mean_and_spread(accuracies), *parts, str(len(runs)), duration(wall), _ratio(wall, fastest)))
     title = "Test accuracy on the official IMDB split (25,000 reviews to learn from, 25,000 to score), mean ± standard deviation over seeds"
-    return Table(title, ("system", "test accuracy", "runs", "reading and training", "× the fastest"), rows, *circumstances(records))
+    parts = ("encoder alone", "without its heads", "n-gram scores alone")
+    headings = ("system", "test accuracy", *parts, "runs", "reading and training", "× the fastest")
+    return Table(title, headings, rows, *circumstances(records))
 
 
 def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
@@ -331,6 +334,12 @@ def _machines(records: Sequence[Record]) -> str:
         ", ".join([hardware, *(f"{SOFTWARE_TITLES[name]} {' and '.join(versions)}" for name, versions in software.items() if versions)])
         for hardware, software in kinds.items()
     )
+
+
+def _of_part(runs: Runs, part: str) -> str:
+    """The mean accuracy of a part of a classifier over its runs; nothing where it has none or was not taken apart."""
+    accuracies = [100 * run["parts"][part] for run in runs if part in run.get("parts", {})]
+    return f"{mean(accuracies):.2f} %" if accuracies else NOTHING
 
 
 def _mean_and_spread(values: Sequence[float]) -> str:

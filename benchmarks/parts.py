@@ -1,0 +1,99 @@
+"""What the parts of a classifier are worth on the test split: its encoder, its n-gram scores, its attention heads; as JSON.
+
+    python benchmarks/parts.py runs/imdb
+
+The encoder alone, and the scores alone, answer with the scale and the shift that the validation part gives them, as it does for both
+together. Without heads, all is as it was but what the heads give, which is zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
+from mha_cli.checkpoint.runs import checkpoint_in
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import labelled_reviews
+
+Floats = npt.NDArray[np.float32]
+
+
+def accuracies(checkpoint: Checkpoint, held_out: EncodedReviews, scored: EncodedReviews) -> dict[str, float]:
+    """Accuracy of a classifier and of its parts, in [0, 1].
+
+    Args:
+        checkpoint: classifier to take apart.
+        held_out: reviews that say how much a part counts.
+        scored: reviews to answer.
+
+    Returns:
+        ``whole``, ``encoder``, ``encoder without heads`` and, where there are n-gram scores, ``scores``.
+    """
+    from mha_cli.ngram_scores.stacking import fit_stack, logits_of, probabilities_of
+
+    known, asked = outputs(checkpoint, held_out), outputs(checkpoint, scored)
+
+    def accuracy(probabilities: Floats) -> float:
+        return float((probabilities.argmax(axis=1) == scored.labels).mean())
+
+    if not checkpoint.config.model.score_ngrams:
+        return {"whole": accuracy(asked["encoder"])} | {name: accuracy(answers) for name, answers in asked.items()}
+    none = np.zeros_like(known["scores"]), np.zeros_like(asked["scores"])
+    of_encoder = fit_stack(logits_of(known["encoder"]), none[0], held_out.labels)
+    of_scores = fit_stack(none[0], known["scores"], held_out.labels)
+    encoders = ("encoder", "encoder without heads")
+    return {
+        "whole": accuracy(asked["whole"]),
+        **{name: accuracy(probabilities_of(of_encoder.logits(logits_of(asked[name]), none[1]))) for name in encoders},
+        "scores": accuracy(probabilities_of(of_scores.logits(none[1], asked["scores"]))),
+    }
+
+
+def outputs(checkpoint: Checkpoint, reviews: EncodedReviews) -> dict[str, Floats]:
+    """Probabilities of all classes, (N, C), by the encoder with its heads and without; with scores also by both, and these, (N, U)."""
+    import tensorflow as tf
+
+    from mha_cli.model.classifier import after_embedding, scores_of, to_model
+    from mha_cli.model.scoring import predict_outputs, predict_probabilities
+
+    model, silenced = to_model(checkpoint), [tf.zeros(count) for count in checkpoint.config.model.heads]
+    embedding, forward_pass = model.get_layer("embedding"), checkpoint.forward_pass
+
+    def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return tf.function(function, autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32)])
+
+    def answers(with_scores: float, heads: list[Any] | None) -> Floats:
+        def forward(tokens: Any) -> Any:
+            scores = with_scores * scores_of(model, tokens)
+            return after_embedding(model, embedding(tokens), embedding.compute_mask(tokens), scores, heads)
+
+        return predict_probabilities(compiled(forward), forward_pass, reviews)
+
+    found = {"encoder": answers(0.0, None), "encoder without heads": answers(0.0, silenced)}
+    if checkpoint.config.model.score_ngrams:
+        found["whole"] = answers(1.0, None)
+        found["scores"] = predict_outputs(compiled(lambda tokens: scores_of(model, tokens)), forward_pass, reviews)
+    return found
+
+
+def main() -> None:
+    """Take a trained run apart."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="run directory or checkpoint")
+    parser.add_argument("--split", help="split that is scored; the data's test split by default")
+    arguments = parser.parse_args()
+    checkpoint = read_checkpoint(checkpoint_in(arguments.run))
+    data = checkpoint.config.data
+    held_out, scored = (labelled_reviews(checkpoint, data, split).reviews for split in ("validation", arguments.split))
+    print(json.dumps(accuracies(checkpoint, held_out, scored)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What is taken out of a classifier is what the NumPy runtime computes with the weights of that part set to zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import parts
+import pytest
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.ngram_scores.stacking import fit_stack, logits_of
+from mha_cli.runtime.forward import class_probabilities, ngram_scores
+from tests.checkpoints import small_checkpoint
+from tests.reviews import encoded
+
+pytestmark = pytest.mark.usefixtures("untraced")
+
+
+def answered(checkpoint: Checkpoint, tokens: np.ndarray, **zeroed: slice) -> np.ndarray:
+    """Probabilities (N, C) with rows of some weights set to zero; a name has ``__`` where a path has ``/``."""
+    weights = {path: weight.copy() for path, weight in checkpoint.weights.items()}
+    for name, rows in zeroed.items():
+        weights[name.replace("__", "/")][rows] = 0.0
+    return class_probabilities(tokens, weights, checkpoint.config.model)
+
+
+@pytest.mark.parametrize("classes", [("a", "b"), ("a", "b", "c")])
+def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
+    checkpoint = small_checkpoint(classes, score_ngrams=2, score_buckets=17)
+    rng = np.random.default_rng(0)
+    reviews = encoded(rng.integers(2, 13, (40, 9)).tolist(), rng.integers(0, len(classes), 40).tolist())
+    found, tokens, width = parts.outputs(checkpoint, reviews), reviews.tokens[:].reshape(40, 9), checkpoint.config.model.embed_dim
+    no_heads = {"encoder_0__attention__output_kernel": slice(None)}
+    no_scores = {"classifier__kernel": slice(width, None)}
+    expected = {
+        "whole": answered(checkpoint, tokens),
+        "encoder": answered(checkpoint, tokens, **no_scores),
+        "encoder without heads": answered(checkpoint, tokens, **no_heads, **no_scores),
+        "scores": ngram_scores(tokens, checkpoint.weights, checkpoint.config.model),
+    }
+    assert found.keys() == expected.keys()
+    for name, part in expected.items():
+        np.testing.assert_allclose(found[name], part, atol=1e-5)
+
+    known = reviews.subset(np.arange(25))
+    accuracies = parts.accuracies(checkpoint, known, reviews)
+    assert accuracies["whole"] == pytest.approx((expected["whole"].argmax(axis=1) == reviews.labels).mean())
+    scores, none = expected["scores"], np.zeros_like(expected["scores"])
+    logits = fit_stack(none[:25], scores[:25], known.labels).logits(none, scores)
+    said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
+    assert accuracies["scores"] == pytest.approx((said == reviews.labels).mean())
+    logits = logits_of(expected["encoder"])
+    logits = fit_stack(logits[:25], none[:25], known.labels).logits(logits, none)
+    said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
+    assert accuracies["encoder"] == pytest.approx((said == reviews.labels).mean())
+
+
+def test_an_encoder_alone_has_no_other_part() -> None:
+    checkpoint = small_checkpoint()
+    reviews = encoded([[2, 3, 4], [5, 6, 7]], [0, 1])
+    found = parts.accuracies(checkpoint, reviews, reviews)
+    assert found.keys() == {"whole", "encoder", "encoder without heads"}
+    assert found["whole"] == found["encoder"]
