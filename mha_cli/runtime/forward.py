@@ -5,7 +5,7 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,20 +34,33 @@ quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
 @quiet_overflow
-def class_probabilities(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
+def class_probabilities(
+    tokens: Array, weights: Weights, model: ModelConfig, encoder: Callable[[Array, Array], Array] | None = None
+) -> Array:
     """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
+
+    Args:
+        tokens: ids, and characters.
+        weights: all weights of the model.
+        model: its sizes.
+        encoder: another function that computes ``pooled_features`` of these weights from the first two of its arguments.
 
     Raises:
         MhaError: they cannot be computed, because the weights are too large.
     """
     mask_BL = ids_of(tokens) != 0
     x_BLD = embed(tokens, weights, model)
-    for block in range(model.num_blocks):
-        x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
-    features_BD = global_max_pool(x_BLD, mask_BL)
+    features_BD = encoder(x_BLD, mask_BL) if encoder else pooled_features(x_BLD, mask_BL, weights, model)
     if model.score_ngrams:
         features_BD = np.concatenate([features_BD, ngram_scores(tokens, weights, model)], axis=1)
     return finite(classify(features_BD, weights))
+
+
+def pooled_features(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
+    """What all encoder blocks make of embedded tokens, pooled over the positions, (B, D)."""
+    for block in range(model.num_blocks):
+        x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
+    return global_max_pool(x_BLD, mask_BL)
 
 
 @quiet_overflow
