@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "numpy", "openvino"]
 Precision = Literal["float32", "bfloat16"]
 
-WORTH_STARTING = 5_000_000_000
-"""Multiplications that NumPy does in about the 0.3 s that OpenVINO takes to start: whoever has done so many may have many more to do."""
+WORTH_STARTING = 2_000_000_000
+"""Multiplications that NumPy does in about the tenth of a second that OpenVINO takes to start: after so many there may be as many again."""
 
 MANY_TEXTS = 64
 """Texts that have come without a pause when ``auto`` starts OpenVINO: somebody who waits for every answer does not wait for that."""

@@ -102,18 +102,18 @@ def classify(features_BD: Array, weights: Weights) -> Array:
 def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
     """Token embedding, embeddings of the n-grams that end there, mean embedding of its subwords and position embedding, (B, L, D)."""
     token_ids_BL = ids_of(tokens)
-    x_BLD: Array = weights["embedding/token_embeddings"][token_ids_BL]
+    x_BLD = weights["embedding/token_embeddings"].take(token_ids_BL, axis=0)  # several times faster than an index
     for n in range(2, model.max_ngram + 1):
-        buckets_BL, whole_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets), ngrams_end(token_ids_BL, n)
-        x_BLD += weights["embedding/ngram_embeddings"][buckets_BL] * whole_BL[:, :, None].astype(np.float32)
+        buckets_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets)
+        x_BLD += weights["embedding/ngram_embeddings"].take(buckets_BL, axis=0) * ngrams_end(token_ids_BL, n)[:, :, None].astype(np.float32)
     if model.subword_buckets:
         sums_BLD, numbers_BL1 = subword_sums(weights["embedding/subword_embeddings"], tokens)
         x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
-        x_BLD = x_BLD + weights["embedding/position_embeddings"][:length]
+        x_BLD += weights["embedding/position_embeddings"][:length]
     elif model.positions == "sinusoidal":
-        x_BLD = x_BLD + sinusoid(length, model.embed_dim)
+        x_BLD += sinusoid(length, model.embed_dim)
     return x_BLD
 
 
@@ -140,7 +140,7 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_
     weights_BN = counts_BN * np.take_along_axis(weights_BL, positions_BN, axis=1)
     rows_BN, sums_BU = np.minimum(sorted_BN, buckets - 1), np.zeros((len(token_ids_BL), table_RU.shape[1]), np.float32)
     for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
-        sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU[rows_BN[:, some]])
+        sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU.take(rows_BN[:, some], axis=0))
     scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), SMALLEST_NORM)
     return scores_BU
 
