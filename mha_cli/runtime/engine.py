@@ -28,7 +28,7 @@ MANY_TEXTS = 64
 
 
 def usual_engine(model: ModelConfig | None = None) -> EngineName:
-    """What ``auto`` comes to where there is much to compute; None stands for a model of the usual kind.
+    """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
 
     OpenVINO fuses scaled dot-product attention, and takes half of NumPy's time from the narrowest recipe on; additive scoring it does
     not fuse.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mha_cli.runtime.forward import NORM_EPSILON, Array, Weights, below, quiet_overflow
+from mha_cli.runtime.forward import NORM_EPSILON, Array, Weights, below, pooled_features
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -36,11 +36,16 @@ def _absent(module: str) -> Iterator[None]:
             sys.modules[module] = before
 
 
-with _absent("openvino.tools.ovc"):  # its converter of models, which nothing here needs, tells its makers over the network that it is imported
+with _absent(
+    "openvino.tools.ovc"
+):  # its converter of models, which nothing here needs, tells its makers over the network that it is imported
     import openvino
     from openvino import opset15 as ops
 
 LOWEST = np.float32(-3e38)
+
+LARGEST = 1_000.0
+"""Weights and embeddings up to which nothing overflows; OpenVINO's exponential would make numbers of what is none."""
 
 LENGTH_STEP = 32
 """Texts are padded on to multiples of it: so there are few lengths, and the inner loops leave no rest."""
@@ -77,6 +82,7 @@ class OpenVinoEncoder:
         self._own: dict[int, Any] = {}
         self._batches: Counter[int] = Counter()
         self._is_small = sum(weight.nbytes for weight in self._weights.values()) <= SMALL_BYTES
+        self._is_moderate = all(map(_is_moderate, self._weights.values()))
 
     def has_memory_for(self, texts: int, length: int) -> bool:
         """Whether so many texts, the longest of this length, fit into the budget; NumPy, which computes in blocks, needs less."""
@@ -86,9 +92,10 @@ class OpenVinoEncoder:
         """The length that a batch is padded to."""
         return min(-(-max(1, length) // LENGTH_STEP) * LENGTH_STEP, self._longest)
 
-    @quiet_overflow
     def __call__(self, x_BLD: Array, mask_BL: Array) -> Array:
         """What ``pooled_features`` of ``runtime/forward.py`` gives, (B, D), from embedded tokens (B, L, D)."""
+        if not (self._is_moderate and _is_moderate(x_BLD)):
+            return pooled_features(x_BLD, mask_BL, self._weights, self._model)
         length = x_BLD.shape[1]
         self._batches[length] += 1
         if self._batches[length] == OFTEN and self._is_small:
@@ -99,11 +106,14 @@ class OpenVinoEncoder:
 
     def _compiled(self, length: int) -> Any:
         """The graph for texts of this length, or of any for -1, ready to be asked."""
-        graph = _pooled_features(self._weights, self._model, length)
-        return self._core.compile_model(graph, "CPU", self._settings).create_infer_request()
+        return self._core.compile_model(_graph(self._weights, self._model, length), "CPU", self._settings).create_infer_request()
 
 
-def _pooled_features(weights: Weights, model: ModelConfig, length: int) -> Any:
+def _is_moderate(numbers: Array) -> bool:
+    return bool(np.abs(numbers).max(initial=0.0) <= LARGEST)
+
+
+def _graph(weights: Weights, model: ModelConfig, length: int) -> Any:
     """The graph from embedded tokens (B, L, D), and 0 or for padding ``LOWEST`` (B, L), to the pooled features (B, D)."""
     x_BLD = embedded_BLD = ops.parameter([-1, length, model.embed_dim], openvino.Type.f32)
     bias_BL = ops.parameter([-1, length], openvino.Type.f32)
@@ -165,7 +175,7 @@ def _affine(x: Any, kernel: Array, bias: Array | None) -> Any:
     return product if bias is None else ops.add(product, _constant(bias))
 
 
-def _constant(values: Array) -> Any:
+def _constant(values: Any) -> Any:
     return ops.constant(np.ascontiguousarray(values, np.float32).reshape(np.shape(values)))
 
 
