@@ -75,6 +75,19 @@ def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None
 
 
 @pytest.mark.extras
+def test_openvino_comes_without_what_tells_its_makers(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    (tmp_path / "home").mkdir()
+    arguments = ["predict", "-c", checkpoint, "--engine", "openvino", "--workers", "1", "the film"]
+    code, modules = imported_by(tmp_path, *arguments, env={"HOME": str(tmp_path / "home")})
+    assert code == 0
+    assert "openvino" in modules
+    assert not modules & (LEARNING | {"openvino_telemetry", "onnx", "scipy", "h5py", "matplotlib", "pandas"})
+    assert not list((tmp_path / "home").iterdir())
+
+
+@pytest.mark.extras
 def test_a_service_needs_no_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
