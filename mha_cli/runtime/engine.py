@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.system.address_limit import few_addresses
 from mha_cli.system.processor import bfloat16_features
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ MANY_TEXTS = 64
 def usual_engine(model: ModelConfig | None = None) -> EngineName:
     """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
 
-    OpenVINO fuses scaled dot-product attention, and takes half of NumPy's time from the narrowest recipe on; additive scoring it does
-    not fuse.
+    OpenVINO takes about half of NumPy's time, also for an encoder of 8 units (``benchmarks/engine.py``), and some hundred megabytes of
+    addresses. Additive scoring it does not fuse.
     """
     fused = model is None or model.scoring == "dot_product"
-    return "openvino" if fused and find_spec("openvino") is not None else "numpy"
+    return "openvino" if fused and find_spec("openvino") is not None and not few_addresses() else "numpy"
 
 
 def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:

@@ -101,7 +101,13 @@ class OpenVinoEncoder:
         if self._batches[length] == OFTEN and self._is_small:
             self._own[length] = self._compiled(length)
         bias_BL = np.where(mask_BL, np.float32(0.0), LOWEST)
-        pooled_BD = self._own.get(length, self._any_length).infer([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)[0]
+        request = self._own.get(length, self._any_length)
+        try:
+            request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
+            request.wait()  # infer() would say nothing of an error, and give the results of the batch before
+        except RuntimeError:  # no memory, where addresses are limited
+            return pooled_features(x_BLD, mask_BL, self._weights, self._model)
+        pooled_BD = request.results[0]
         return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
 
     def _compiled(self, length: int) -> Any:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import load_config
@@ -80,7 +82,8 @@ def test_every_recipe_equals_numpy(name: str, random_weights: Callable[..., dict
     weights = {path: weight / 2 for path, weight in random_weights(config, 503, 2).items()}  # probabilities that are not all 0 or 1
     checkpoint = checkpoint_of(ModelCase(config, 503, 2), weights)
     given = reviews(checkpoint, longest)
-    expected = probabilities_of(given, checkpoint)
+    with threadpool_limits(1):  # two that wait for each other take seconds where tests run beside each other
+        expected = probabilities_of(given, checkpoint)
     assert ((expected > 0.01) & (expected < 0.99)).any()
     np.testing.assert_allclose(probabilities_of(given, checkpoint, with_openvino(checkpoint)), expected, rtol=0, atol=1e-5)
 
@@ -113,6 +116,22 @@ def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(OpenVinoEncoder, "__call__", lambda self, x, mask: lengths.append(x.shape[1]) or compute(self, x, mask))
     np.testing.assert_allclose(probabilities_of(given, checkpoint, engine), expected, rtol=0, atol=1e-5)
     assert lengths == [32]
+
+
+@pytest.mark.extras
+def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutMemory:
+        def start_async(self, *_: Any, **__: Any) -> None: ...
+
+        def wait(self) -> None:
+            raise RuntimeError("std::bad_alloc")
+
+    checkpoint = small_checkpoint()
+    engine, given = with_openvino(checkpoint), reviews(checkpoint, 13)
+    encoder = engine.encoder(np.array([1]))
+    assert encoder is not None
+    monkeypatch.setattr(encoder, "_any_length", WithoutMemory())
+    np.testing.assert_array_equal(probabilities_of(given, checkpoint, engine), probabilities_of(given, checkpoint))
 
 
 @pytest.mark.extras
@@ -181,6 +200,9 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
     monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
     assert usual_engine() == "openvino"
     assert usual_engine(small_checkpoint(scoring="additive").config.model) == "numpy"
+    with monkeypatch.context() as limited:
+        limited.setattr(resource, "getrlimit", lambda _: (3_000_000_000, 3_000_000_000))
+        assert usual_engine() == "numpy"
     engine = Engine(checkpoint, "auto")
     assert [engine.encoder(many) for _ in range(2)] == [None, None]
     with pytest.raises(MhaError, match=r"^--engine openvino cannot be started: .*; take --engine numpy$") as raised:
