@@ -8,7 +8,6 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -36,9 +35,8 @@ def _absent(module: str) -> Iterator[None]:
             sys.modules[module] = before
 
 
-with _absent(
-    "openvino.tools.ovc"
-):  # its converter of models, which nothing here needs, tells its makers over the network that it is imported
+# The converter of models, which nothing here needs, tells its makers over the network that it is imported.
+with _absent("openvino.tools.ovc"):
     import openvino
     from openvino import opset15 as ops
 
@@ -48,13 +46,7 @@ LARGEST = 1_000.0
 """Weights and embeddings up to which nothing overflows; OpenVINO's exponential would make numbers of what is none."""
 
 LENGTH_STEP = 32
-"""Texts are padded on to multiples of it: so there are few lengths, and the inner loops leave no rest."""
-
-OFTEN = 24
-"""Batches of one length until it gets a graph of its own, which takes 30 ms to compile and spares narrow heads a fifth of the time."""
-
-SMALL_BYTES = 1 << 20
-"""Weights of the encoder up to which there are such graphs: each packs them anew, and where heads are wide it spares nothing."""
+"""Texts are padded on to multiples of it, with which the inner loops leave no rest."""
 
 
 class OpenVinoEncoder:
@@ -71,18 +63,14 @@ class OpenVinoEncoder:
         self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
         self._model, self._longest = checkpoint.config.model, checkpoint.config.text.sequence_length
         self._forward_pass = checkpoint.forward_pass.at_once()
-        self._core = openvino.Core()
-        self._settings = {
+        self._is_moderate = all(map(_is_moderate, self._weights.values()))
+        settings = {
             "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
             "INFERENCE_NUM_THREADS": 1,
             "NUM_STREAMS": 1,
             "ENABLE_CPU_PINNING": False,  # several processes would be bound to the same core
         }
-        self._any_length = self._compiled(-1)
-        self._own: dict[int, Any] = {}
-        self._batches: Counter[int] = Counter()
-        self._is_small = sum(weight.nbytes for weight in self._weights.values()) <= SMALL_BYTES
-        self._is_moderate = all(map(_is_moderate, self._weights.values()))
+        self._request = openvino.Core().compile_model(_graph(self._weights, self._model), "CPU", settings).create_infer_request()
 
     def has_memory_for(self, texts: int, length: int) -> bool:
         """Whether so many texts, the longest of this length, fit into the budget; NumPy, which computes in blocks, needs less."""
@@ -96,33 +84,24 @@ class OpenVinoEncoder:
         """What ``pooled_features`` of ``runtime/forward.py`` gives, (B, D), from embedded tokens (B, L, D)."""
         if not (self._is_moderate and _is_moderate(x_BLD)):
             return pooled_features(x_BLD, mask_BL, self._weights, self._model)
-        length = x_BLD.shape[1]
-        self._batches[length] += 1
-        if self._batches[length] == OFTEN and self._is_small:
-            self._own[length] = self._compiled(length)
         bias_BL = np.where(mask_BL, np.float32(0.0), LOWEST)
-        request = self._own.get(length, self._any_length)
         try:
-            request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
-            request.wait()  # infer() would say nothing of an error, and give the results of the batch before
+            self._request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
+            self._request.wait()  # infer() would say nothing of an error, and give the results of the batch before
         except RuntimeError:  # no memory, where addresses are limited
             return pooled_features(x_BLD, mask_BL, self._weights, self._model)
-        pooled_BD = request.results[0]
+        pooled_BD = self._request.results[0]
         return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
-
-    def _compiled(self, length: int) -> Any:
-        """The graph for texts of this length, or of any for -1, ready to be asked."""
-        return self._core.compile_model(_graph(self._weights, self._model, length), "CPU", self._settings).create_infer_request()
 
 
 def _is_moderate(numbers: Array) -> bool:
     return bool(np.abs(numbers).max(initial=0.0) <= LARGEST)
 
 
-def _graph(weights: Weights, model: ModelConfig, length: int) -> Any:
+def _graph(weights: Weights, model: ModelConfig) -> Any:
     """The graph from embedded tokens (B, L, D), and 0 or for padding ``LOWEST`` (B, L), to the pooled features (B, D)."""
-    x_BLD = embedded_BLD = ops.parameter([-1, length, model.embed_dim], openvino.Type.f32)
-    bias_BL = ops.parameter([-1, length], openvino.Type.f32)
+    x_BLD = embedded_BLD = ops.parameter([-1, -1, model.embed_dim], openvino.Type.f32)
+    bias_BL = ops.parameter([-1, -1], openvino.Type.f32)
     for block in range(model.num_blocks):
         x_BLD = _encode(x_BLD, bias_BL, below(weights, f"encoder_{block}/"), model)
     pooled_BD = ops.reduce_max(ops.add(x_BLD, ops.unsqueeze(bias_BL, _axes(2))), _axes(1))

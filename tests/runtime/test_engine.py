@@ -89,20 +89,6 @@ def test_every_recipe_equals_numpy(name: str, random_weights: Callable[..., dict
 
 
 @pytest.mark.extras
-def test_a_length_that_comes_often_gets_a_graph_of_its_own_and_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint, rng = longer(small_checkpoint(normalization="pre")), np.random.default_rng(0)
-    engine = with_openvino(checkpoint)
-    monkeypatch.setattr("mha_cli.runtime.openvino_encoder.OFTEN", 2)
-    for length in (31, 64, 32, 3, 47, 64):
-        given = [rng.integers(1, 13, length).astype(np.int32) for _ in range(3)]
-        expected = probabilities_of(given, checkpoint)
-        np.testing.assert_allclose(probabilities_of(given, checkpoint, engine), expected, rtol=0, atol=1e-5)
-    encoder = engine.encoder(np.array([1]))
-    assert encoder is not None
-    assert encoder._own.keys() == {32, 64}
-
-
-@pytest.mark.extras
 def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = longer(small_checkpoint())
     engine, given = with_openvino(checkpoint), [np.full(length, 3, np.int32) for length in (700, 5)]
@@ -130,7 +116,7 @@ def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyP
     engine, given = with_openvino(checkpoint), reviews(checkpoint, 13)
     encoder = engine.encoder(np.array([1]))
     assert encoder is not None
-    monkeypatch.setattr(encoder, "_any_length", WithoutMemory())
+    monkeypatch.setattr(encoder, "_request", WithoutMemory())
     np.testing.assert_array_equal(probabilities_of(given, checkpoint, engine), probabilities_of(given, checkpoint))
 
 
