@@ -31,8 +31,8 @@ MANY_TEXTS = 64
 def usual_engine(model: ModelConfig | None = None) -> EngineName:
     """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
 
-    OpenVINO takes about half of NumPy's time, also for an encoder of 8 units (``benchmarks/engine.py``), and some hundred megabytes of
-    addresses. Additive scoring it does not fuse.
+    OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units (``benchmarks/engine.py``), but takes some hundred megabytes
+    of addresses. Additive scoring it does not fuse.
     """
     fused = model is None or model.scoring == "dot_product"
     return "openvino" if fused and find_spec("openvino") is not None and not few_addresses() else "numpy"
