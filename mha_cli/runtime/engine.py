@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "numpy", "openvino"]
 Precision = Literal["float32", "bfloat16"]
 
-WORTH_STARTING = 2_000_000_000
-"""Multiplications that NumPy does in about the tenth of a second that OpenVINO takes to start: after so many there may be as many again."""
+WORTH_STARTING = 5_000_000_000
+"""Multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start: after so many there may be as many
+again, and where there are not, little is lost."""
 
 MANY_TEXTS = 64
 """Texts that have come without a pause when ``auto`` starts OpenVINO: somebody who waits for every answer does not wait for that."""
