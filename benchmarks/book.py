@@ -1,6 +1,6 @@
 """The book's model on IMDB reviews of real length: reviews per second of training and of inference, side by side.
 
-    python benchmarks/book.py                        # table and book.json; 10 minutes
+    python benchmarks/book.py                        # table and book.json; 15 minutes
     python benchmarks/book.py --reviews 64 --rounds 1 --results /tmp/try     # a try-out
 
 Candidates:
@@ -8,7 +8,8 @@ Candidates:
 - listing: the book's own code on Keras's layers, every review padded to 600 tokens as in the book;
 - listing, similar lengths: the same layers on batches of similar length, to tell padding and layers apart;
 - torch: its own attention, on batches of similar length, with the fastest of its options;
-- mha: ours, through `Trainer` with `configs/book.yaml` as it stands, and once more in every precision that the config offers by name.
+- mha: ours, through `Trainer` with `configs/book.yaml` as it stands, and once more in every precision that the config offers by name;
+- inference alone: torch in each precision, and what `mha predict --engine` computes with, NumPy or OpenVINO in each precision.
 
 Every candidate has a process of its own, and all run in turn.
 """
@@ -39,10 +40,18 @@ if TYPE_CHECKING:
 RECIPE = harness.ROOT / "configs" / "book.yaml"
 JOBS = {"training": "train", "inference": "predict"}
 OURS = "mha"
+PREDICTING = {
+    "torch, float32": ("torch", "float32"),
+    "torch, bfloat16": ("torch", "bfloat16"),
+    "mha predict, numpy": ("numpy", "float32"),
+    "mha predict, openvino": ("openvino", "float32"),
+    "mha predict, openvino bfloat16": ("openvino", "bfloat16"),
+}
+"""Candidates of inference alone: what computes, and in which type."""
 
 
 class Candidate(Protocol):
-    """The book's model with its weights, and the reviews."""
+    """The book's model with its weights, and the reviews; of those in ``PREDICTING`` nothing is trained."""
 
     def train(self) -> None:
         """Train on every review once."""
@@ -90,7 +99,7 @@ def precisions() -> list[str]:
 def candidates() -> dict[str, list[str]]:
     """Every candidate with the config overrides that it takes."""
     named = {f"{OURS}, {precision}": [f"training.precision={precision}"] for precision in precisions()}
-    return {"listing": [], "listing, similar lengths": [], "torch": [], OURS: []} | named
+    return {"listing": [], "listing, similar lengths": [], "torch": [], OURS: []} | named | {name: list[str]() for name in PREDICTING}
 
 
 def write_sample(path: Path, num_reviews: int, seed: int) -> None:
@@ -132,6 +141,15 @@ def serve_candidate(name: str, sample: Path) -> None:
 
 def make_candidate(name: str, config: Config, data: dict[str, Any]) -> Candidate:
     """The candidate of a name on the fields of a ``PreparedData``; only its own framework is imported."""
+    if name in PREDICTING:
+        computed_by, precision = PREDICTING[name]
+        if computed_by == "torch":
+            from book_torch import TorchPredicting
+
+            return TorchPredicting(config, data["train"], len(data["vocabulary"]), precision)
+        from book_engine import Predicting
+
+        return Predicting(config, data["train"], data["vocabulary"], computed_by, precision)
     if name == "torch":
         from book_torch import Torch
 
@@ -157,7 +175,8 @@ def measure(num_reviews: int, rounds: int, seed: int) -> dict[str, Any]:
             raise RuntimeError(f"the candidates are not the same model: {weights} weights")
         figures: dict[str, Any] = {}
         for job in JOBS:
-            seconds = harness.ask_in_turn(workers, rounds, job=job)
+            asked = {name: worker for name, worker in workers.items() if job == "inference" or name not in PREDICTING}
+            seconds = harness.ask_in_turn(asked, rounds, job=job)
             figures[job] = {name: [num_reviews / one for one in own] for name, own in seconds.items()}
         return figures | {"about": about}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
 from collections.abc import Callable
@@ -36,6 +37,26 @@ class Options(NamedTuple):
     sparse: bool
     bfloat16: bool
     common_lengths: bool = False
+
+
+class Prediction(NamedTuple):
+    """How a user of torch may predict.
+
+    Args:
+        bfloat16: True if matrices are multiplied in bfloat16.
+        whole: True if the weights are bfloat16 themselves, and everything with them, instead of autocast.
+        common_lengths: True if batches are padded on to one of few lengths.
+    """
+
+    bfloat16: bool
+    whole: bool = False
+    common_lengths: bool = False
+
+
+PREDICTIONS = {
+    "float32": [Prediction(False, False, common) for common in (False, True)],
+    "bfloat16": [Prediction(True, whole, common) for whole in (False, True) for common in (False, True)],
+}
 
 
 class Classifier(nn.Module):
@@ -87,7 +108,7 @@ class Torch:
         fastest = min(choices, key=self._seconds_of_steps)
         self.training_options = min((fastest, fastest._replace(common_lengths=True)), key=self._seconds_of_an_epoch)
         self._build(self.training_options)
-        self.predicts_in_bfloat16 = min((True, False), key=lambda bfloat16: _seconds(lambda: self._probabilities(bfloat16)))
+        self.prediction = self._fastest_prediction([way for ways in PREDICTIONS.values() for way in ways])
 
     def train(self) -> None:
         """Train on every review once."""
@@ -96,14 +117,14 @@ class Torch:
 
     def predict(self) -> None:
         """Classify every review."""
-        self._probabilities(self.predicts_in_bfloat16)
+        self._probabilities(self.prediction)
 
     def about(self) -> dict[str, Any]:
         """Weights and the options that were fastest."""
         return {
             "weights": sum(weight.numel() for weight in self.model.parameters()),
             "training_options": self.training_options._asdict(),
-            "predicts_in_bfloat16": self.predicts_in_bfloat16,
+            "prediction": self.prediction._asdict(),
         }
 
     def _build(self, options: Options) -> None:
@@ -134,14 +155,24 @@ class Torch:
             optimizer.step()
         loss.item()  # our loop reads the loss of every step too
 
-    def _probabilities(self, bfloat16: bool) -> Any:
-        self.model.eval()
+    def _probabilities(self, way: Prediction) -> Any:
+        model = copy.deepcopy(self.model).to(torch.bfloat16) if way.whole else self.model
+        model.eval()
         probabilities = np.zeros(len(self.reviews), dtype=np.float32)
-        with torch.inference_mode(), _autocast(bfloat16):
+        with torch.inference_mode(), _autocast(way.bfloat16 and not way.whole):
             for rows in scoring_batches(self.reviews.lengths, ForwardPass(self.config.model, 2)):
-                logits = self.model(torch.from_numpy(self.reviews.padded(rows)))
+                token_ids = self.reviews.padded(rows)
+                if way.common_lengths:
+                    token_ids = at_common_length(token_ids, self.config.text.sequence_length)
+                logits = model(torch.from_numpy(token_ids))
                 probabilities[rows] = torch.sigmoid(logits.float()).numpy()
         return probabilities
+
+    def _fastest_prediction(self, ways: list[Prediction]) -> Prediction:
+        """The fastest of some ways, each in its second round: in the first, machine code is generated."""
+        for way in ways:
+            self._probabilities(way)
+        return min(ways, key=lambda way: _seconds(lambda: self._probabilities(way)))
 
     def _seconds_of_steps(self, options: Options) -> float:
         """Seconds of a few training steps with given options, on batches that are the same for all."""
@@ -160,6 +191,25 @@ class Torch:
         self._build(options)
         self.train()
         return _seconds(self.train)
+
+
+class TorchPredicting(Torch):
+    """The same model that only classifies, in one precision, with the fastest options for it.
+
+    Args:
+        config: sizes.
+        reviews: texts to classify.
+        vocabulary_size: number of token ids.
+        precision: ``float32`` or ``bfloat16``.
+    """
+
+    def __init__(self, config: Config, reviews: EncodedReviews, vocabulary_size: int, precision: str) -> None:
+        torch.set_num_threads(available_cores())
+        torch.manual_seed(config.seed)
+        self.config, self.reviews, self.vocabulary_size = config, reviews, vocabulary_size
+        self.training_options = Options(sparse=False, bfloat16=False)
+        self._build(self.training_options)
+        self.prediction = self._fastest_prediction(PREDICTIONS[precision])
 
 
 def _autocast(bfloat16: bool) -> AbstractContextManager[None]:

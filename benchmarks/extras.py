@@ -1,6 +1,6 @@
 """What mha takes on disk: the base, and what each extra adds to it.
 
-    pip install -e ".[onnx,litert,parquet,ray,report,serve,tune]"
+    pip install -e ".[fast,onnx,litert,parquet,ray,report,serve,tune]"
     python benchmarks/extras.py    # table and extras.json
 
 The files of every package that an extra needs, and that the base does not, are added up as they lie in this environment, in which all of
@@ -18,7 +18,7 @@ import tables
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("onnx", "litert", "parquet", "ray", "report", "serve", "tune")
+EXTRAS = ("fast", "onnx", "litert", "parquet", "ray", "report", "serve", "tune")
 """Those that users install; the others are for work on mha."""
 
 

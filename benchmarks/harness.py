@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))  # this checkout's mha_cli, whichever is installed
 
 from mha_cli.system.processor import available_cores  # noqa: E402
 
-PACKAGES = ("tensorflow", "keras", "torch", "scikit-learn", "fasttext", "numpy")
+PACKAGES = ("tensorflow", "keras", "torch", "scikit-learn", "fasttext", "numpy", "openvino")
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 """Instructions of a CPU that decide how fast matrices are multiplied."""
 

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import harness
 import tables
+
+from mha_cli.system.processor import bfloat16_features
 
 TEXT = "A superb, moving film."
 KERAS = """
@@ -39,6 +42,14 @@ for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
 for row in probabilities:
     print(*row)
 """
+
+
+def engines() -> list[str]:
+    """The engines of ``mha predict`` that this machine has, as options."""
+    found = ["--engine numpy"]
+    if find_spec("openvino"):
+        found += ["--engine openvino", "--engine openvino --precision bfloat16"][: 2 if bfloat16_features() else 1]
+    return found
 
 
 def write_reviews(path: Path, num_reviews: int) -> None:
@@ -73,6 +84,10 @@ def main() -> None:
             "Keras, one text": [sys.executable, "-c", KERAS, checkpoint, str(one)],
             "mha predict, stream": harness.mha_command("predict", "-c", checkpoint, "-i", str(many)),
             "mha predict --workers 1, stream": harness.mha_command("predict", "-c", checkpoint, "--workers", "1", "-i", str(many)),
+            **{
+                f"mha predict {options}, stream": harness.mha_command("predict", "-c", checkpoint, *options.split(), "-i", str(many))
+                for options in engines()
+            },
             "Keras, stream": [sys.executable, "-c", KERAS, checkpoint, str(many)],
         }
         finished = harness.in_rounds(commands, arguments.rounds)

@@ -22,6 +22,7 @@ SOFTWARE_TITLES = {
     "torch": "torch",
     "scikit-learn": "scikit-learn",
     "fasttext": "fastText",
+    "openvino": "OpenVINO",
 }
 
 
@@ -129,9 +130,12 @@ def book(record: Record) -> Table:
     for job in speeds:
         headings += [f"reviews/s in {job}", *(f"× {base}" for base in bases)]
     rows = []
-    for name in speeds["training"]:
+    for name in speeds["inference"]:
         cells = [name]
         for of_candidate in speeds.values():
+            if name not in of_candidate:
+                cells += [NOTHING] * (1 + len(bases))
+                continue
             cells += [f"{of_candidate[name]:,.0f}", *(_ratio(of_candidate[name], of_candidate[base]) for base in bases)]
         rows.append(tuple(cells))
     settings = record["settings"]

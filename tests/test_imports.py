@@ -54,7 +54,7 @@ def imported_by(
 def test_help_needs_no_arithmetic(arguments: list[str], tmp_path: Path) -> None:
     _, modules = imported_by(tmp_path, *arguments, server=help_server)
     assert "typer" in modules
-    assert not modules & (LEARNING | NUMBERS | SERVING)
+    assert not modules & (LEARNING | NUMBERS | SERVING | {"openvino"})
 
 
 @pytest.mark.parametrize("line", ["train --set model.po", "train --config ", "export a.keras --format ", "evaluate "])
@@ -71,7 +71,20 @@ def test_predict_needs_numpy_only(model: dict[str, str], tmp_path: Path) -> None
     code, modules = imported_by(tmp_path, "predict", "--json", "-c", checkpoint, "the film")
     assert code == 0
     assert "numpy" in modules
-    assert not modules & (LEARNING | SERVING | {"scipy", "h5py", "matplotlib", "pandas"})
+    assert not modules & (LEARNING | SERVING | {"scipy", "h5py", "matplotlib", "pandas", "openvino"})
+
+
+@pytest.mark.extras
+def test_openvino_comes_without_what_tells_its_makers(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    checkpoint = small_checkpoint_file(tmp_path / "a.keras")
+    (tmp_path / "home").mkdir()
+    arguments = ["predict", "-c", checkpoint, "--engine", "openvino", "--workers", "1", "the film"]
+    code, modules = imported_by(tmp_path, *arguments, env={"HOME": str(tmp_path / "home")})
+    assert code == 0
+    assert "openvino" in modules
+    assert not modules & (LEARNING | {"openvino_telemetry", "onnx", "scipy", "h5py", "matplotlib", "pandas"})
+    assert not list((tmp_path / "home").iterdir())
 
 
 @pytest.mark.extras
@@ -231,6 +244,7 @@ def module_server() -> ForkServer:
         "mha_cli.config.parameters",
         "mha_cli.checkpoint.runs",
         "mha_cli.runtime.classifier",
+        "mha_cli.runtime.engine",
         "mha_cli.runtime.inputs",
         "mha_cli.runtime.stream",
         "mha_cli.runtime.workers",

@@ -12,6 +12,7 @@ from mha_cli.cli.counter import counter
 from mha_cli.cli.given import load_checkpoint
 from mha_cli.cli.output import opened_output
 from mha_cli.runtime.classifier import Classifier, Prediction
+from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.inputs import STANDARD_INPUT, given_texts, read_inputs
 from mha_cli.runtime.stream import answer, usual_workers
 from mha_cli.text.vocabulary import doubt_of_unknown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mha_cli.records.readers import Format
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
+    from mha_cli.runtime.engine import EngineName, Precision
 
 
 def answer_texts(
@@ -41,6 +43,8 @@ def answer_texts(
     output: Path | None = None,
     quiet: bool = False,
     workers: int | None = None,
+    engine: EngineName = "auto",
+    precision: Precision = "float32",
 ) -> int:
     """Write an answer for every text, or for those that are looked for, a batch at a time; returns how many there are.
 
@@ -59,12 +63,15 @@ def answer_texts(
         output: file to write; None is stdout.
         quiet: True to write nothing and end at the first match.
         workers: processes that compute; None takes one a core, up to a few.
+        engine: what computes the encoder.
+        precision: type of its products.
 
     Raises:
-        MhaError: there is no such model, class or input; an input is broken, after the answers to all before that; or the answers
+        MhaError: there is no such model, class, input or engine; an input is broken, after the answers to all before that; or the answers
             cannot be written.
     """
     model = load_checkpoint(checkpoint, stderr)
+    classifier = Classifier(model, Engine(model, engine, precision))
     arrivals = given_texts(texts, fields) if texts else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input)
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and stdout.isatty()
@@ -84,7 +91,7 @@ def answer_texts(
     with (
         opened_output(output, stdout) as write,
         counter(stderr) if counted else nullcontext(lambda _: None) as count,
-        closing(answer(Classifier(model), arrivals, workers or usual_workers())) as batches,
+        closing(answer(classifier, arrivals, workers or usual_workers())) as batches,
     ):
         for batch in batches:
             lines = []

@@ -17,11 +17,12 @@ from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
 from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.data.tfds import DEFAULT_DATA_DIR
+from mha_cli.runtime.engine import usual_engine
 from mha_cli.system.memory import machine_memory, memory_limit
 from mha_cli.system.processor import available_cores, bfloat16_features
 from mha_cli.version import __version__
 
-PACKAGES = ("tensorflow", "keras", "numpy")
+PACKAGES = ("tensorflow", "keras", "numpy", "openvino")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Diagnosis:
     Args:
         versions: versions by name; None for what is not installed.
         cores: processor cores that this process may use.
+        engine: what ``mha predict`` computes long inputs with where it is not told, ``openvino`` or ``numpy``.
         bfloat16: instructions of the processor for it, by the names that Linux gives them; none where it has none.
         memory_bytes: memory of the machine; None where that cannot be found out.
         memory_available_bytes: memory that can be had without swapping; None where that cannot be found out.
@@ -87,6 +89,7 @@ class Diagnosis:
 
     versions: Mapping[str, str | None]
     cores: int
+    engine: str
     bfloat16: tuple[str, ...]
     memory_bytes: int | None
     memory_available_bytes: int | None
@@ -111,6 +114,7 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
     return Diagnosis(
         versions={"mha": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
         cores=available_cores(),
+        engine=usual_engine(),
         bfloat16=bfloat16_features(root / "proc/cpuinfo"),
         memory_bytes=memory.get("MemTotal"),
         memory_available_bytes=memory.get("MemAvailable"),

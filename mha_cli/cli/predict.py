@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -84,6 +84,17 @@ def predict(
             show_default="one a core, at most 4",
         ),
     ] = None,
+    engine: Annotated[
+        Literal["auto", "numpy", "openvino"],
+        typer.Option(
+            "--engine",
+            help="What computes the encoder; [bold]auto[/bold]: NumPy, and OpenVINO where it is installed and the input is long.",
+        ),
+    ] = "auto",
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        typer.Option("--precision", help="Type of its products; bfloat16 with OpenVINO only: faster, and a little less exact."),
+    ] = "float32",
 ) -> None:
     """Classify texts: one line out for every text in, in order, at once.
 
@@ -125,6 +136,8 @@ def predict(
         output=output,
         quiet=quiet,
         workers=workers,
+        engine=engine,
+        precision=precision,
     )
     if only and not written:
         raise typer.Exit(EXIT_FAILURE)

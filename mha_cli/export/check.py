@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterator
 from itertools import islice
@@ -14,7 +13,6 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.batches import padded
 from mha_cli.data.sample import SampleReviews
-from mha_cli.system.working_memory import ForwardPass
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
@@ -54,14 +52,8 @@ def check_reviews(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
     encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
     reviews = [encoder.encode(text).tokens for text in texts]
-    _forward_pass(checkpoint).refuse_too_long(max(map(len, reviews)))
+    checkpoint.forward_pass.at_once().refuse_too_long(max(map(len, reviews)))
     return reviews
-
-
-def _forward_pass(checkpoint: Checkpoint) -> ForwardPass:
-    """An export computes attention at once, whatever form the settings name."""
-    model = checkpoint.config.model.model_copy(update={"attention_form": "fused"})
-    return dataclasses.replace(checkpoint.forward_pass, model=model)
 
 
 def batches_of(reviews: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
@@ -70,7 +62,7 @@ def batches_of(reviews: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> 
     for row in range(len(reviews)):
         yield [row], padded([reviews[row]])
     order = sorted(range(len(reviews)), key=lambda row: len(reviews[row]))
-    batch = _forward_pass(checkpoint).most_texts(min(max(map(len, reviews)) + SPARE_POSITIONS, most), BATCH)
+    batch = checkpoint.forward_pass.at_once().most_texts(min(max(map(len, reviews)) + SPARE_POSITIONS, most), BATCH)
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
         longest = len(reviews[rows[-1]])

@@ -16,6 +16,7 @@ from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.data.batches import padded, scoring_batches
 from mha_cli.data.given import refuse_what_is_no_text
 from mha_cli.errors import MhaError
+from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.text.encoding import TextEncoder
 
@@ -106,10 +107,12 @@ class Classifier:
 
     Args:
         checkpoint: model to classify with.
+        engine: what computes its encoder; None is NumPy.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
         self.checkpoint = checkpoint
+        self.engine = engine or Engine(checkpoint)
         self.encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
 
     @property
@@ -146,7 +149,7 @@ class Classifier:
         """The long part of ``predict``, which may be done in another process."""
         encoded = [self.encoder.encode(text) for text in texts]
         return Scores(
-            probabilities_of([code.tokens for code in encoded], self.checkpoint),
+            probabilities_of([code.tokens for code in encoded], self.checkpoint, self.engine),
             [code.num_tokens for code in encoded],
             [len(code.tokens) for code in encoded],
             [code.num_unknown for code in encoded],
@@ -164,19 +167,30 @@ class Classifier:
         ]
 
 
-def probabilities_of(reviews: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> npt.NDArray[np.float32]:
+def probabilities_of(
+    reviews: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None
+) -> npt.NDArray[np.float32]:
     """Probabilities of all classes, (N, C), for reviews given as tokens. Reviews of similar length are computed together.
+
+    Args:
+        reviews: tokens of each.
+        checkpoint: model to compute.
+        engine: what computes its encoder; None is NumPy, which also computes what another has no memory for.
 
     Raises:
         MhaError: a review takes more memory than there is to be taken, or the weights are too large.
     """
-    forward, forward_pass = forward_of(checkpoint), replace(checkpoint.forward_pass, in_blocks=True)
+    forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
     lengths = np.array([len(review) for review in reviews], dtype=np.int64)
     forward_pass.refuse_too_long(int(lengths.max(initial=0)))
     probabilities = np.zeros((len(reviews), len(checkpoint.class_names)), dtype=np.float32)
+    encoder = engine.encoder(lengths) if engine else None
     for rows in scoring_batches(lengths, forward_pass, BATCH_TOKENS):
+        longest = int(lengths[rows[-1]])
+        chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
+        tokens = padded([reviews[row] for row in rows], chosen.padded_length(longest) if chosen else 1)
         with named(checkpoint):
-            probabilities[rows] = forward(padded([reviews[row] for row in rows]))
+            probabilities[rows] = class_probabilities(tokens, checkpoint.weights, checkpoint.config.model, chosen)
     return probabilities
 
 

@@ -5,7 +5,7 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,20 +34,33 @@ quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
 @quiet_overflow
-def class_probabilities(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
+def class_probabilities(
+    tokens: Array, weights: Weights, model: ModelConfig, encoder: Callable[[Array, Array], Array] | None = None
+) -> Array:
     """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
+
+    Args:
+        tokens: ids, and characters.
+        weights: all weights of the model.
+        model: its sizes.
+        encoder: another function that computes ``pooled_features`` of these weights from the first two of its arguments.
 
     Raises:
         MhaError: they cannot be computed, because the weights are too large.
     """
     mask_BL = ids_of(tokens) != 0
     x_BLD = embed(tokens, weights, model)
-    for block in range(model.num_blocks):
-        x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
-    features_BD = global_max_pool(x_BLD, mask_BL)
+    features_BD = encoder(x_BLD, mask_BL) if encoder else pooled_features(x_BLD, mask_BL, weights, model)
     if model.score_ngrams:
         features_BD = np.concatenate([features_BD, ngram_scores(tokens, weights, model)], axis=1)
     return finite(classify(features_BD, weights))
+
+
+def pooled_features(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig) -> Array:
+    """What all encoder blocks make of embedded tokens, pooled over the positions, (B, D)."""
+    for block in range(model.num_blocks):
+        x_BLD, _ = encode(x_BLD, mask_BL, below(weights, f"encoder_{block}/"), model)
+    return global_max_pool(x_BLD, mask_BL)
 
 
 @quiet_overflow
@@ -89,18 +102,18 @@ def classify(features_BD: Array, weights: Weights) -> Array:
 def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
     """Token embedding, embeddings of the n-grams that end there, mean embedding of its subwords and position embedding, (B, L, D)."""
     token_ids_BL = ids_of(tokens)
-    x_BLD: Array = weights["embedding/token_embeddings"][token_ids_BL]
+    x_BLD = weights["embedding/token_embeddings"].take(token_ids_BL, axis=0)  # several times faster than an index
     for n in range(2, model.max_ngram + 1):
-        buckets_BL, whole_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets), ngrams_end(token_ids_BL, n)
-        x_BLD += weights["embedding/ngram_embeddings"][buckets_BL] * whole_BL[:, :, None].astype(np.float32)
+        buckets_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets)
+        x_BLD += weights["embedding/ngram_embeddings"].take(buckets_BL, axis=0) * ngrams_end(token_ids_BL, n)[:, :, None].astype(np.float32)
     if model.subword_buckets:
         sums_BLD, numbers_BL1 = subword_sums(weights["embedding/subword_embeddings"], tokens)
         x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
-        x_BLD = x_BLD + weights["embedding/position_embeddings"][:length]
+        x_BLD += weights["embedding/position_embeddings"][:length]
     elif model.positions == "sinusoidal":
-        x_BLD = x_BLD + sinusoid(length, model.embed_dim)
+        x_BLD += sinusoid(length, model.embed_dim)
     return x_BLD
 
 
@@ -127,7 +140,7 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_
     weights_BN = counts_BN * np.take_along_axis(weights_BL, positions_BN, axis=1)
     rows_BN, sums_BU = np.minimum(sorted_BN, buckets - 1), np.zeros((len(token_ids_BL), table_RU.shape[1]), np.float32)
     for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
-        sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU[rows_BN[:, some]])
+        sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU.take(rows_BN[:, some], axis=0))
     scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), SMALLEST_NORM)
     return scores_BU
 

@@ -68,7 +68,8 @@ def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1
     Args:
         classifier: classifier that answers.
         arrivals: records, as they come; how far they are read ahead is bounded.
-        workers: processes that compute, from the first batch on that is full; 1 is this one alone.
+        workers: processes that compute, from the first batch on that is full; 1 is this one alone. An engine that starts at once
+            computes in them from the first text on: this process could not be forked after that.
 
     Raises:
         MhaError: what ``arrivals`` raise, after the answers to every record before that; or a worker process has ended.
@@ -76,7 +77,7 @@ def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1
     most_records = max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // len(classifier.checkpoint.class_names)))
     batches = batches_of(arrivals, most_records)
     for records, awaited in batches:
-        if workers > 1 and _is_full(records, most_records):
+        if workers > 1 and (classifier.engine.at_once or _is_full(records, most_records)):
             yield from _answer_with_workers(classifier, chain([(records, awaited)], batches), workers)
             return
         if records:

@@ -30,11 +30,16 @@ def heed_address_limit() -> None:
         MhaError: there are too few for anything.
     """
     limit = _limit()
-    if limit is None or limit >= ENOUGH_BYTES:
-        return
-    if limit < LEAST_BYTES:
+    if limit is not None and limit < LEAST_BYTES:
         raise _too_few(limit)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if few_addresses():
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def few_addresses() -> bool:
+    """Whether there are fewer addresses than what is fast takes for itself."""
+    limit = _limit()
+    return limit is not None and limit < ENOUGH_BYTES
 
 
 def need_tensorflow_addresses() -> None:

@@ -5,7 +5,7 @@ One budget holds for NumPy, which computes in blocks what grows fastest, and for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import SUBWORD_LENGTHS
@@ -87,6 +87,10 @@ class ForwardPass:
     in_blocks: bool = False
     gradient: bool = False
     characters: int = 0
+
+    def at_once(self) -> ForwardPass:
+        """The same where attention is computed all at once, whatever form the settings name, as other programs compute it."""
+        return replace(self, model=self.model.model_copy(update={"attention_form": "fused"}), in_blocks=False)
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""

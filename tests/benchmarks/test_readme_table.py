@@ -39,6 +39,7 @@ def results(tmp_path: Path) -> Path:
         "training": {"listing": [10.0, 20.0, 15.0], "torch": [40.0, 40.0, 38.0], "mha": [50.0, 60.0, 55.0]},
         "inference": {"listing": [100.0, 90.0, 100.0], "torch": [300.0, 300.0, 300.0], "mha": [1200.0, 1150.0, 1100.0]},
     }
+    figures["inference"]["mha predict"] = [600.0, 590.0, 580.0]  # trains nothing
     (folder / "book.json").write_text(json.dumps(record({"reviews": 320, "rounds": 3}, figures, busy=0.5)))
     (folder / "accuracy.png").touch()
     return folder
@@ -57,6 +58,7 @@ def test_tables_are_made_of_the_results_that_there_are(results: Path) -> None:
     assert "](benchmarks/results/accuracy.png)" in written
     assert "each at its best of 3 rounds.** 2030-01-02, beside other programs." in written  # the machine is that of the table before
     assert "| mha | 60 | 3.00 | 1.50 | 1,200 | 12 | 4.00 |" in written
+    assert "| mha predict | – | – | – | 600 | 6.00 | 2.00 |" in written
     assert readme_table.with_tables(written, results) == written
 
 

@@ -256,6 +256,12 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("control characters where a number belongs", f"{PREDICT} --workers '\x1b[31m'", r"Invalid value for '--workers': …\x1b[31m…"),
         Case("a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': …'xml'…"),
+        Case(
+            "bfloat16 of an engine that does not have it",
+            f"{FILM} --precision bfloat16",
+            "--precision bfloat16 goes with --engine openvino; give both, or neither",
+            also=(f"{FILM} --precision bfloat16 --engine numpy",),
+        ),
         Case("a threshold above 1", f"{PREDICT} --threshold 2", "Invalid value for '--threshold': …2…"),
         *(
             Case(

@@ -5,6 +5,7 @@ import json
 import math
 import platform
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import mha_cli
@@ -28,7 +29,9 @@ def test_versions_machine_and_places(tmp_path: Path) -> None:
         "mha": mha_cli.__version__,
         "python": platform.python_version(),
         **{name: version(name) for name in ("tensorflow", "keras", "numpy")},
+        "openvino": version("openvino") if find_spec("openvino") else None,
     }
+    assert found["engine"] == ("openvino" if find_spec("openvino") else "numpy")
     assert found["cores"] >= 1
     assert found["places"] == [
         {"what": "TensorFlow Datasets", "path": "/no/where", "named_by": "TFDS_DATA_DIR", "exists": False, "checkpoints": None},

@@ -1,0 +1,68 @@
+"""The book's model as `mha predict` computes it: without TensorFlow, in one process a core, each with an engine of its own."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.parameters import parameter_table
+from mha_cli.config.settings import Config
+from mha_cli.data.corpus import EncodedReviews
+from mha_cli.runtime.classifier import probabilities_of
+from mha_cli.runtime.engine import Engine, EngineName, Precision
+from mha_cli.runtime.stream import usual_workers
+from mha_cli.text.vocabulary import Vocabulary
+
+
+class Predicting:
+    """The encoder with random weights, on batches of similar length.
+
+    Args:
+        config: sizes.
+        reviews: texts to classify, dealt out to the processes.
+        vocabulary: words with an id.
+        engine: what computes.
+        precision: type of the products.
+    """
+
+    def __init__(self, config: Config, reviews: EncodedReviews, vocabulary: Vocabulary, engine: EngineName, precision: Precision) -> None:
+        rng = np.random.default_rng(config.seed)
+        weights = {
+            parameter.path: rng.normal(parameter.path.endswith("gamma"), 0.05, parameter.shape).astype(np.float32)
+            for parameter in parameter_table(config, len(vocabulary), 2)
+        }
+        self.checkpoint = Checkpoint(config, ("neg", "pos"), vocabulary, {}, weights, "{}")
+        self.options: tuple[EngineName, Precision] = (engine, precision)
+        order, workers = np.argsort(reviews.lengths, kind="stable"), usual_workers()
+        self.processes = []
+        for first in range(workers):
+            part = [reviews.padded(np.array([row]))[0] for row in order[first::workers]]
+            given = (self.checkpoint, part, *self.options)
+            self.processes.append(ProcessPoolExecutor(1, get_context("fork"), initializer=_begin, initargs=given))
+
+    def predict(self) -> None:
+        """Classify every review."""
+        for answer in [process.submit(_classify) for process in self.processes]:
+            answer.result()
+
+    def about(self) -> dict[str, Any]:
+        """Number of weights, and what computes."""
+        return {"weights": self.checkpoint.num_weights, "engine": self.options, "processes": len(self.processes)}
+
+
+_work: list[Any] = []
+"""What a process classifies, and with what."""
+
+
+def _begin(checkpoint: Checkpoint, reviews: list[Any], engine: EngineName, precision: Precision) -> None:
+    threadpool_limits(1)
+    _work[:] = [reviews, checkpoint, Engine(checkpoint, engine, precision)]
+
+
+def _classify() -> None:
+    probabilities_of(*_work)

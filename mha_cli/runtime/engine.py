@@ -1,0 +1,97 @@
+"""What computes the encoder where texts are classified: NumPy, which is there at once, or OpenVINO, which is faster in the long run."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from math import inf
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.settings import ModelConfig
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.system.address_limit import few_addresses
+from mha_cli.system.processor import bfloat16_features
+
+if TYPE_CHECKING:
+    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.runtime.openvino_encoder import OpenVinoEncoder
+
+EngineName = Literal["auto", "numpy", "openvino"]
+Precision = Literal["float32", "bfloat16"]
+
+WORTH_STARTING = 5_000_000_000
+"""Multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start: after so many there may be as many
+again, and where there are not, little is lost."""
+
+MANY_TEXTS = 64
+"""Texts that have come without a pause when ``auto`` starts OpenVINO: somebody who waits for every answer does not wait for that."""
+
+
+def usual_engine(model: ModelConfig | None = None) -> EngineName:
+    """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
+
+    OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units (``benchmarks/engine.py``), but takes some hundred megabytes
+    of addresses. Additive scoring it does not fuse.
+    """
+    fused = model is None or model.scoring == "dot_product"
+    return "openvino" if fused and find_spec("openvino") is not None and not few_addresses() else "numpy"
+
+
+def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:
+    """Multiplications in the encoder for texts of these lengths."""
+    widths = [heads * (model.head_key_dim + model.head_value_dim) for heads in model.heads]
+    a_token = sum(2 * model.embed_dim * (width + model.feed_forward_dim) for width in widths)
+    return int(lengths.sum()) * a_token + int(np.square(lengths).sum()) * sum(widths)
+
+
+class Engine:
+    """What computes the encoder of a checkpoint in this process.
+
+    Args:
+        checkpoint: model to compute.
+        name: ``openvino`` from the first text on, ``numpy``, or ``auto`` for OpenVINO after much work, where it is there and gains.
+        precision: type of the products; ``bfloat16`` with ``openvino`` only.
+
+    Raises:
+        MhaError: OpenVINO is not there, or bfloat16 is asked of what does not have it.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, name: EngineName = "numpy", precision: Precision = "float32") -> None:
+        if precision == "bfloat16" and name != "openvino":
+            raise MhaError("--precision bfloat16 goes with --engine openvino", "give both, or neither")
+        if name == "openvino" and find_spec("openvino") is None:
+            raise MhaError("--engine openvino needs openvino", "pip install 'openvino>=2026.4,<2027'")
+        if precision == "bfloat16" and not bfloat16_features():
+            raise MhaError("--precision bfloat16: this processor has no instructions for it", "leave it out")
+        self.at_once = name == "openvino"
+        chosen = usual_engine(checkpoint.config.model) if name == "auto" else name
+        self._checkpoint, self._precision = checkpoint, precision
+        self._left = WORTH_STARTING if chosen == "openvino" else inf
+        self._encoder: OpenVinoEncoder | None = None
+
+    def encoder(self, lengths: npt.NDArray[np.int64]) -> OpenVinoEncoder | None:
+        """What computes texts of these lengths; None is NumPy.
+
+        Raises:
+            MhaError: OpenVINO was asked for and cannot be started.
+        """
+        if self._encoder is None and self.at_once:
+            self._start()
+        elif self._encoder is None and len(lengths) >= MANY_TEXTS:
+            self._left -= multiplications(self._checkpoint.config.model, lengths)
+            if self._left <= 0:
+                self._start()
+        return self._encoder
+
+    def _start(self) -> None:
+        try:
+            from mha_cli.runtime.openvino_encoder import OpenVinoEncoder
+
+            self._encoder = OpenVinoEncoder(self._checkpoint, self._precision)
+        except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: what OpenVINO raises
+            if self.at_once:
+                reason = printable(str(error).strip().partition("\n")[0], 200)
+                raise MhaError(f"--engine openvino cannot be started: {reason}", "take --engine numpy", EXIT_FAILURE) from None
+            self._left = inf

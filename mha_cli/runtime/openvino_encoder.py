@@ -1,0 +1,168 @@
+"""The encoder and its pooling as a graph for OpenVINO, which fuses attention; OpenVINO is known here alone.
+
+The formulas are those of ``runtime/forward.py``. What takes NumPy little time stays there: embeddings, n-gram scores, the last layer.
+
+Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mha_cli.runtime.forward import NORM_EPSILON, Array, Weights, below, pooled_features
+from mha_cli.system.working_memory import MOST_BYTES
+
+if TYPE_CHECKING:
+    from mha_cli.checkpoint.file import Checkpoint
+    from mha_cli.config.settings import ModelConfig
+
+
+@contextmanager
+def _absent(module: str) -> Iterator[None]:
+    """Within the block, importing a module fails as if it were not installed."""
+    before = sys.modules.get(module)
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        if before is not None:
+            sys.modules[module] = before
+
+
+# The converter of models, which nothing here needs, tells its makers over the network that it is imported.
+with _absent("openvino.tools.ovc"):
+    import openvino
+    from openvino import opset15 as ops
+
+LOWEST = np.float32(-3e38)
+
+LARGEST = 1_000.0
+"""Weights and embeddings up to which nothing overflows; OpenVINO's exponential would make numbers of what is none."""
+
+LENGTH_STEP = 32
+"""Texts are padded on to multiples of it, with which the inner loops leave no rest."""
+
+
+class OpenVinoEncoder:
+    """The encoder of a model, compiled for this processor, one thread.
+
+    A process that has made one must not be forked.
+
+    Args:
+        checkpoint: model to compute.
+        precision: type of the products, ``float32`` or ``bfloat16``.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, precision: str) -> None:
+        self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
+        self._model, self._longest = checkpoint.config.model, checkpoint.config.text.sequence_length
+        self._forward_pass = checkpoint.forward_pass.at_once()
+        self._is_moderate = all(map(_is_moderate, self._weights.values()))
+        settings = {
+            "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
+            "INFERENCE_NUM_THREADS": 1,
+            "NUM_STREAMS": 1,
+            "ENABLE_CPU_PINNING": False,  # several processes would be bound to the same core
+        }
+        self._request = openvino.Core().compile_model(_graph(self._weights, self._model), "CPU", settings).create_infer_request()
+
+    def has_memory_for(self, texts: int, length: int) -> bool:
+        """Whether so many texts, the longest of this length, fit into the budget; NumPy, which computes in blocks, needs less."""
+        return self._forward_pass.num_bytes(texts, self.padded_length(length)) <= MOST_BYTES
+
+    def padded_length(self, length: int) -> int:
+        """The length that a batch is padded to."""
+        return min(-(-max(1, length) // LENGTH_STEP) * LENGTH_STEP, self._longest)
+
+    def __call__(self, x_BLD: Array, mask_BL: Array) -> Array:
+        """What ``pooled_features`` of ``runtime/forward.py`` gives, (B, D), from embedded tokens (B, L, D)."""
+        if not (self._is_moderate and _is_moderate(x_BLD)):
+            return pooled_features(x_BLD, mask_BL, self._weights, self._model)
+        bias_BL = np.where(mask_BL, np.float32(0.0), LOWEST)
+        try:
+            self._request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
+            self._request.wait()  # infer() would say nothing of an error, and give the results of the batch before
+        except RuntimeError:  # no memory, where addresses are limited
+            return pooled_features(x_BLD, mask_BL, self._weights, self._model)
+        pooled_BD = self._request.results[0]
+        return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
+
+
+def _is_moderate(numbers: Array) -> bool:
+    return bool(np.abs(numbers).max(initial=0.0) <= LARGEST)
+
+
+def _graph(weights: Weights, model: ModelConfig) -> Any:
+    """The graph from embedded tokens (B, L, D), and 0 or for padding ``LOWEST`` (B, L), to the pooled features (B, D)."""
+    x_BLD = embedded_BLD = ops.parameter([-1, -1, model.embed_dim], openvino.Type.f32)
+    bias_BL = ops.parameter([-1, -1], openvino.Type.f32)
+    for block in range(model.num_blocks):
+        x_BLD = _encode(x_BLD, bias_BL, below(weights, f"encoder_{block}/"), model)
+    pooled_BD = ops.reduce_max(ops.add(x_BLD, ops.unsqueeze(bias_BL, _axes(2))), _axes(1))
+    return openvino.Model([pooled_BD], [embedded_BLD, bias_BL], "encoder")
+
+
+def _encode(x_BLD: Any, bias_BM: Any, weights: Weights, model: ModelConfig) -> Any:
+    """One encoder block, (B, L, D)."""
+
+    def norm(x: Any, which: str) -> Any:
+        centred = ops.mvn(x, _axes(-1), True, NORM_EPSILON, "inside_sqrt")
+        return ops.add(ops.multiply(centred, _constant(weights[f"{which}/gamma"])), _constant(weights[f"{which}/beta"]))
+
+    def attend(x: Any) -> Any:
+        return _attention(x, bias_BM, below(weights, "attention/"), model)
+
+    def feed_forward(x: Any) -> Any:
+        hidden = _affine(x, weights["feed_forward_in/kernel"], weights["feed_forward_in/bias"])
+        activated = ops.relu(hidden) if model.activation == "relu" else ops.gelu(hidden, "erf")
+        return _affine(activated, weights["feed_forward_out/kernel"], weights["feed_forward_out/bias"])
+
+    if model.normalization == "pre":
+        attended_BLD = ops.add(x_BLD, attend(norm(x_BLD, "attention_norm")))
+        return ops.add(attended_BLD, feed_forward(norm(attended_BLD, "feed_forward_norm")))
+    attended_BLD = norm(ops.add(x_BLD, attend(x_BLD)), "attention_norm")
+    return norm(ops.add(attended_BLD, feed_forward(attended_BLD)), "feed_forward_norm")
+
+
+def _attention(x_BLD: Any, bias_BM: Any, weights: Weights, model: ModelConfig) -> Any:
+    """Self-attention of every head, concatenated and projected, (B, L, D)."""
+
+    def project(which: str) -> Any:
+        kernel_DHK, bias_HK = weights[f"{which}_kernel"], weights.get(f"{which}_bias")
+        width, *heads = kernel_DHK.shape
+        x = _affine(x_BLD, kernel_DHK.reshape(width, -1), None if bias_HK is None else bias_HK.reshape(-1))
+        return ops.transpose(ops.reshape(x, _axes(0, 0, *heads), True), _axes(0, 2, 1, 3))
+
+    q_BHLK, k_BHMK, v_BHMV = project("query"), project("key"), project("value")
+    bias_B11M = ops.unsqueeze(bias_BM, _axes(1, 2))
+    if model.scoring == "additive":
+        sums_BHLMK = ops.tanh(ops.add(ops.unsqueeze(q_BHLK, _axes(3)), ops.unsqueeze(k_BHMK, _axes(2))))
+        products = ops.multiply(sums_BHLMK, _constant(weights["score_kernel"][None, :, None, None, :]))
+        weights_BHLM = ops.softmax(ops.add(ops.reduce_sum(products, _axes(-1)), bias_B11M), -1)
+        mixed_BHLV = ops.matmul(weights_BHLM, v_BHMV, False, False)
+    else:
+        scale = _constant(np.float32(model.head_key_dim**-0.5 if model.use_scale else 1.0))
+        mixed_BHLV = ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, bias_B11M, scale)
+    kernel_HVD = weights["output_kernel"]
+    concatenated = ops.reshape(ops.transpose(mixed_BHLV, _axes(0, 2, 1, 3)), _axes(0, 0, kernel_HVD[..., 0].size), True)
+    return _affine(concatenated, kernel_HVD.reshape(-1, kernel_HVD.shape[-1]), weights.get("output_bias"))
+
+
+def _affine(x: Any, kernel: Array, bias: Array | None) -> Any:
+    """X W + b."""
+    product = ops.matmul(x, _constant(kernel), False, False)
+    return product if bias is None else ops.add(product, _constant(bias))
+
+
+def _constant(values: Any) -> Any:
+    return ops.constant(np.ascontiguousarray(values, np.float32).reshape(np.shape(values)))
+
+
+def _axes(*numbers: int) -> Any:
+    return ops.constant(np.array(numbers, np.int64))

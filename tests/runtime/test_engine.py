@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import resource
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.loading import load_config
+from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.runtime import classifier
+from mha_cli.runtime.classifier import probabilities_of
+from mha_cli.runtime.engine import MANY_TEXTS, Engine, multiplications, usual_engine
+from mha_cli.system import processor
+from mha_cli.system.processor import bfloat16_features
+from mha_cli.text.vocabulary import Vocabulary
+from tests.checkpoints import small_checkpoint
+from tests.cli.command import CONFIGS
+from tests.conftest import ModelCase
+from tests.reviews import with_characters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mha_cli.runtime.engine import Precision
+
+RECIPES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+
+
+def checkpoint_of(case: ModelCase, weights: dict[str, np.ndarray]) -> Checkpoint:
+    vocabulary = Vocabulary(f"w{number}" for number in range(case.vocabulary_size - 2))
+    return Checkpoint(case.config, tuple(map(str, range(case.num_classes))), vocabulary, {}, weights, "{}")
+
+
+def reviews(checkpoint: Checkpoint, longest: int, count: int = 9) -> list[np.ndarray]:
+    """Reviews of random words, one without any."""
+    rng, characters = np.random.default_rng(0), checkpoint.config.text.subword_characters
+    lengths = [longest, 0, 1, 2, *rng.integers(1, longest + 1, count - 4)]
+    return [with_characters(rng.integers(1, len(checkpoint.vocabulary), (1, length)).astype(np.int32), characters)[0] for length in lengths]
+
+
+def longer(checkpoint: Checkpoint, length: int = 800) -> Checkpoint:
+    """The same without positions, for reviews of that length."""
+    config = checkpoint.config.model_copy(
+        update={
+            "text": checkpoint.config.text.model_copy(update={"sequence_length": length}),
+            "model": checkpoint.config.model.model_copy(update={"positions": "none"}),
+        }
+    )
+    return replace(checkpoint, config=config)
+
+
+def with_openvino(checkpoint: Checkpoint, precision: Precision = "float32") -> Engine:
+    """An engine that computes with OpenVINO from the first review on."""
+    pytest.importorskip("openvino")
+    return Engine(checkpoint, "openvino", precision)
+
+
+# The same numbers
+
+
+@pytest.mark.extras
+def test_every_kind_of_model_equals_numpy(model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
+    checkpoint = checkpoint_of(model_case, random_weights(*model_case))
+    given = reviews(checkpoint, 13)
+    probabilities = probabilities_of(given, checkpoint, with_openvino(checkpoint))
+    np.testing.assert_allclose(probabilities, probabilities_of(given, checkpoint), rtol=0, atol=1e-5)
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_equals_numpy(name: str, random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
+    config = load_config(CONFIGS / f"{name}.yaml", ["data.source=sample"] if name == "text" else [])
+    small = {"ngram_buckets": 1009, "score_buckets": 4096}  # tables as large as those of the recipes take a second each
+    config = config.model_copy(update={"model": config.model.model_copy(update=small)})
+    longest = config.text.sequence_length
+    weights = {path: weight / 2 for path, weight in random_weights(config, 503, 2).items()}  # probabilities that are not all 0 or 1
+    checkpoint = checkpoint_of(ModelCase(config, 503, 2), weights)
+    given = reviews(checkpoint, longest)
+    with threadpool_limits(1):  # two that wait for each other take seconds where tests run beside each other
+        expected = probabilities_of(given, checkpoint)
+    assert ((expected > 0.01) & (expected < 0.99)).any()
+    np.testing.assert_allclose(probabilities_of(given, checkpoint, with_openvino(checkpoint)), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.extras
+def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = longer(small_checkpoint())
+    engine, given = with_openvino(checkpoint), [np.full(length, 3, np.int32) for length in (700, 5)]
+    expected = probabilities_of(given, checkpoint)
+    monkeypatch.setattr("mha_cli.runtime.openvino_encoder.MOST_BYTES", checkpoint.forward_pass.at_once().num_bytes(2, 32))
+    monkeypatch.setattr(classifier, "BATCH_TOKENS", 1)
+    from mha_cli.runtime.openvino_encoder import OpenVinoEncoder  # after the check that OpenVINO is there
+
+    lengths = []
+    compute = OpenVinoEncoder.__call__
+    monkeypatch.setattr(OpenVinoEncoder, "__call__", lambda self, x, mask: lengths.append(x.shape[1]) or compute(self, x, mask))
+    np.testing.assert_allclose(probabilities_of(given, checkpoint, engine), expected, rtol=0, atol=1e-5)
+    assert lengths == [32]
+
+
+@pytest.mark.extras
+def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutMemory:
+        def start_async(self, *_: Any, **__: Any) -> None: ...
+
+        def wait(self) -> None:
+            raise RuntimeError("std::bad_alloc")
+
+    checkpoint = small_checkpoint()
+    engine, given = with_openvino(checkpoint), reviews(checkpoint, 13)
+    encoder = engine.encoder(np.array([1]))
+    assert encoder is not None
+    monkeypatch.setattr(encoder, "_request", WithoutMemory())
+    np.testing.assert_array_equal(probabilities_of(given, checkpoint, engine), probabilities_of(given, checkpoint))
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("model", [{}, {"normalization": "pre"}])
+def test_numbers_that_overflow_are_told_as_by_numpy(model: dict[str, Any]) -> None:
+    checkpoint = small_checkpoint(**model)
+    for path in ("embedding/token_embeddings", "encoder_0/attention/query_kernel", "encoder_0/feed_forward_out/kernel"):
+        for factor in (1e12, 1e20, 1e35):
+            large = replace(checkpoint, weights={**checkpoint.weights, path: checkpoint.weights[path] * np.float32(factor)})
+            given = reviews(large, 13)
+            expected = said(large, given, None)
+            assert said(large, given, with_openvino(large)) == (
+                expected if isinstance(expected, str) else pytest.approx(expected, abs=1e-5)
+            )
+
+
+def said(checkpoint: Checkpoint, given: list[np.ndarray], engine: Engine | None) -> Any:
+    """Probabilities, or why there are none."""
+    try:
+        return probabilities_of(given, checkpoint, engine)
+    except MhaError as error:
+        return error.message
+
+
+@pytest.mark.extras
+def test_bfloat16_is_near(random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
+    if not bfloat16_features():
+        pytest.skip("this processor has no instructions for it")
+    checkpoint = small_checkpoint(seed=3)
+    given = reviews(checkpoint, 13)
+    differences = np.abs(probabilities_of(given, checkpoint, with_openvino(checkpoint, "bfloat16")) - probabilities_of(given, checkpoint))
+    assert 1e-5 < differences.max() < 0.05
+
+
+# When it starts
+
+
+def test_multiplications_are_those_of_the_products() -> None:
+    """Two reviews of 3 and 2 tokens: the queries' and keys' 7, the values' 5 units of each of 3 heads, 2 blocks."""
+    model = small_checkpoint(embed_dim=11, num_blocks=2, num_heads=3, key_dim=7, value_dim=5, feed_forward_dim=13).config.model
+    projections = (3 + 2) * 11 * 3 * (7 + 7 + 5 + 5)
+    attention = (3 * 3 + 2 * 2) * 3 * (7 + 5)
+    feed_forward = (3 + 2) * 11 * 13 * 2
+    assert multiplications(model, np.array([3, 2])) == 2 * (projections + attention + feed_forward)
+
+
+@pytest.mark.extras
+def test_auto_starts_after_much_work_where_many_texts_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openvino")
+    checkpoint = small_checkpoint()
+    few, many = np.full(MANY_TEXTS - 1, 13), np.full(MANY_TEXTS, 13)
+    monkeypatch.setattr("mha_cli.runtime.engine.WORTH_STARTING", 3 * multiplications(checkpoint.config.model, many))
+    engine, additive = Engine(checkpoint, "auto"), Engine(small_checkpoint(scoring="additive"), "auto")
+    assert [engine.encoder(lengths) is None for lengths in (many, few, few, few, many, few, many, few)] == [True] * 6 + [False] * 2
+    assert all(additive.encoder(many) is None for _ in range(9))
+    assert all(Engine(checkpoint).encoder(many) is None for _ in range(9))
+
+
+def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint, many = small_checkpoint(), np.full(MANY_TEXTS, 13)
+    monkeypatch.setattr("mha_cli.runtime.engine.WORTH_STARTING", 1)
+    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda _: None)
+    assert usual_engine() == "numpy"
+    assert Engine(checkpoint, "auto").encoder(many) is None
+    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
+    assert usual_engine() == "openvino"
+    assert usual_engine(small_checkpoint(scoring="additive").config.model) == "numpy"
+    with monkeypatch.context() as limited:
+        limited.setattr(resource, "getrlimit", lambda _: (3_000_000_000, 3_000_000_000))
+        assert usual_engine() == "numpy"
+    engine = Engine(checkpoint, "auto")
+    assert [engine.encoder(many) for _ in range(2)] == [None, None]
+    with pytest.raises(MhaError, match=r"^--engine openvino cannot be started: .*; take --engine numpy$") as raised:
+        Engine(checkpoint, "openvino").encoder(np.array([1]))
+    assert raised.value.exit_code == EXIT_FAILURE
+
+
+def test_what_cannot_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda name: name)
+    monkeypatch.setattr(processor, "CPU_INFO", Path("/nowhere"))
+    with pytest.raises(MhaError, match=r"^--precision bfloat16: this processor has no instructions for it; leave it out$"):
+        Engine(small_checkpoint(), "openvino", "bfloat16")
+    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda _: None)
+    with pytest.raises(MhaError, match=r"^--engine openvino needs openvino; pip install 'openvino>=2026.4,<2027'$"):
+        Engine(small_checkpoint(), "openvino")
