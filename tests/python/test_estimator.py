@@ -61,6 +61,7 @@ CANNOT = {
 
 
 @pytest.mark.exhaustive
+@pytest.mark.usefixtures("untraced")
 @parametrize_with_checks(
     [OfNumbers("sample", **{**SMALL, "score_ngrams": 1, "score_buckets": 4096})], expected_failed_checks=lambda _: CANNOT
 )
