@@ -6,11 +6,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
+import harness
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.runtime.classifier import probabilities_of
@@ -31,12 +31,7 @@ class Predicting:
     """
 
     def __init__(self, config: Config, reviews: EncodedReviews, vocabulary: Vocabulary, engine: EngineName, precision: Precision) -> None:
-        rng = np.random.default_rng(config.seed)
-        weights = {
-            parameter.path: rng.normal(parameter.path.endswith("gamma"), 0.05, parameter.shape).astype(np.float32)
-            for parameter in parameter_table(config, len(vocabulary), 2)
-        }
-        self.checkpoint = Checkpoint(config, ("neg", "pos"), vocabulary, {}, weights, "{}")
+        self.checkpoint = harness.random_checkpoint(config, vocabulary, np.random.default_rng(config.seed), 0.05)
         self.options: tuple[EngineName, Precision] = (engine, precision)
         order, workers = np.argsort(reviews.lengths, kind="stable"), usual_workers()
         self.processes = []

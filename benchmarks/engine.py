@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
-from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, TfdsData
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.runtime.classifier import probabilities_of
@@ -49,13 +48,10 @@ def configs() -> dict[str, Config]:
 def made_up(config: Config, num_texts: int) -> tuple[Checkpoint, list[Any]]:
     """A checkpoint with random weights, and texts of random words."""
     rng = np.random.default_rng(0)
-    weights = {
-        parameter.path: rng.normal(parameter.path.endswith("gamma"), 0.1, parameter.shape).astype(np.float32)
-        for parameter in parameter_table(config, len(VOCABULARY), 2)
-    }
+    checkpoint = harness.random_checkpoint(config, VOCABULARY, rng, 0.1)
     lengths = np.clip(rng.lognormal(5.2, 0.65, num_texts), 10, config.text.sequence_length).astype(int)
     texts = [rng.integers(1, len(VOCABULARY), length).astype(np.int32) for length in lengths]
-    return Checkpoint(config, ("neg", "pos"), VOCABULARY, {}, weights, "{}"), texts
+    return checkpoint, texts
 
 
 def on_imdb(path: Path) -> tuple[Checkpoint, list[Any], Any]:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
+from mha_cli.config.parameters import num_outputs
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews
 
@@ -69,16 +70,16 @@ def outputs(checkpoint: Checkpoint, reviews: EncodedReviews) -> dict[str, Floats
     def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return tf.function(function, autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32)])
 
-    def answers(with_scores: float, heads: list[Any] | None) -> Floats:
+    def answers(with_scores: bool, heads: list[Any] | None) -> Floats:
         def forward(tokens: Any) -> Any:
-            scores = with_scores * scores_of(model, tokens)
+            scores = scores_of(model, tokens) if with_scores else tf.zeros((tf.shape(tokens)[0], num_outputs(len(checkpoint.class_names))))
             return after_embedding(model, embedding(tokens), embedding.compute_mask(tokens), scores, heads)
 
         return predict_probabilities(compiled(forward), forward_pass, reviews)
 
-    found = {"encoder": answers(0.0, None), "encoder without heads": answers(0.0, silenced)}
+    found = {"encoder": answers(False, None), "encoder without heads": answers(False, silenced)}
     if checkpoint.config.model.score_ngrams:
-        found["whole"] = answers(1.0, None)
+        found["whole"] = answers(True, None)
         found["scores"] = predict_outputs(compiled(lambda tokens: scores_of(model, tokens)), forward_pass, reviews)
     return found
 

@@ -70,7 +70,7 @@ def _print(diagnosis: Diagnosis) -> None:
 def machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """What the machine has, in words."""
     yield "cores", f"{diagnosis.cores}"
-    yield "long inputs", f"{diagnosis.engine}"
+    yield "long inputs", diagnosis.engine
     yield "bfloat16", ", ".join(diagnosis.bfloat16) or "no"
     yield "memory", _gigabytes(diagnosis.memory_bytes)
     yield "memory available", _gigabytes(diagnosis.memory_available_bytes)

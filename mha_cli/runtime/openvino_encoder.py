@@ -8,35 +8,20 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mha_cli.runtime.forward import NORM_EPSILON, Array, Weights, below, pooled_features
+from mha_cli.system.entries import with_entry
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.config.settings import ModelConfig
 
-
-@contextmanager
-def _absent(module: str) -> Iterator[None]:
-    """Within the block, importing a module fails as if it were not installed."""
-    before = sys.modules.get(module)
-    sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[module]
-        if before is not None:
-            sys.modules[module] = before
-
-
 # The converter of models, which nothing here needs, tells its makers over the network that it is imported.
-with _absent("openvino.tools.ovc"):
+with with_entry(sys.modules, "openvino.tools.ovc", None):  # as if it were not installed
     import openvino
     from openvino import opset15 as ops
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mha_cli.system.address_limit import need_tensorflow_addresses
+from mha_cli.system.entries import with_entry
 
 
 def import_tensorflow() -> None:
@@ -24,25 +25,12 @@ def import_tensorflow() -> None:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with native_stderr_held_back():
-        with _set("KERAS_HOME", f"{os.devnull}/keras"):
+        with with_entry(os.environ, "KERAS_HOME", f"{os.devnull}/keras"):
             import keras  # noqa: F401
         import tensorflow as tf
 
         tf.config.list_physical_devices()  # the device search logs too
         tf.get_logger().setLevel("ERROR")  # it warns where several models are traced, which is meant here
-
-
-@contextmanager
-def _set(name: str, value: str) -> Iterator[None]:
-    """An environment variable, for the time of a block."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
 
 
 def set_seed(seed: int) -> None:
