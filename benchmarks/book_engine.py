@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.runtime.classifier import probabilities_of
 from mha_cli.runtime.engine import Engine, EngineName, Precision
+from mha_cli.runtime.scoring import probabilities_of
 from mha_cli.runtime.stream import usual_workers
 from mha_cli.text.vocabulary import Vocabulary
 

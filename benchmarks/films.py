@@ -32,9 +32,9 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
-    from mha_cli.model.scoring import mean_loss_and_accuracy
     from mha_cli.ngram_scores.fit import fit_scores
     from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+    from mha_cli.runtime.metrics import mean_loss_and_accuracy
     from mha_cli.training.loop import fit
     from mha_cli.training.trainer import Trainer
     from mha_cli.training.validation import Validation

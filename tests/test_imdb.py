@@ -76,7 +76,7 @@ def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
     from mha_cli.data.tfds import TfdsReviews
     from mha_cli.model.classifier import to_model
     from mha_cli.model.scoring import compile_forward, predict_probabilities
-    from mha_cli.runtime.classifier import probabilities_of
+    from mha_cli.runtime.scoring import probabilities_of
     from mha_cli.text.encoding import TextEncoder
 
     checkpoint = read_checkpoint(PACKAGED)

@@ -20,7 +20,8 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
 from mha_cli.data.resampling import bootstrap, interval
 from mha_cli.errors import MhaError
-from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import SILENT, Watcher
 
 LEVEL = 0.05
@@ -114,7 +115,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], se
         if not np.array_equal(ids[given.reviews.labels], labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         watcher.log(f"scoring {name}")
-        probabilities = scorer_of(checkpoint)(given.reviews, lambda done: watcher.on_reviews(done, len(labels)))
+        probabilities = Scorer(checkpoint)(given.reviews, lambda done: watcher.on_reviews(done, len(labels)))
         loss, accuracy = mean_loss_and_accuracy(probabilities, given.reviews.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
         macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))

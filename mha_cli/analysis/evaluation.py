@@ -13,7 +13,8 @@ from sklearn import metrics
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds, wilson_interval
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.model.scoring import Floats, calibration_error, mean_loss_and_accuracy, scorer_of
+from mha_cli.runtime.metrics import Floats, calibration_error, mean_loss_and_accuracy
+from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
@@ -142,7 +143,7 @@ def evaluate(
 
 def answers_of(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> tuple[Floats, float]:
     """The probabilities of all classes that a checkpoint gives to labelled reviews, (N, C), and the seconds of the forward passes."""
-    reviews, score = labelled.reviews, scorer_of(checkpoint)
+    reviews, score = labelled.reviews, Scorer(checkpoint)
     started = time.perf_counter()
     probabilities = score(reviews, lambda done: watcher.on_reviews(done, len(reviews)))
     return probabilities, time.perf_counter() - started

@@ -19,7 +19,8 @@ from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews
 from mha_cli.model.classifier import after_embedding, scores_of, to_model
-from mha_cli.model.scoring import cross_entropy, mean_loss_and_accuracy, predict_probabilities
+from mha_cli.model.scoring import cross_entropy, predict_probabilities
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import ForwardPass
 

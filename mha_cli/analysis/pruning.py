@@ -18,7 +18,8 @@ from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.model.classifier import build_classifier, keras_config
-from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.training.loop import fit
 from mha_cli.training.trainer import Trainer
@@ -133,7 +134,7 @@ def prune(
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
-    scorers = [scorer_of(model) for model in (checkpoint, smaller)]
+    scorers = [Scorer(model) for model in (checkpoint, smaller)]
     accuracies, seconds = [0.0, 0.0], [np.inf, np.inf]
     for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
         for index, score in enumerate(scorers):

@@ -18,9 +18,8 @@ from mha_cli.checkpoint.runs import refuse_used, run_directory
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews, PreparedData, labelled_reviews, word_order_split
-from mha_cli.model.scoring import scorer_of
+from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import SILENT, Watcher
-from mha_cli.training.run import train
 
 ROUNDING = 1e-5
 """Largest change of a probability that is put down to the order of float32 additions."""
@@ -86,6 +85,8 @@ def train_and_compare(
     Raises:
         MhaError: the folder is in use.
     """
+    from mha_cli.training.run import train
+
     with_positions = config.model
     if with_positions.positions == "none":
         with_positions = with_positions.model_copy(update={"positions": "learned"})
@@ -129,7 +130,7 @@ def shuffle_test(
     name: str, checkpoint: Checkpoint, labelled: LabelledReviews, num_shuffles: int, rng: np.random.Generator, watcher: Watcher
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    reviews, score = labelled.reviews, scorer_of(checkpoint)
+    reviews, score = labelled.reviews, Scorer(checkpoint)
     in_order = score(reviews)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0

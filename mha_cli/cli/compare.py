@@ -10,6 +10,7 @@ import typer
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
 from mha_cli.errors import MhaError
+from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -38,6 +39,7 @@ def compare(
 
     Without --data, these are the texts that the first was trained to be scored on, if it is a run of your own.
     """
+    prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
     from mha_cli.cli import render
@@ -57,7 +59,6 @@ def compare(
     section = data_section(data, paths[0], models[0].config, text_column, label_column)
     with status("reading") as watcher:
         labelled = same_reviews(models, section, split, watcher)
-        watcher.log("starting TensorFlow")
         from mha_cli.analysis.comparison import compare_models
 
         result = compare_models(list(zip(map(str, checkpoints), models, labelled, strict=True)), seed, watcher)

@@ -10,6 +10,7 @@ import typer
 
 from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError, printable
+from mha_cli.system.numpy_setup import prepare_to_compute
 
 if TYPE_CHECKING:
     from mha_cli.analysis.thresholds import Measure
@@ -58,6 +59,7 @@ def evaluate(
     target = None if find_threshold is None else _target(find_threshold)
     if target is None and output is not None:
         raise MhaError("--output goes with --find-threshold", "leave it out")
+    prepare_to_compute()
     from dataclasses import replace
 
     from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
@@ -68,7 +70,6 @@ def evaluate(
     from mha_cli.cli.output import ended_in_order, refuse_output
     from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews
-    from mha_cli.system.working_memory import refuse_confusion_matrix
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
@@ -80,8 +81,6 @@ def evaluate(
         split = "validation"  # thresholds are chosen by it, which the test split is not there for
     with ended_in_order(), status("reading") as watcher:
         labelled = labelled_reviews(model, section, split, watcher, unseen=target is not None)
-        refuse_confusion_matrix(len(model.class_names))  # asked again by what scores; asked here too, it comes before TensorFlow is there
-        watcher.log("starting TensorFlow")
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, watcher, target)

@@ -10,6 +10,7 @@ import typer
 from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, TextColumnOption
 from mha_cli.errors import MhaError
+from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -58,6 +59,8 @@ def shuffle_test(
 
     Without positions, attention sees a set of words: no shuffle can change what it says.
     """
+    if config is None:
+        prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
     from mha_cli.cli import render
@@ -103,7 +106,6 @@ def shuffle_test(
                 labelled_reviews(model, section, split or word_order_split(section), watcher)
                 for model, section in zip(read, sections, strict=True)
             ]
-            watcher.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import compare
 
             results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)

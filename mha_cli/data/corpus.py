@@ -65,16 +65,17 @@ class EncodedReviews:
         starts = range(0, len(self.tokens), CHUNK_TOKENS)
         return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), list(ids)).sum()) for start in starts)
 
-    def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None) -> npt.NDArray[Any]:
-        """Tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros; at least one column wide.
+    def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None, length: int = 1) -> npt.NDArray[Any]:
+        """Tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros.
 
         Args:
             rows: reviews to take.
             values: numbers for the tokens of all reviews, (P, …), to give in place of the tokens.
+            length: positions that the array has at least.
         """
         numbers = self.tokens if values is None else values
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
-        return padded(of_rows, dtype=np.int32 if values is None else np.float32)
+        return padded(of_rows, length, np.int32 if values is None else np.float32)
 
     def subset(self, rows: Rows) -> EncodedReviews:
         """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""

@@ -17,7 +17,8 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
-from mha_cli.runtime.classifier import forward_of, probabilities_of
+from mha_cli.runtime.classifier import forward_of
+from mha_cli.runtime.scoring import probabilities_of
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.whole_files import atomic_place
 

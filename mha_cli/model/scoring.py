@@ -1,4 +1,4 @@
-"""What a model answers, and how wrong it is; ``scorer_of`` is the way from a checkpoint to probabilities in TensorFlow.
+"""What a Keras model answers, in training and where its heads are masked; a checkpoint that is only to answer is ``runtime.scoring``'s.
 
 Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 """
@@ -6,7 +6,6 @@ Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import keras
@@ -14,14 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.model.classifier import to_model
 from mha_cli.system.working_memory import ForwardPass
-
-CALIBRATION_BINS = 15
 
 Floats = npt.NDArray[np.float32]
 
@@ -58,13 +53,6 @@ def compile_forward(model: keras.layers.Layer, token_shape: tuple[int | None, ..
     )
 
 
-def scorer_of(checkpoint: Checkpoint) -> partial[Floats]:
-    """A checkpoint's model, built and traced once, as ``predict_probabilities`` of whatever reviews it is then given."""
-    return partial(
-        predict_probabilities, compile_forward(to_model(checkpoint), checkpoint.config.text.token_shape), checkpoint.forward_pass
-    )
-
-
 def predict_probabilities(
     forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None
 ) -> Floats:
@@ -91,31 +79,3 @@ def predict_outputs(
         done += len(rows)
         on_reviews(done)
     return outputs
-
-
-def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
-    of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
-    return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
-
-
-def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-    """The answers in ``CALIBRATION_BINS`` equal bins of their probability, from 0 to 1: what a reliability diagram shows.
-
-    Returns:
-        Answers, their mean probability and the share of right ones, each (bins,); 0 where there are none.
-    """
-    confidence = probabilities.max(axis=1).astype(np.float64)
-    correct = probabilities.argmax(axis=1) == labels
-    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    counts, *sums = (np.bincount(bins, weights, CALIBRATION_BINS) for weights in (None, confidence, correct))
-    return np.stack([counts, *(total / np.maximum(counts, 1) for total in sums)])
-
-
-def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
-    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
-
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
-    """
-    counts, confidence, accuracy = confidence_bins(probabilities, labels)
-    return float(counts @ np.abs(confidence - accuracy) / len(labels))

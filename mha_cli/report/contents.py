@@ -17,8 +17,8 @@ from mha_cli.data.preparation import LabelledReviews, placed_reviews
 from mha_cli.data.reviews import PlacedReview
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
-from mha_cli.model.scoring import confidence_bins
 from mha_cli.runtime.inspection import explain
+from mha_cli.runtime.metrics import confidence_bins
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.text.encoding import TextEncoder
 

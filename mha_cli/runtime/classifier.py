@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,15 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.data.batches import padded, scoring_batches
 from mha_cli.data.given import refuse_what_is_no_text
-from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.scoring import probabilities_of
 from mha_cli.text.encoding import TextEncoder
 
-BATCH_TOKENS = 4_096
-"""Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
 NO_MARK = "-"
 """Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
 
@@ -167,44 +163,6 @@ class Classifier:
         ]
 
 
-def probabilities_of(
-    reviews: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None
-) -> npt.NDArray[np.float32]:
-    """Probabilities of all classes, (N, C), for reviews given as tokens. Reviews of similar length are computed together.
-
-    Args:
-        reviews: tokens of each.
-        checkpoint: model to compute.
-        engine: what computes its encoder; None is NumPy, which also computes what another has no memory for.
-
-    Raises:
-        MhaError: a review takes more memory than there is to be taken, or the weights are too large.
-    """
-    forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
-    lengths = np.array([len(review) for review in reviews], dtype=np.int64)
-    forward_pass.refuse_too_long(int(lengths.max(initial=0)))
-    probabilities = np.zeros((len(reviews), len(checkpoint.class_names)), dtype=np.float32)
-    encoder = engine.encoder(lengths) if engine else None
-    for rows in scoring_batches(lengths, forward_pass, BATCH_TOKENS):
-        longest = int(lengths[rows[-1]])
-        chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
-        tokens = padded([reviews[row] for row in rows], chosen.padded_length(longest) if chosen else 1)
-        with named(checkpoint):
-            probabilities[rows] = class_probabilities(tokens, checkpoint.weights, checkpoint.config.model, chosen)
-    return probabilities
-
-
 def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
     """The forward pass of a checkpoint, as a function from padded tokens (B, L, …) to probabilities of all classes (B, C)."""
     return lambda tokens: class_probabilities(tokens, checkpoint.weights, checkpoint.config.model)
-
-
-@contextmanager
-def named(checkpoint: Checkpoint) -> Iterator[None]:
-    """Errors of the forward pass, which knows weights only, begin with the name of the checkpoint's file, if it has one."""
-    try:
-        yield
-    except MhaError as error:
-        if not checkpoint.name:
-            raise
-        raise MhaError(f"{checkpoint.name}: {error.message}", error.hint, error.exit_code) from None

@@ -53,12 +53,13 @@ class Engine:
         checkpoint: model to compute.
         name: ``openvino`` from the first text on, ``numpy``, or ``auto`` for OpenVINO after much work, where it is there and gains.
         precision: type of the products; ``bfloat16`` with ``openvino`` only.
+        threads: threads of this process that may compute at once.
 
     Raises:
         MhaError: OpenVINO is not there, or bfloat16 is asked of what does not have it.
     """
 
-    def __init__(self, checkpoint: Checkpoint, name: EngineName = "numpy", precision: Precision = "float32") -> None:
+    def __init__(self, checkpoint: Checkpoint, name: EngineName = "numpy", precision: Precision = "float32", threads: int = 1) -> None:
         if precision == "bfloat16" and name != "openvino":
             raise MhaError("--precision bfloat16 goes with --engine openvino", "give both, or neither")
         if name == "openvino" and find_spec("openvino") is None:
@@ -67,7 +68,7 @@ class Engine:
             raise MhaError("--precision bfloat16: this processor has no instructions for it", "leave it out")
         self.at_once = name == "openvino"
         chosen = usual_engine(checkpoint.config.model) if name == "auto" else name
-        self._checkpoint, self._precision = checkpoint, precision
+        self._checkpoint, self._precision, self._threads = checkpoint, precision, threads
         self._left = WORTH_STARTING if chosen == "openvino" else inf
         self._encoder: OpenVinoEncoder | None = None
 
@@ -89,7 +90,7 @@ class Engine:
         try:
             from mha_cli.runtime.openvino_encoder import OpenVinoEncoder
 
-            self._encoder = OpenVinoEncoder(self._checkpoint, self._precision)
+            self._encoder = OpenVinoEncoder(self._checkpoint, self._precision, self._threads)
         except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: what OpenVINO raises
             if self.at_once:
                 reason = printable(str(error).strip().partition("\n")[0], 200)

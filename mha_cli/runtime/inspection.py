@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
-from mha_cli.runtime.classifier import Classifier, Prediction, named, probabilities_of
+from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.forward import attention_weights
+from mha_cli.runtime.scoring import named, probabilities_of
 from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.vocabulary import UNKNOWN_ID

@@ -8,6 +8,7 @@ Axes: B batch, L length (M when keys are meant), H heads, K key width per head, 
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,27 +36,29 @@ LENGTH_STEP = 32
 
 
 class OpenVinoEncoder:
-    """The encoder of a model, compiled for this processor, one thread.
+    """The encoder of a model, compiled for this processor.
 
     A process that has made one must not be forked.
 
     Args:
         checkpoint: model to compute.
         precision: type of the products, ``float32`` or ``bfloat16``.
+        threads: threads that may call it at once; each batch is computed in one.
     """
 
-    def __init__(self, checkpoint: Checkpoint, precision: str) -> None:
+    def __init__(self, checkpoint: Checkpoint, precision: str, threads: int = 1) -> None:
         self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
         self._model, self._longest = checkpoint.config.model, checkpoint.config.text.sequence_length
         self._forward_pass = checkpoint.forward_pass.at_once()
         self._is_moderate = all(map(_is_moderate, self._weights.values()))
         settings = {
             "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
-            "INFERENCE_NUM_THREADS": 1,
-            "NUM_STREAMS": 1,
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": threads,
             "ENABLE_CPU_PINNING": False,  # several processes would be bound to the same core
         }
-        self._request = openvino.Core().compile_model(_graph(self._weights, self._model), "CPU", settings).create_infer_request()
+        self._compiled = openvino.Core().compile_model(_graph(self._weights, self._model), "CPU", settings)
+        self._of_thread = threading.local()
 
     def has_memory_for(self, texts: int, length: int) -> bool:
         """Whether so many texts, the longest of this length, fit into the budget; NumPy, which computes in blocks, needs less."""
@@ -71,11 +74,14 @@ class OpenVinoEncoder:
             return pooled_features(x_BLD, mask_BL, self._weights, self._model)
         bias_BL = np.where(mask_BL, np.float32(0.0), LOWEST)
         try:
-            self._request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
-            self._request.wait()  # infer() would say nothing of an error, and give the results of the batch before
+            if not hasattr(self._of_thread, "request"):
+                self._of_thread.request = self._compiled.create_infer_request()
+            request = self._of_thread.request
+            request.start_async([np.ascontiguousarray(x_BLD), bias_BL], share_inputs=True)
+            request.wait()  # infer() would say nothing of an error, and give the results of the batch before
         except RuntimeError:  # no memory, where addresses are limited
             return pooled_features(x_BLD, mask_BL, self._weights, self._model)
-        pooled_BD = self._request.results[0]
+        pooled_BD = request.results[0]
         return np.where(np.any(mask_BL, axis=1, keepdims=True), pooled_BD, np.float32(0.0))
 
 

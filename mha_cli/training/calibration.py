@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.model.scoring import mean_loss_and_accuracy
 from mha_cli.ngram_scores.stacking import logits_of, probabilities_of
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 SPREAD = 0.5
 """Standard deviation of a temperature's logarithm, over kinds of data, around zero; few reviews are held against it."""

@@ -19,7 +19,7 @@ from mha_cli.checkpoint.runs import CHECKPOINT, STATE
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError, printable
-from mha_cli.model.scoring import scorer_of
+from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Distribution
@@ -107,7 +107,7 @@ def _write_labels(folder: Path, texts: EncodedReviews, log: Callable[[str], None
         if asked_to_stop():
             raise KeyboardInterrupt
 
-    targets = scorer_of(read_checkpoint(folder / CHECKPOINT))(texts, on_reviews)
+    targets = Scorer(read_checkpoint(folder / CHECKPOINT))(texts, on_reviews)
     with atomic_write(folder / LABELS) as file:
         np.save(file, targets, allow_pickle=False)
 

@@ -15,9 +15,10 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, build_scores, keras_config
-from mha_cli.model.scoring import calibration_error, compile_forward, mean_loss_and_accuracy, predict_outputs
+from mha_cli.model.scoring import compile_forward, predict_outputs
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.calibration import fit_temperature, tempered, with_temperature

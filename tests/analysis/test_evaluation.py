@@ -33,8 +33,8 @@ from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
 from mha_cli.layers.fast.dispatch import MOST_WEIGHTS
 from mha_cli.model.classifier import encoder_blocks, to_model
-from mha_cli.model.scoring import calibration_error
 from mha_cli.runtime.classifier import Classifier
+from mha_cli.runtime.metrics import calibration_error
 from mha_cli.system import working_memory
 from mha_cli.system.watcher import Watcher
 from mha_cli.text.vocabulary import Vocabulary

@@ -18,8 +18,9 @@ from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.model.classifier import to_model
-from mha_cli.model.scoring import mean_loss_and_accuracy, scorer_of
 from mha_cli.runtime.forward import class_probabilities
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import EpochRecord, Watcher
 from tests.checkpoints import small_checkpoint
 
@@ -237,7 +238,7 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
     assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:
-        return mean_loss_and_accuracy(scorer_of(model)(reviews), reviews.labels)[1]
+        return mean_loss_and_accuracy(Scorer(model)(reviews), reviews.labels)[1]
 
     assert report.accuracy == accuracy(checkpoint)
     assert [(score.block, score.head) for score in report.heads] == [(0, 0), (0, 1)]
@@ -283,7 +284,7 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
 
 def validation_loss(checkpoint: Checkpoint) -> float:
     reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
-    return mean_loss_and_accuracy(scorer_of(checkpoint)(reviews), reviews.labels)[0]
+    return mean_loss_and_accuracy(Scorer(checkpoint)(reviews), reviews.labels)[0]
 
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:

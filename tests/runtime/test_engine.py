@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.runtime import classifier
-from mha_cli.runtime.classifier import probabilities_of
+from mha_cli.runtime import scoring
 from mha_cli.runtime.engine import MANY_TEXTS, Engine, multiplications, usual_engine
+from mha_cli.runtime.scoring import probabilities_of
 from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
 from mha_cli.text.vocabulary import Vocabulary
@@ -94,7 +94,7 @@ def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) 
     engine, given = with_openvino(checkpoint), [np.full(length, 3, np.int32) for length in (700, 5)]
     expected = probabilities_of(given, checkpoint)
     monkeypatch.setattr("mha_cli.runtime.openvino_encoder.MOST_BYTES", checkpoint.forward_pass.at_once().num_bytes(2, 32))
-    monkeypatch.setattr(classifier, "BATCH_TOKENS", 1)
+    monkeypatch.setattr(scoring, "BATCH_TOKENS", 1)
     from mha_cli.runtime.openvino_encoder import OpenVinoEncoder  # after the check that OpenVINO is there
 
     lengths = []
@@ -116,7 +116,7 @@ def test_what_openvino_fails_at_is_computed_by_numpy(monkeypatch: pytest.MonkeyP
     engine, given = with_openvino(checkpoint), reviews(checkpoint, 13)
     encoder = engine.encoder(np.array([1]))
     assert encoder is not None
-    monkeypatch.setattr(encoder, "_request", WithoutMemory())
+    monkeypatch.setattr(encoder._of_thread, "request", WithoutMemory(), raising=False)
     np.testing.assert_array_equal(probabilities_of(given, checkpoint, engine), probabilities_of(given, checkpoint))
 
 

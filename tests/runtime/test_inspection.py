@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.runtime import classifier
+from mha_cli.runtime import scoring
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inspection import Explanation, explain, mean_entropy, near_uniform, strongest_links, view_attention
 from tests.checkpoints import small_checkpoint
@@ -227,14 +227,14 @@ def test_looked_at_is_the_mean_over_words_heads_and_blocks() -> None:
 def test_occlusion_of_a_long_review_is_computed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes time is a call; 200 words must not be 200 of them."""
     shapes: list[tuple[int, ...]] = []
-    compute = classifier.class_probabilities
+    compute = scoring.class_probabilities
 
     def recorded(token_ids: np.ndarray, *rest: Any, **more: Any) -> np.ndarray:
         shapes.append(token_ids.shape)
         return compute(token_ids, *rest, **more)
 
-    monkeypatch.setattr(classifier, "class_probabilities", recorded)
-    monkeypatch.setattr(classifier, "BATCH_TOKENS", 10 * 199)
+    monkeypatch.setattr(scoring, "class_probabilities", recorded)
+    monkeypatch.setattr(scoring, "BATCH_TOKENS", 10 * 199)
     checkpoint = with_text(small_checkpoint(positions="sinusoidal"), sequence_length=200)
     result: Explanation = explain(checkpoint, "the film was not superb " * 40)
     assert len(result.words) == 200

@@ -12,9 +12,10 @@ import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.runtime.classifier import Classifier, probabilities_of
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention
+from mha_cli.runtime.scoring import probabilities_of
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import ForwardPass, blocks
 from tests.checkpoints import small_checkpoint

@@ -87,8 +87,8 @@ def probabilities_of(reviews: EncodedReviews, weights: Mapping[str, np.ndarray],
     return forward.class_probabilities(reviews.padded(np.arange(len(reviews))), weights, model)
 
 
-def numpy_scorer_of(checkpoint: Checkpoint) -> Callable[..., np.ndarray]:
-    """``scorer_of`` in NumPy; it counts the texts one by one."""
+def plain_scorer(checkpoint: Checkpoint) -> Callable[..., np.ndarray]:
+    """A ``Scorer`` of one batch, which counts the texts one by one."""
 
     def score(reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> np.ndarray:
         for number in range(1, len(reviews) + 1):
@@ -101,7 +101,7 @@ def numpy_scorer_of(checkpoint: Checkpoint) -> Callable[..., np.ndarray]:
 def in_numpy(patch: Any) -> None:
     """Let ``run.train`` train in NumPy; ``patch`` sets an attribute of a module."""
     patch(run, "Trainer", NumpyTrainer)
-    patch(pseudo_labels, "scorer_of", numpy_scorer_of)
+    patch(pseudo_labels, "Scorer", plain_scorer)
     built: list[str] = []  # once for all runs: their models have one architecture
 
     def keras_config(model: Callable[[], Any]) -> str:

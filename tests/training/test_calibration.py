@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from mha_cli.model.scoring import calibration_error, mean_loss_and_accuracy
 from mha_cli.runtime import forward
+from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.training.calibration import SPREAD, fit_temperature, tempered, with_temperature
 from mha_cli.training.validation import Validation

@@ -18,7 +18,8 @@ from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model.classifier import build_classifier
-from mha_cli.model.scoring import compile_forward, cross_entropy, mean_loss_and_accuracy, predict_probabilities, predicted_classes
+from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.loop import fit, run_epoch

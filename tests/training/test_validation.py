@@ -11,10 +11,10 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier
-from mha_cli.model.scoring import mean_loss_and_accuracy
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.runtime import forward
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training.validation import Validation, compose, decompose

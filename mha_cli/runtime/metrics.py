@@ -1,0 +1,41 @@
+"""How wrong answers are.
+
+Axes: N reviews, C classes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+CALIBRATION_BINS = 15
+
+Floats = npt.NDArray[np.float32]
+
+
+def mean_loss_and_accuracy(probabilities: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
+    """Mean cross-entropy in nats and accuracy in [0, 1] of probabilities (N, C)."""
+    of_truth = np.clip(probabilities[np.arange(len(labels)), labels].astype(np.float64), 1e-7, 1.0)
+    return float(-np.log(of_truth).mean()), float((probabilities.argmax(axis=1) == labels).mean())
+
+
+def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """The answers in ``CALIBRATION_BINS`` equal bins of their probability, from 0 to 1: what a reliability diagram shows.
+
+    Returns:
+        Answers, their mean probability and the share of right ones, each (bins,); 0 where there are none.
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = probabilities.argmax(axis=1) == labels
+    bins = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    counts, *sums = (np.bincount(bins, weights, CALIBRATION_BINS) for weights in (None, confidence, correct))
+    return np.stack([counts, *(total / np.maximum(counts, 1) for total in sums)])
+
+
+def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
+    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
+    """
+    counts, confidence, accuracy = confidence_bins(probabilities, labels)
+    return float(counts @ np.abs(confidence - accuracy) / len(labels))

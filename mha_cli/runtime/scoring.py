@@ -1,0 +1,127 @@
+"""The way from tokens to probabilities with a checkpoint's weights: batch by batch, on request in several threads.
+
+Axes: N reviews, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.batches import Rows, padded, scoring_batches
+from mha_cli.errors import MhaError
+from mha_cli.runtime.engine import Engine
+from mha_cli.runtime.forward import Array, class_probabilities
+from mha_cli.system.processor import available_cores
+from mha_cli.system.working_memory import MOST_BYTES
+
+if TYPE_CHECKING:
+    from mha_cli.data.corpus import EncodedReviews
+
+BATCH_TOKENS = 4_096
+"""Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
+
+Floats = npt.NDArray[np.float32]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def probabilities_of(reviews: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
+    """Probabilities of all classes, (N, C), for reviews given as tokens, in this thread; see ``Scorer`` for the errors.
+
+    Args:
+        reviews: tokens of each.
+        checkpoint: model to compute.
+        engine: what computes its encoder; None is NumPy.
+    """
+    lengths = np.array([len(review) for review in reviews], dtype=np.int64)
+    return Scorer(checkpoint, engine or Engine(checkpoint), 1).score(
+        lengths, lambda rows, length: padded([reviews[row] for row in rows], length)
+    )
+
+
+class Scorer:
+    """Scores reviews with a checkpoint. Those of similar length are computed together.
+
+    Args:
+        checkpoint: model to compute.
+        engine: what computes its encoder; None takes the fastest that is there, where it pays. NumPy also computes what another
+            has no memory for.
+        threads: batches that are computed at once, if memory allows; None takes one for each core.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None, threads: int | None = None) -> None:
+        self._checkpoint = checkpoint
+        self._threads = threads or available_cores()
+        self._engine = engine or Engine(checkpoint, "auto", threads=self._threads)
+
+    def __call__(self, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
+        """Probabilities of all classes for every review, (N, C), in the order of the reviews.
+
+        Args:
+            reviews: reviews to classify.
+            on_reviews: function that is called with the number of reviews done so far.
+
+        Raises:
+            MhaError: a review takes more memory than there is to be taken, or the weights are too large.
+        """
+        return self.score(reviews.lengths, lambda rows, length: reviews.padded(rows, length=length), on_reviews)
+
+    def score(
+        self, lengths: npt.NDArray[np.int64], tokens_of: Callable[[Rows, int], Array], on_reviews: Callable[[int], None] = lambda _: None
+    ) -> Floats:
+        """The same for reviews of which ``tokens_of`` gives the given ones as one array, padded to a length at least."""
+        checkpoint = self._checkpoint
+        forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
+        forward_pass.refuse_too_long(int(lengths.max(initial=0)))
+        encoder = self._engine.encoder(lengths)
+
+        def compute(rows: Rows) -> Floats:
+            longest = int(lengths[rows[-1]])
+            chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
+            tokens = tokens_of(rows, chosen.padded_length(longest) if chosen else 1)
+            with named(checkpoint):
+                return class_probabilities(tokens, checkpoint.weights, checkpoint.config.model, chosen)
+
+        probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
+        batches = list(scoring_batches(lengths, forward_pass, BATCH_TOKENS))
+        most_bytes = max((forward_pass.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
+        threads = min(self._threads, max(1, MOST_BYTES // most_bytes))
+        for rows, answers in zip(batches, in_threads(compute, batches, threads), strict=True):
+            probabilities[rows] = answers
+            done += len(rows)
+            on_reviews(done)
+        return probabilities
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """``map``, in several threads, in which matrix products take one each; what is not begun when the caller goes away is left."""
+    if threads == 1:
+        yield from map(function, items)
+        return
+    from threadpoolctl import threadpool_limits
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        with threadpool_limits(1):
+            yield from pool.map(function, items)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def named(checkpoint: Checkpoint) -> Iterator[None]:
+    """Errors of the forward pass, which knows weights only, begin with the name of the checkpoint's file, if it has one."""
+    try:
+        yield
+    except MhaError as error:
+        if not checkpoint.name:
+            raise
+        raise MhaError(f"{checkpoint.name}: {error.message}", error.hint, error.exit_code) from None
