@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
+import sys
 from signal import SIGTERM
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
@@ -125,6 +127,13 @@ def test_suspects_need_no_tensorflow(tmp_path: Path) -> None:
     assert code == 0
     assert "sklearn" in modules
     assert not modules & {"tensorflow", "keras", "h5py", "matplotlib"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("module", ["report.contents", "analysis.inside.pruning"])
+def test_tensorflow_starts_quietly(module: str) -> None:
+    result = subprocess.run([sys.executable, "-c", f"import mha_cli.{module}"], capture_output=True, check=False, env=environment())
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("line", ["evaluate a.keras", "compare a.keras b.keras", "shuffle-test a.keras"])

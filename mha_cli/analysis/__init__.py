@@ -1,1 +1,1 @@
-"""What a trained model is worth, and why: functions from a checkpoint to a dataclass. What masks heads or trains imports TensorFlow."""
+"""What a trained model is worth, and why: functions from a checkpoint to a dataclass."""

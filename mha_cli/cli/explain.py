@@ -60,7 +60,7 @@ def explain(
         from mha_cli.cli.progress import status
 
         with status("starting TensorFlow"):
-            from mha_cli.analysis.attribution import integrated_gradients
+            from mha_cli.analysis.inside.attribution import integrated_gradients
 
             values, _ = integrated_gradients(model, explanation.prediction.text, explanation.prediction.label)
             explanation = replace(explanation, gradients=values)

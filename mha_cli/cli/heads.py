@@ -75,8 +75,8 @@ def heads(
     with training_progress() as watcher:
         labelled = labelled_reviews(model, section, split, watcher)
         watcher.log("starting TensorFlow")
-        from mha_cli.analysis.head_scores import score_heads
-        from mha_cli.analysis.pruning import prune as prune_heads
+        from mha_cli.analysis.inside.head_scores import score_heads
+        from mha_cli.analysis.inside.pruning import prune as prune_heads
 
         report, reviews = score_heads(model, labelled, max_reviews, watcher)
         pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None

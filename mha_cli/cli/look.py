@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.console import Console
 
-    from mha_cli.analysis.head_scores import HeadReport
-    from mha_cli.analysis.pruning import PruningReport
+    from mha_cli.analysis.inside.head_scores import HeadReport
+    from mha_cli.analysis.inside.pruning import PruningReport
     from mha_cli.runtime.classifier import Prediction
 
 SHADES = " ░▒▓█"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Range
-    from mha_cli.analysis.head_scores import HeadReport
+    from mha_cli.analysis.inside.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
     from mha_cli.system.watcher import EpochRecord
     from mha_cli.tuning.search import TuningSummary

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluation_of
-from mha_cli.analysis.head_scores import HeadReport, score_heads
+from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.preparation import LabelledReviews, placed_reviews

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.analysis import attribution
-from mha_cli.analysis.attribution import integrated_gradients
+from mha_cli.analysis.inside import attribution
+from mha_cli.analysis.inside.attribution import integrated_gradients
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint

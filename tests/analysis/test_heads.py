@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mha_cli.analysis.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
-from mha_cli.analysis.pruning import least_important, prune, retrain, without_heads
+from mha_cli.analysis.inside.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
+from mha_cli.analysis.inside.pruning import least_important, prune, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews

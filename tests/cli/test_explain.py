@@ -132,7 +132,7 @@ def test_json(explain: Explain, small: Path) -> None:
 
 
 def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> None:
-    from mha_cli.analysis.attribution import integrated_gradients
+    from mha_cli.analysis.inside.attribution import integrated_gradients
 
     said = json.loads(explain(TEXT, "--gradients", "--json").stdout)
     expected, _ = integrated_gradients(read_checkpoint(small), TEXT, said["label"])

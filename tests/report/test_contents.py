@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mha_cli.analysis.evaluation import evaluate
-from mha_cli.analysis.head_scores import score_heads
+from mha_cli.analysis.inside.head_scores import score_heads
 from mha_cli.analysis.shuffle import compare
 from mha_cli.config.settings import FilesData, SampleData
 from mha_cli.data.preparation import labelled_reviews

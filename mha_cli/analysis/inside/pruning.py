@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mha_cli.analysis.head_scores import HeadReport
+from mha_cli.analysis.inside.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.data.corpus import EncodedReviews
