@@ -82,6 +82,9 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     values, header = sample.values, sample.header
     if not any(values.values()):
         return Layout(sample.format, sample.separator, header)  # whoever reads it says what is missing
+    if len(values) == 1:
+        hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
+        raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
     text, text_reason = _given(text_column, values, header) or _guessed_text(values, label_column, path)
     label, label_reason = _given(label_column, values, header) or _guessed_label(values, text, path)
     return Layout(sample.format, sample.separator, header, tuple(values), text, label, text_reason, label_reason)

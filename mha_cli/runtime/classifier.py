@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.data.batches import padded, scoring_batches
-from mha_cli.data.given import refuse_what_is_no_text
+from mha_cli.data.given import texts_in
 from mha_cli.errors import MhaError
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
@@ -136,14 +136,14 @@ class Classifier:
         """
         write_checkpoint(Path(path), self.checkpoint)
 
-    def predict(self, texts: Sequence[str]) -> list[Prediction]:
+    def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction a text, in order. Texts of similar length are computed together.
 
         Raises:
-            MhaError: something else than a sequence of strings, or a text takes more memory than there is to be taken.
+            MhaError: something else than strings, or a text takes more memory than there is to be taken.
         """
-        refuse_what_is_no_text(texts)
-        return self.predictions(texts, self.score(texts))
+        given = texts_in(texts)
+        return self.predictions(given, self.score(given))
 
     def score(self, texts: Sequence[str]) -> Scores:
         """The long part of ``predict``, which may be done in another process."""

@@ -504,6 +504,19 @@ SECTIONS: dict[str, list[Case]] = {
             files={"x.yaml": FILES},
         ),
         Case(
+            "texts without labels, for `mha init`",
+            "init reviews.txt",
+            "reviews.txt: a single column, so there are no labels; put the class of every text beside it, in a table or in JSON, "
+            "or before it as __label__CLASS",
+            files={"reviews.txt": "A superb film\nA bad film\n"},
+        ),
+        Case(
+            "a text each class, for `mha init`",
+            "init reviews.csv",
+            "reviews.csv: 2 of 2 texts have a class of their own; is the label column the right one?",
+            files={"reviews.csv": "text,label\nsuperb,positive\ndreadful,negative\n"},
+        ),
+        Case(
             "no column that may be the class, for `mha init`",
             "init reviews.csv",
             "reviews.csv: no column of few classes among id, text; set --label-column",
@@ -613,6 +626,12 @@ SECTIONS: dict[str, list[Case]] = {
             "a JSON list over several lines",
             b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
             "reviews.json:1: JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
+            "reviews.json",
+        ),
+        _train(
+            "a JSON list in one line",
+            b'[{"text": "a", "label": 1}, {"text": "b", "label": 0}]\n',
+            "reviews.json:1: a list where a JSON object belongs; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
             "reviews.json",
         ),
         _train(

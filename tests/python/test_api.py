@@ -66,6 +66,7 @@ def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.Monke
             assert (prediction.label, prediction.empty, prediction.all_unknown) == (line["label"], line["empty"], line["all_unknown"])
             assert prediction.probabilities == pytest.approx(line["probabilities"], abs=1e-6)
     assert model.predict([]) == []
+    assert [prediction.text for prediction in model.predict(text for text in texts)] == texts
 
 
 def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
@@ -78,6 +79,8 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
         mha.train("text", ["a", "b", "c"], [0, 1])
     with pytest.raises(mha.MhaError, match=r"^the given texts: no texts"):
         mha.train("text", [], [])
+    with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted"):
+        mha.train("text", "abc", "abc")
 
 
 @pytest.mark.process
