@@ -272,6 +272,13 @@ def same_reviews(
     return found
 
 
+def refuse_unreadable(data: DataSection, split: str | None) -> None:
+    """Raise the MhaError of the first text of a split that is to be scored later, after a training; ``validation`` is part of that."""
+    source, wanted = open_source(data), split or default_split(data)
+    if wanted != "validation":
+        next(iter(source.read(wanted)), None)
+
+
 def default_split(data: DataSection) -> str:
     """The split that is scored when none is named."""
     return data.test_split if isinstance(data, TfdsData) else "test"

@@ -315,6 +315,12 @@ SECTIONS: dict[str, list[Case]] = {
             "or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
         ),
+        Case(
+            "the name of a config without `.yaml`",
+            "train --config x",
+            "--config x: no such recipe; did you mean x.yaml?",
+            files={"x.yaml": FILES},
+        ),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
         Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
         Case("a checkpoint", "train --config good.keras", "good.keras: not UTF-8 at byte …; save it as UTF-8"),
@@ -538,6 +544,17 @@ SECTIONS: dict[str, list[Case]] = {
             "data x.yaml --label-column stars",
             "--label-column goes with files alone; write --set data.label_column=stars",
             files={"x.yaml": FILES},
+        ),
+        Case(
+            "a config without test data, for `mha shuffle-test`",
+            "shuffle-test --config x.yaml",
+            "the config names no test data; set data.test, give --data FILE, or take --split validation",
+            files={"x.yaml": FILES, "reviews.csv": ROWS},
+        ),
+        Case(
+            "a split that there is not, for `mha shuffle-test`",
+            "shuffle-test --config sample --split tset",
+            "the sample reviews have no split 'tset'; did you mean test?",
         ),
         Case(
             "a config among files, for `mha data`",
