@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
-from mha_cli.config.settings import Config, SampleData, TfdsData
+from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
 from mha_cli.data.decisions import decide, rules
@@ -150,6 +151,15 @@ def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
     return f"the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much{before}"
 
 
+def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
+    """Whether a split has files that the model was trained on, as far as their names tell."""
+    trained = checkpoint.config.data
+    if not (isinstance(trained, FilesData) and isinstance(data, FilesData)):
+        return False
+    scored = data.train_paths if split == "train" else data.test_paths
+    return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, trained.train_paths))
+
+
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
     """(N, C): 1 for the class of the label and 0 for the others."""
     return np.eye(num_classes, dtype=np.float32)[labels]
@@ -200,13 +210,17 @@ def labelled_reviews(
         encoded = corpus.encode(rows, checkpoint.vocabulary)
         if config.learns_from_validation:
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
-            watcher.note(caveat)
     else:
         split = split or default_split(data)
         reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+        if _names_learnt_files(checkpoint, data, split):
+            known = "the model was trained on a file of that name"
+            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures say too much"
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    if caveat:
+        watcher.note(caveat)
     if doubt := _doubt(encoded, checkpoint.vocabulary):
         watcher.note(f"{source.name}, split {split}: {doubt}")
     return LabelledReviews(source.name, split, encoded, rows, caveat)

@@ -255,7 +255,9 @@ SECTIONS: dict[str, list[Case]] = {
             "Invalid value for '--seed': …'x'…; see `mha shuffle-test --help`",
         ),
         Case("control characters where a number belongs", f"{PREDICT} --workers '\x1b[31m'", r"Invalid value for '--workers': …\x1b[31m…"),
-        Case("a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': …'xml'…"),
+        Case(
+            "a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': 'xml' is not one of 'lines', …"
+        ),
         Case(
             "bfloat16 of an engine that does not have it",
             f"{FILM} --precision bfloat16",
