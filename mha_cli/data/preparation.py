@@ -19,6 +19,7 @@ from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews,
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
+from mha_cli.data.repeats import count_respelt
 from mha_cli.data.reviews import PlacedReview, ReviewSource
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError, listed, printable
@@ -121,6 +122,7 @@ def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: 
         "without a word": corpus.num_wordless,
         "repeated to the letter": corpus.num_repeated,
         "texts with two labels": corpus.num_two_labels,
+        "classes that differ from others in case alone": count_respelt(corpus.class_names),
         "blank lines left out": source.num_blank,
     }
     found = ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)

@@ -15,7 +15,7 @@ from mha_cli.data.corpus import counted, refuse_unlearnable
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths, shown_path
-from mha_cli.data.repeats import count_repeats
+from mha_cli.data.repeats import count_repeats, count_respelt
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
 from mha_cli.errors import MhaError, listed
@@ -52,6 +52,7 @@ class TextFigures:
         num_wordless: texts without a word, which the next two numbers leave out.
         num_repeated: texts that stand before them already, to the letter.
         num_two_labels: different texts that stand there with more than one label.
+        num_respelt: classes that differ from others in case alone.
         num_blank: blank lines, which are left out.
     """
 
@@ -62,6 +63,7 @@ class TextFigures:
     num_wordless: int
     num_repeated: int
     num_two_labels: int
+    num_respelt: int
     num_blank: int
 
 
@@ -175,5 +177,6 @@ class Tally:
             num_wordless=int((self.lengths == 0).sum()),
             num_repeated=repeats.num_repeated,
             num_two_labels=repeats.num_two_labels,
+            num_respelt=count_respelt(self.classes),
             num_blank=num_blank,
         )

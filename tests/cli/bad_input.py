@@ -519,6 +519,12 @@ SECTIONS: dict[str, list[Case]] = {
             files={"reviews.txt": "A superb film\nA bad film\n"},
         ),
         Case(
+            "two columns of one name, for `mha init`",
+            "init reviews.csv",
+            'reviews.csv:1: the column "text" stands 2 times; rename all but one of them',
+            files={"reviews.csv": "text,text,label\nA superb film,x,good\nA bad film,x,bad\nA fine film,x,good\nA dull film,x,bad\n"},
+        ),
+        Case(
             "a text each class, for `mha init`",
             "init reviews.csv",
             "reviews.csv: 2 of 2 texts have a class of their own; is the label column the right one?",

@@ -12,6 +12,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.settings import FilesData, SampleData, TfdsData
 from mha_cli.data import corpus, preparation
 from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
+from mha_cli.data.profile import profile_data
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
 from mha_cli.system.watcher import Watcher
@@ -53,6 +54,16 @@ ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts w
 
 def test_what_is_odd_is_told(tmp_path: Path) -> None:
     assert noted(tmp_path, "text,label\nnew,pos\n") == [ODD]
+
+
+def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "fine,Pos\ngood,pos\ngreat,POS\ndull,neg\n" * 2)
+    lines: list[str] = []
+    data = {"source": "files", "train": str(tmp_path / "train.csv")}
+    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    assert lines[0] == f"{tmp_path}/train.csv, 8 texts; repeated to the letter: 4, classes that differ from others in case alone: 2"
+    found = profile_data([str(tmp_path / "train.csv")])
+    assert found.texts.num_respelt == 2
 
 
 def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
