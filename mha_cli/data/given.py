@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
+MISSING = {"None", "nan", "NaT", "<NA>"}
+"""Spellings of what is no string and stands for nothing, in Python, NumPy and pandas."""
+
+
 class GivenReviews:
     """Texts and the classes of them, as a source with a training split alone.
 
@@ -19,7 +23,7 @@ class GivenReviews:
         labels: class of each; what is no string counts by its spelling.
 
     Raises:
-        MhaError: they are not as many as each other, or a text is no string.
+        MhaError: they are not as many as each other, a text is no string, or a label is missing.
     """
 
     name = "the given texts"
@@ -28,7 +32,11 @@ class GivenReviews:
     num_blank = 0
 
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
-        self._texts, self._labels = texts_in(texts), [str(label) for label in labels]
+        self._texts, self._labels = texts_in(texts), list[str]()
+        for number, label in enumerate(labels):
+            self._labels.append(str(label))
+            if not isinstance(label, str) and self._labels[-1] in MISSING:
+                raise MhaError(f"label {number} is {label}", "give every text a class, or leave it out")
         if len(self._texts) != len(self._labels):
             raise MhaError(f"{len(self._texts):,} texts and {len(self._labels):,} labels", "give a label for every text")
 

@@ -81,6 +81,9 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
         mha.train("text", [], [])
     with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted"):
         mha.train("text", "abc", "abc")
+    for missing in (None, float("nan"), np.float64("nan")):
+        with pytest.raises(mha.MhaError, match=r"^label 1 is (None|nan); give every text a class, or leave it out$"):
+            mha.train("text", ["a", "b", "c"], ["x", missing, "y"])
 
 
 @pytest.mark.process
