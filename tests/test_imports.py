@@ -114,7 +114,7 @@ def test_a_diagnosis_needs_numpy_only(tmp_path: Path) -> None:
 
 
 def test_looking_at_data_needs_numpy_only(tmp_path: Path) -> None:
-    (tmp_path / "reviews.csv").write_text("text,label\nfine,positive\nbad,negative\n")
+    (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,positive\nbad,negative\n" * 2)
     for command in ("init", "data"):
         code, modules = imported_by(tmp_path, command, "reviews.csv")
         assert code == 0

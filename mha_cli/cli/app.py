@@ -96,7 +96,7 @@ def main() -> None:
         _fail("interrupted", EXIT_INTERRUPTED)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the command-line parser
-            message = printable(error.format_message().replace("\n", " ").removesuffix("."), 1000)
+            message = printable(error.format_message().replace("\n", " ").replace(": Value error, ", ": ").removesuffix("."), 1000)
             if not message:  # `mha` alone has printed its help
                 sys.exit(EXIT_USAGE)
             command = getattr(getattr(error, "ctx", None), "command_path", "mha")

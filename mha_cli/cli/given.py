@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import typer
 from mha_cli.errors import EXIT_USAGE, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import TextIO
 
@@ -40,6 +42,13 @@ def load_checkpoint_and_path(given: Path | None, stderr: TextIO | None = None) -
 def decodable(text: str) -> str:
     """A text from the command line; bytes that are not UTF-8 come in as lone surrogates, which cannot be printed."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def note_files(texts: Sequence[str]) -> None:
+    """Say on stderr where a text is the name of a file: it was likely meant to be read."""
+    if name := next((text for text in texts if os.path.isfile(text)), None):
+        shown = printable(name, 200)
+        print(f"{shown}: taken as a text, though there is a file of that name; --input {shown} reads it", file=sys.stderr)
 
 
 def help_if_nothing_is_piped(context: typer.Context) -> None:

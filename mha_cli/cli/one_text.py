@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mha_cli.cli.given import decodable, help_if_nothing_is_piped, standard_input
+from mha_cli.cli.given import decodable, help_if_nothing_is_piped, note_files, standard_input
 from mha_cli.errors import MhaError
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
@@ -50,6 +50,7 @@ def one_text(
     if text is not None and text != STANDARD_INPUT:
         if form is not None or text_column is not None or number is not None:
             raise MhaError("--format, --text-column and --record go with --input and standard input", "leave them out")
+        note_files([text])
         return decodable(text)
     source = str(path or STANDARD_INPUT)
     arrivals = read_inputs([source], form, text_column, default_column=default_column, standard_input=standard_input())

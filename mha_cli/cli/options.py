@@ -57,8 +57,8 @@ DataOption = Annotated[
         "--data",
         metavar="SOURCE",
         help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a folder "
-        "with one sub-folder a class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, for a run of your own, the data that it "
-        "was trained on.",
+        "with one sub-folder a class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, for a run of your own, the data that its "
+        "config names.",
         show_default=False,
     ),
 ]
@@ -72,10 +72,19 @@ def split_option(default: str) -> Any:
 
 SplitOption = Annotated[str | None, split_option("test")]
 TextColumnOption = Annotated[
-    str | None, typer.Option("--text-column", help="Column of the text in --data, by name or number.", show_default="text")
+    str | None,
+    typer.Option(
+        "--text-column", metavar="NAME", help="Column of the text in --data, by name or number.", show_default="as in training, else text"
+    ),
 ]
 LabelColumnOption = Annotated[
-    str | None, typer.Option("--label-column", help="Column of the class in --data, by name or number.", show_default="label")
+    str | None,
+    typer.Option(
+        "--label-column",
+        metavar="NAME",
+        help="Column of the class in --data, by name or number.",
+        show_default="as in training, else label",
+    ),
 ]
 FormatOption = Annotated[
     Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,

@@ -70,7 +70,7 @@ def shuffle_test(
     from mha_cli.cli.progress import status, training_progress
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, new_run_name
-    from mha_cli.data.preparation import labelled_reviews, prepare, word_order_split
+    from mha_cli.data.preparation import labelled_reviews, prepare, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
     from mha_cli.system.cluster import refuse_several_workers
 
@@ -94,6 +94,7 @@ def shuffle_test(
     if settings is not None and config_file is not None:
         directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is there
+        refuse_unreadable(settings.data, split)
         with training_progress() as watcher:
             prepared = prepare(settings, watcher)
             watcher.log("starting TensorFlow")

@@ -45,6 +45,7 @@ def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]
         "without a word": texts.num_wordless,
         "repeated to the letter": texts.num_repeated,
         "texts with two labels": texts.num_two_labels,
+        "classes that differ from others in case alone": texts.num_respelt,
         "blank lines left out": texts.num_blank,
     }
     yield "odd", ", ".join(f"{what}: {number:,}" for what, number in oddities.items() if number) or "nothing"

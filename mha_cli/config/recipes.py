@@ -31,7 +31,9 @@ def find_config(given: str) -> Path:
     if given in names:
         return RECIPES / f"{given}.yaml"
     if os.sep not in given and "." not in given and not os.path.lexists(given):
-        raise MhaError(f"--config {printable(given)}: no such recipe", f"choose from {', '.join(names)}, or give the path of a YAML config")
+        file = f"{given}.yaml"
+        others = f"choose from {', '.join(names)}, or give the path of a YAML config"
+        raise MhaError(f"--config {printable(given)}: no such recipe", f"did you mean {file}?" if os.path.isfile(file) else others)
     return Path(given)
 
 

@@ -363,6 +363,11 @@ class Config(Settings):
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
 
+    @property
+    def learns_from_validation(self) -> bool:
+        """Whether the n-gram scores learn from the validation part in the end."""
+        return self.model.score_ngrams > 0 and self.training.refit_scores
+
     @model_validator(mode="after")
     def _ngrams_have_tables(self) -> Self:
         model = self.model

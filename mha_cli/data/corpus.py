@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -91,6 +91,28 @@ class EncodedReviews:
         return self.subset(np.sort(rng.choice(len(self), most, replace=False)))
 
 
+def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) -> None:
+    """Raise an MhaError where there is nothing that a classifier could learn.
+
+    Args:
+        where: source in words.
+        sizes: texts of each class, by its name.
+        has_words: whether any text has a word.
+    """
+    num_texts, num_single = sum(sizes.values()), sum(size == 1 for size in sizes.values())
+    if not num_texts:
+        raise MhaError(f"{where}: no texts", "give labelled texts of at least two classes")
+    largest = max(sizes, key=sizes.__getitem__)
+    if sizes[largest] == num_texts:
+        raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
+    if num_single > num_texts / 2:
+        raise MhaError(f"{where}: {num_single:,} of {num_texts:,} texts have a class of their own", "is the label column the right one?")
+    if missing := [name for name, size in sizes.items() if not size]:
+        raise MhaError(f"{where}: the class '{printable(missing[0])}' has no text", "each class needs at least one to be learnt from")
+    if not has_words:
+        raise MhaError(f"{where}: none of the {num_texts:,} texts has a word", "is the text column the right one?")
+
+
 class Corpus:
     """Reviews as numbers of our own, before there is a vocabulary.
 
@@ -137,7 +159,7 @@ class Corpus:
         self.class_names = class_names if class_names is not None else _in_order(labels)
         self.labels = _class_ids(labels, self.class_names, where)[np.array(label_numbers, dtype=np.int32)]
         self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
-        self._refuse_unlearnable()
+        refuse_unlearnable(where, dict(zip(self.class_names, self._class_sizes.tolist(), strict=True)), bool(len(self._tokens)))
         self.single_text_classes = tuple(self.class_names[class_id] for class_id in np.flatnonzero(self._class_sizes == 1))
         has_words = np.diff(self._offsets) > 0
         self.num_wordless = int((~has_words).sum())
@@ -153,28 +175,6 @@ class Corpus:
         """How many of the texts are reviews of this corpus that have words, to the letter."""
         hashes = array("q", map(hash, texts))
         return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._text_hashes).sum()) if hashes else 0
-
-    def _refuse_unlearnable(self) -> None:
-        if not len(self):
-            raise MhaError(f"{self._where}: no texts", "give labelled texts of at least two classes")
-        sizes = self._class_sizes
-        if len(sizes) < 2 or np.count_nonzero(sizes) < 2:
-            only = self.class_names[int(sizes.argmax())]
-            raise MhaError(
-                f"{self._where}: every text has the class '{printable(only)}'", "a classifier needs texts of at least two classes"
-            )
-        num_single = int((sizes == 1).sum())
-        if num_single > len(self) / 2:
-            raise MhaError(
-                f"{self._where}: {num_single:,} of {len(self):,} texts have a class of their own", "is the label column the right one?"
-            )
-        if not sizes.all():
-            missing = self.class_names[int(sizes.argmin())]
-            raise MhaError(
-                f"{self._where}: the class '{printable(missing)}' has no text", "each class needs at least one to be learnt from"
-            )
-        if not len(self._tokens):
-            raise MhaError(f"{self._where}: none of the {len(self):,} texts has a word", "is the text column the right one?")
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.

@@ -8,7 +8,11 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+MISSING = {"None", "nan", "NaT", "<NA>"}
+"""Spellings of what is no string and stands for nothing, in Python, NumPy and pandas."""
 
 
 class GivenReviews:
@@ -19,7 +23,7 @@ class GivenReviews:
         labels: class of each; what is no string counts by its spelling.
 
     Raises:
-        MhaError: they are not as many as each other, or a text is no string.
+        MhaError: they are not as many as each other, a text is no string, or a label is missing.
     """
 
     name = "the given texts"
@@ -28,10 +32,13 @@ class GivenReviews:
     num_blank = 0
 
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
-        self._texts, self._labels = list(texts), [str(label) for label in labels]
+        self._texts, self._labels = texts_in(texts), list[str]()
+        for number, label in enumerate(labels):
+            self._labels.append(str(label))
+            if not isinstance(label, str) and self._labels[-1] in MISSING:
+                raise MhaError(f"label {number} is {label}", "give every text a class, or leave it out")
         if len(self._texts) != len(self._labels):
             raise MhaError(f"{len(self._texts):,} texts and {len(self._labels):,} labels", "give a label for every text")
-        refuse_what_is_no_text(self._texts)
 
     def unlabelled(self) -> None:
         """None."""
@@ -41,14 +48,17 @@ class GivenReviews:
         return map(Review, self._texts, self._labels)
 
 
-def refuse_what_is_no_text(texts: Sequence[object]) -> None:
-    """Refuse anything but strings, a single one in place of several included.
+def texts_in(texts: Iterable[object]) -> list[str]:
+    """The texts as a list, be they in a generator; anything but strings is refused, a single one in place of several included.
 
     Raises:
         MhaError: there is something else; the message names the first.
     """
     if isinstance(texts, str):
         raise MhaError("a single text where several are wanted", "give a list of texts, such as [text]")
+    found = list[str]()
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise MhaError(f"text {number} is {printable(repr(text), 60)}", "give texts as strings")
+        found.append(text)
+    return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mha_cli.data.files import is_folder, labelled_format, unpacked
 from mha_cli.data.paths import shown_path
 from mha_cli.errors import MhaError
-from mha_cli.records.headers import LABEL_NAMES, are_names
+from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.lines import LineSplitter
 from mha_cli.records.objects import dotted_keys, value_at
@@ -82,6 +82,9 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     values, header = sample.values, sample.header
     if not any(values.values()):
         return Layout(sample.format, sample.separator, header)  # whoever reads it says what is missing
+    if len(values) == 1:
+        hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
+        raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
     text, text_reason = _given(text_column, values, header) or _guessed_text(values, label_column, path)
     label, label_reason = _given(label_column, values, header) or _guessed_label(values, text, path)
     return Layout(sample.format, sample.separator, header, tuple(values), text, label, text_reason, label_reason)
@@ -131,7 +134,9 @@ def _table(path: str, form: Format, text_column: str | None, label_column: str |
     header = bool(rows) and (columns.has_header or _has_header(rows))
     first = rows[0] if rows else []
     names = [cell.strip() for cell in first] if header else [str(number) for number in range(1, len(first) + 1)]
-    values: Values = {name: [row[at] for row in rows[header:]] for at, name in enumerate(names)}
+    values = Values()
+    for at, name in enumerate(names):
+        values.setdefault(name, [row[at] for row in rows[header:]])
     return _Sample("table", values, SEPARATORS[separator], header)
 
 
@@ -157,6 +162,8 @@ def _rows(path: str, columns: Columns, preferred: str) -> tuple[list[list[str]],
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row names the columns: short different words, none of which stands in its column again."""
     first, *others = rows
+    if any(first.count(name) > 1 and name.strip().casefold() in USUAL_NAMES for name in first):
+        return True  # two columns of one name, which whoever reads them says
     if not are_names(first):
         return False
     return not any(cell.strip() == row[at].strip() for at, cell in enumerate(first) if cell.strip() for row in others)

@@ -77,7 +77,7 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
         return tally, tally.figures(_num_blank(source) - before)
 
     train, figures = read(source.splits[0])
-    train.refuse_one_class()
+    train.refuse_unlearnable()
     text = decide(config, facts_of(train.lengths, train.words, len(train.classes))).text if config.auto else config.text
     numbers = np.fromiter(train.words.values(), np.int64, len(train.words))
     vocabulary = most_frequent([*train.words], numbers, text.vocabulary_size, text.min_count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
-from mha_cli.config.settings import Config, SampleData, TfdsData
+from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
+from mha_cli.data.repeats import count_respelt
 from mha_cli.data.reviews import PlacedReview, ReviewSource
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError, listed, printable
@@ -120,6 +122,7 @@ def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: 
         "without a word": corpus.num_wordless,
         "repeated to the letter": corpus.num_repeated,
         "texts with two labels": corpus.num_two_labels,
+        "classes that differ from others in case alone": count_respelt(corpus.class_names),
         "blank lines left out": source.num_blank,
     }
     found = ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
@@ -140,11 +143,23 @@ def _doubt(reviews: EncodedReviews, vocabulary: Vocabulary, way_out: str = FOREI
     return doubt_of_unknown(reviews.num_unknown, len(reviews.tokens) - reviews.count(vocabulary.mark_ids), way_out)
 
 
-def _learnt(checkpoint: Checkpoint) -> str:
-    """A warning about a validation part that the n-gram scores have learnt from, with what it gave before, where that is known."""
+def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
+    """A warning about a validation part that n-gram scores may have learnt from; where they surely have, with what it gave before."""
+    if data != checkpoint.config.data:
+        known = "if the model was trained on these texts, its n-gram scores know this part too (training.refit_scores)"
+        return f"{known}: then the figures say too much"
     accuracy = checkpoint.metrics.get("validation_accuracy")
     before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
     return f"the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much{before}"
+
+
+def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
+    """Whether a split has files that the model was trained on, as far as their names tell."""
+    trained = checkpoint.config.data
+    if not (isinstance(trained, FilesData) and isinstance(data, FilesData)):
+        return False
+    scored = data.train_paths if split == "train" else data.test_paths
+    return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, trained.train_paths))
 
 
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
@@ -161,12 +176,14 @@ class LabelledReviews:
         split: split of the source.
         reviews: reviews, at least one.
         rows: number of each in the training split, from 0, where they are the part held out of it; None where they are a whole split.
+        caveat: why scores on them say too much; empty where nothing is known of that.
     """
 
     data: str
     split: str
     reviews: EncodedReviews
     rows: Rows | None = None
+    caveat: str = ""
 
 
 def labelled_reviews(
@@ -185,26 +202,30 @@ def labelled_reviews(
         MhaError: the data cannot be read or have been learnt from, or a review takes more memory than there is to be taken.
     """
     source = open_source(data, watcher.log, by_options=True)
-    config, rows = checkpoint.config, None
+    config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
-        learnt = bool(config.model.score_ngrams) and config.training.refit_scores
-        if learnt and unseen:
+        if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)"
             raise MhaError(part, "say with --data which other texts to choose on")
         corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary)
-        if learnt:
-            watcher.note(f"{source.name}, validation part: {_learnt(checkpoint)}")
+        if config.learns_from_validation:
+            caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
         reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+        if _names_learnt_files(checkpoint, data, split):
+            known = "the model was trained on a file of that name"
+            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures say too much"
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    if caveat:
+        watcher.note(caveat)
     if doubt := _doubt(encoded, checkpoint.vocabulary):
         watcher.note(f"{source.name}, split {split}: {doubt}")
-    return LabelledReviews(source.name, split, encoded, rows)
+    return LabelledReviews(source.name, split, encoded, rows, caveat)
 
 
 def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequence[int]) -> list[PlacedReview]:
@@ -214,6 +235,9 @@ def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequen
         data: source that they were read from.
         labelled: the reviews.
         numbers: those that are wanted, from 0.
+
+    Raises:
+        MhaError: the source cannot be read again, or has become shorter.
     """
     source = open_source(data, by_options=True)
     split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
@@ -222,13 +246,20 @@ def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequen
 
 
 def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int, PlacedReview]:
-    """The reviews of these numbers in a split, from 0; of a source without files, its name and their number from 1 are the place."""
+    """The reviews of these numbers in a split, from 0; of a source without files, its name and their number from 1 are the place.
+
+    Raises:
+        MhaError: the source cannot be read, or has fewer reviews.
+    """
     wanted = set(rows)
     if isinstance(source, FileReviews):
         placed = source.read_placed(split)
     else:
         placed = (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
-    return {row: found for row, found in enumerate(placed) if row in wanted}
+    found = {row: review for row, review in enumerate(placed) if row in wanted}
+    if len(found) < len(wanted):
+        raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
+    return found
 
 
 def same_reviews(
@@ -255,6 +286,13 @@ def same_reviews(
         one.forward_pass.refuse_too_long(int(read[key].reviews.lengths.max(initial=0)))
         found.append(read[key])
     return found
+
+
+def refuse_unreadable(data: DataSection, split: str | None) -> None:
+    """Raise the MhaError of the first text of a split that is to be scored later, after a training; ``validation`` is part of that."""
+    source, wanted = open_source(data), split or default_split(data)
+    if wanted != "validation":
+        next(iter(source.read(wanted)), None)
 
 
 def default_split(data: DataSection) -> str:

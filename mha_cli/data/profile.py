@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
-from mha_cli.data.corpus import counted
+from mha_cli.data.corpus import counted, refuse_unlearnable
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths, shown_path
-from mha_cli.data.repeats import count_repeats
+from mha_cli.data.repeats import count_repeats, count_respelt
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.tokenizer import make_tokenizer
 
@@ -52,6 +52,7 @@ class TextFigures:
         num_wordless: texts without a word, which the next two numbers leave out.
         num_repeated: texts that stand before them already, to the letter.
         num_two_labels: different texts that stand there with more than one label.
+        num_respelt: classes that differ from others in case alone.
         num_blank: blank lines, which are left out.
     """
 
@@ -62,6 +63,7 @@ class TextFigures:
     num_wordless: int
     num_repeated: int
     num_two_labels: int
+    num_respelt: int
     num_blank: int
 
 
@@ -102,7 +104,7 @@ def profile_data(
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     reviews = (placed.review for placed in read_labelled(paths, columns, lambda: blank_lines.update(("",))))
     tally = Tally(reviews, TextConfig(), listed([*map(shown_path, paths)], 1), watcher)
-    tally.refuse_one_class()
+    tally.refuse_unlearnable()
     return DataProfile(tuple(given), len(paths), layout, tally.figures(blank_lines.total()))
 
 
@@ -155,11 +157,9 @@ class Tally:
         """A number for each text that has a word, the same for equal texts."""
         return self._hashes[self.lengths > 0]
 
-    def refuse_one_class(self) -> None:
-        """Raise an MhaError where there is nothing to be told apart."""
-        if len(self.classes) < 2:
-            only = printable(next(iter(self.classes)))
-            raise MhaError(f"{self._name}: every text has the class '{only}'", "a classifier needs texts of at least two classes")
+    def refuse_unlearnable(self) -> None:
+        """Raise an MhaError where a training would."""
+        refuse_unlearnable(self._name, self.classes, bool(self.lengths.any()))
 
     def figures(self, num_blank: int = 0) -> TextFigures:
         """All of it in figures.
@@ -177,5 +177,6 @@ class Tally:
             num_wordless=int((self.lengths == 0).sum()),
             num_repeated=repeats.num_repeated,
             num_two_labels=repeats.num_two_labels,
+            num_respelt=count_respelt(self.classes),
             num_blank=num_blank,
         )

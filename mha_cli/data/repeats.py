@@ -1,7 +1,8 @@
-"""Texts that stand in the data more than once."""
+"""Texts that stand in the data more than once, and classes that likely are meant as one."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -27,3 +28,8 @@ def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32
     repeated = np.diff(hashes) == 0
     two_labels = hashes[1:][repeated & (np.diff(class_ids) != 0)]
     return Repeats(int(repeated.sum()), len(np.unique(two_labels)))
+
+
+def count_respelt(names: Collection[str]) -> int:
+    """How many of these different names are others in another case."""
+    return len(names) - len({name.casefold() for name in names})

@@ -113,8 +113,8 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     Raises:
         MhaError: there is no such recipe, file or setting, or a value does not fit.
     """
-    name = "config" if isinstance(config, Mapping) else str(find_config(os.fspath(config)))
-    value = {**config} if isinstance(config, Mapping) else read_yaml(Path(name)).value
+    name = "config" if isinstance(config, Mapping) else os.fspath(config)
+    value = {**config} if isinstance(config, Mapping) else read_yaml(find_config(name)).value
     data = value.get("data") or {}
     value["data"] = {"source": "given"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
     for key, setting in settings.items():

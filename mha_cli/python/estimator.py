@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import section_of
-from mha_cli.data.given import refuse_what_is_no_text
+from mha_cli.data.given import texts_in
 from mha_cli.errors import MhaError
 from mha_cli.python.api import train
 from mha_cli.runtime.classifier import Classifier
@@ -123,6 +123,4 @@ def texts_of(X: Any) -> list[str]:
         texts = texts[:, 0]
     if texts.ndim != 1:
         raise ValueError(f"Expected a sequence of texts, got an array of shape {texts.shape} instead")
-    found: list[str] = texts.tolist()
-    refuse_what_is_no_text(found)
-    return found
+    return texts_in(texts.tolist())

@@ -19,7 +19,7 @@ LABEL_NAMES = (
 )
 # fmt: on
 """The likeliest first."""
-_USUAL_NAMES = TEXT_NAMES.union(LABEL_NAMES)
+USUAL_NAMES = TEXT_NAMES.union(LABEL_NAMES)
 _NAME = re.compile(r"[^\W\d][^.!?,]{0,39}")
 
 
@@ -31,7 +31,7 @@ def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
     names = [cell.strip() for cell in row]
     if len(names) > 1 and names == [str(number) for number in range(len(names))]:
         return True
-    return are_names(row) and all(names[at].casefold() in _USUAL_NAMES for at in wanted)
+    return are_names(row) and all(names[at].casefold() in USUAL_NAMES for at in wanted)
 
 
 def are_names(row: Sequence[str]) -> bool:

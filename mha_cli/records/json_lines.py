@@ -33,8 +33,9 @@ class JsonReader(LineReader):
 def json_object(line: str, location: str) -> dict[str, object]:
     """The object in a line; an MhaError is raised for a line that is not JSON, or another kind of it."""
     hint = "write one JSON object a line, a text each"
+    of_list = f"{hint}; jq -c '.[]' writes a list so"
     if line.strip() in JSON_BEGINNINGS:
-        raise MhaError(f"{location}: JSON that goes on over further lines", f"{hint}; jq -c '.[]' writes a list so")
+        raise MhaError(f"{location}: JSON that goes on over further lines", of_list)
     try:
         value = json.loads(line.rstrip("\r\n"))
     except json.JSONDecodeError as error:
@@ -42,5 +43,5 @@ def json_object(line: str, location: str) -> dict[str, object]:
     except (ValueError, RecursionError):  # a number of thousands of digits, or brackets without end
         raise MhaError(f"{location}: JSON with a number too long or brackets too deep", hint) from None
     if not isinstance(value, dict):
-        raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", hint)
+        raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", of_list if isinstance(value, list) else hint)
     return value

@@ -76,6 +76,7 @@ class Report:
         mistakes: wrong answers, the most confident first.
         shuffle: what remains when the words of a random part are shuffled.
         heads: worth of every head on a random part.
+        caveat: why the figures say too much; empty where nothing is known of that.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Report:
     mistakes: list[Mistake]
     shuffle: ShuffleResult
     heads: HeadReport
+    caveat: str = ""
 
 
 def report(
@@ -130,6 +132,7 @@ def report(
         mistakes=mistakes,
         shuffle=shuffle,
         heads=score_heads(checkpoint, labelled, for_heads, watcher)[0],
+        caveat=labelled.caveat,
     )
 
 

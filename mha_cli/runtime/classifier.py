@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.data.given import refuse_what_is_no_text
+from mha_cli.data.given import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.scoring import probabilities_of
@@ -132,14 +132,14 @@ class Classifier:
         """
         write_checkpoint(Path(path), self.checkpoint)
 
-    def predict(self, texts: Sequence[str]) -> list[Prediction]:
+    def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction a text, in order. Texts of similar length are computed together.
 
         Raises:
-            MhaError: something else than a sequence of strings, or a text takes more memory than there is to be taken.
+            MhaError: something else than strings, or a text takes more memory than there is to be taken.
         """
-        refuse_what_is_no_text(texts)
-        return self.predictions(texts, self.score(texts))
+        given = texts_in(texts)
+        return self.predictions(given, self.score(given))
 
     def score(self, texts: Sequence[str]) -> Scores:
         """The long part of ``predict``, which may be done in another process."""

@@ -15,6 +15,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
+import mha_cli.training  # noqa: F401 - before all that imports TensorFlow: it starts it quietly
 from mha_cli.checkpoint.runs import METRICS, STATE
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config

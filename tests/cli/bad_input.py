@@ -255,7 +255,9 @@ SECTIONS: dict[str, list[Case]] = {
             "Invalid value for '--seed': …'x'…; see `mha shuffle-test --help`",
         ),
         Case("control characters where a number belongs", f"{PREDICT} --workers '\x1b[31m'", r"Invalid value for '--workers': …\x1b[31m…"),
-        Case("a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': …'xml'…"),
+        Case(
+            "a word that is none of the choices", f"{PREDICT} --format xml", "Invalid value for '--format': 'xml' is not one of 'lines', …"
+        ),
         Case(
             "bfloat16 of an engine that does not have it",
             f"{FILM} --precision bfloat16",
@@ -314,6 +316,12 @@ SECTIONS: dict[str, list[Case]] = {
             "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, text, "
             "or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
+        ),
+        Case(
+            "the name of a config without `.yaml`",
+            "train --config x",
+            "--config x: no such recipe; did you mean x.yaml?",
+            files={"x.yaml": FILES},
         ),
         Case("a folder", "train --config finished", "finished: Is a directory; give the path of a YAML config that can be read"),
         Case("a file without end", "train --config /dev/zero", "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"),
@@ -504,6 +512,25 @@ SECTIONS: dict[str, list[Case]] = {
             files={"x.yaml": FILES},
         ),
         Case(
+            "texts without labels, for `mha init`",
+            "init reviews.txt",
+            "reviews.txt: a single column, so there are no labels; put the class of every text beside it, in a table or in JSON, "
+            "or before it as __label__CLASS",
+            files={"reviews.txt": "A superb film\nA bad film\n"},
+        ),
+        Case(
+            "two columns of one name, for `mha init`",
+            "init reviews.csv",
+            'reviews.csv:1: the column "text" stands 2 times; rename all but one of them',
+            files={"reviews.csv": "text,text,label\nA superb film,x,good\nA bad film,x,bad\nA fine film,x,good\nA dull film,x,bad\n"},
+        ),
+        Case(
+            "a text each class, for `mha init`",
+            "init reviews.csv",
+            "reviews.csv: 2 of 2 texts have a class of their own; is the label column the right one?",
+            files={"reviews.csv": "text,label\nsuperb,positive\ndreadful,negative\n"},
+        ),
+        Case(
             "no column that may be the class, for `mha init`",
             "init reviews.csv",
             "reviews.csv: no column of few classes among id, text; set --label-column",
@@ -525,6 +552,17 @@ SECTIONS: dict[str, list[Case]] = {
             "data x.yaml --label-column stars",
             "--label-column goes with files alone; write --set data.label_column=stars",
             files={"x.yaml": FILES},
+        ),
+        Case(
+            "a config without test data, for `mha shuffle-test`",
+            "shuffle-test --config x.yaml",
+            "the config names no test data; set data.test, give --data FILE, or take --split validation",
+            files={"x.yaml": FILES, "reviews.csv": ROWS},
+        ),
+        Case(
+            "a split that there is not, for `mha shuffle-test`",
+            "shuffle-test --config sample --split tset",
+            "the sample reviews have no split 'tset'; did you mean test?",
         ),
         Case(
             "a config among files, for `mha data`",
@@ -613,6 +651,12 @@ SECTIONS: dict[str, list[Case]] = {
             "a JSON list over several lines",
             b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
             "reviews.json:1: JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
+            "reviews.json",
+        ),
+        _train(
+            "a JSON list in one line",
+            b'[{"text": "a", "label": 1}, {"text": "b", "label": 0}]\n',
+            "reviews.json:1: a list where a JSON object belongs; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
             "reviews.json",
         ),
         _train(

@@ -46,6 +46,18 @@ def test_a_file_of_paragraphs_is_one_text(command: str, small: Path, tmp_path: P
         assert words_of(result.stdout) == WORDS
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "predict"])
+def test_a_text_that_is_the_name_of_a_file_gets_a_remark(
+    command: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = run_here(command, "film.txt", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    (tmp_path / "film.txt").write_text("superb")
+    named = run_here(command, "film.txt", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    assert (plain.code, plain.stderr) == (0, "")
+    remark = "film.txt: taken as a text, though there is a file of that name; --input film.txt reads it\n"
+    assert (named.code, named.stdout, named.stderr) == (0, plain.stdout, remark)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [

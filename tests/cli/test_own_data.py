@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mha_cli.cli.train import scoring_command
+from mha_cli.config.loading import config_from_dict
 from tests.checkpoints import members_of, rewrite
 from tests.cli.command import TRACED_SOON, Result, refusal, run_here, tree
 
@@ -66,6 +68,13 @@ def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -
     assert scored.code == 0, scored.stderr
     best = json.loads((trained[0] / "runs/complaints/metrics.json").read_text())["best"]
     assert json.loads(scored.stdout)["accuracy"] == best["validation_accuracy"]
+
+
+@pytest.mark.parametrize(("refit", "unseen"), [(False, "--split validation"), (True, "--data FILE")])
+def test_what_training_says_next_scores_texts_that_it_has_not_learnt_from(refit: bool, unseen: str) -> None:
+    data = {"source": "files", "train": "mine.csv"}
+    config = config_from_dict({"auto": True, "data": data, "model": {"score_ngrams": 2}, "training": {"refit_scores": refit}}, "test")
+    assert scoring_command(Path("runs/mine"), config) == f"mha evaluate runs/mine {unseen}"
 
 
 @pytest.mark.parametrize(

@@ -487,7 +487,7 @@ def test_bad_row(name: str, rows: str, expected: str) -> None:
         ('{"text": "a"', f"not JSON: Expecting ',' delimiter at place 13; {ONE_OBJECT}"),
         ("[1", f"not JSON: Expecting ',' delimiter at place 3; {ONE_OBJECT}"),
         ("[{", f"JSON that goes on over further lines; {ONE_OBJECT}; jq -c '.[]' writes a list so"),
-        ('[{"text": "a"}]', f"a list where a JSON object belongs; {ONE_OBJECT}"),
+        ('[{"text": "a"}]', f"a list where a JSON object belongs; {ONE_OBJECT}; jq -c '.[]' writes a list so"),
         ("null", f"null where a JSON object belongs; {ONE_OBJECT}"),
         ("3", f"the value 3 where a JSON object belongs; {ONE_OBJECT}"),
         ('"\\u001b[2J"', f'the string "\\x1b[2J" where a JSON object belongs; {ONE_OBJECT}'),

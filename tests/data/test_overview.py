@@ -72,6 +72,8 @@ def test_what_cannot_be_learnt_from(rows: list[tuple[str, str]], expected: str) 
 
 
 def test_texts_without_a_word() -> None:
-    write("train.jsonl", [("", "x"), ("", "y")])
-    found = look_over(load_config(find_config("text"), ["data.train=train.jsonl"])).train
+    write("train.jsonl", [("fine", "x"), ("fine", "x"), ("dull", "y"), ("dull", "y")])
+    write("test.jsonl", [("", "x"), ("", "y")])
+    found = look_over(load_config(find_config("text"), ["data.train=train.jsonl", "data.test=test.jsonl"])).test
+    assert found is not None
     assert (found.texts.num_wordless, found.unknown_share, found.histogram) == (2, 0.0, {1: 2})

@@ -12,6 +12,7 @@ from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.settings import FilesData, SampleData, TfdsData
 from mha_cli.data import corpus, preparation
 from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
+from mha_cli.data.profile import profile_data
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
 from mha_cli.system.watcher import Watcher
@@ -39,6 +40,11 @@ LEARNT = (
     "films.csv, validation part: the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much; "
     "before, the accuracy was 75.00%"
 )
+OTHER = (
+    "films.csv, validation part: if the model was trained on these texts, its n-gram scores know this part too (training.refit_scores): "
+    "then the figures say too much"
+)
+TRAINED_ON = "films.csv, split train: the model was trained on a file of that name; if these are the same texts, the figures say too much"
 UNSEEN = (
     r"^films\.csv, validation part: the n-gram scores have learnt from it in the end \(training\.refit_scores\); "
     "say with --data which other texts to choose on$"
@@ -48,6 +54,16 @@ ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts w
 
 def test_what_is_odd_is_told(tmp_path: Path) -> None:
     assert noted(tmp_path, "text,label\nnew,pos\n") == [ODD]
+
+
+def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "fine,Pos\ngood,pos\ngreat,POS\ndull,neg\n" * 2)
+    lines: list[str] = []
+    data = {"source": "files", "train": str(tmp_path / "train.csv")}
+    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    assert lines[0] == f"{tmp_path}/train.csv, 8 texts; repeated to the letter: 4, classes that differ from others in case alone: 2"
+    found = profile_data([str(tmp_path / "train.csv")])
+    assert found.texts.num_respelt == 2
 
 
 def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
@@ -120,20 +136,25 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
     assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
 
 
-@pytest.mark.parametrize(("refit", "told"), [(False, []), (True, [LEARNT])])
+@pytest.mark.parametrize(("refit", "trained_on", "told"), [(False, "films", []), (True, "films", [LEARNT]), (True, "others", [OTHER])])
 def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
-    refit: bool, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refit: bool, trained_on: str, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "films.csv").write_text("text,label\n" + "superb,positive\ndreadful,negative\n" * 10)
     checkpoint = small_checkpoint(score_ngrams=2, score_buckets=31)
     config = config_to_dict(checkpoint.config)
     config["training"]["refit_scores"] = refit
+    config["data"] = {"source": "files", "train": f"{trained_on}.csv"}
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
-    for split in ("train", "validation"):
-        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Watcher(note=notes.append))
-    assert notes == told
+    caveats = [
+        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Watcher(note=notes.append)).caveat
+        for split in ("train", "validation")
+    ]
+    by_name = [TRAINED_ON] if trained_on == "films" else []
+    assert notes == [*by_name, *told]
+    assert caveats == [*(by_name or [""]), *(told or [""])]
     labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "train", unseen=True)
     with pytest.raises(MhaError, match=UNSEEN) if refit else nullcontext():
         labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "validation", unseen=True)
@@ -183,6 +204,20 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
             assert rows[(placed.line or 0) - 2] == placed.review
         else:
             assert placed.file == f"sample, split {'test' if split == 'test' else 'train'}"
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_file_that_has_become_shorter_is_told(split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"the film {number},{('negative', 'positive')[number % 2]}\n" for number in range(40)]
+    (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
+    data = FilesData(source="files", train="films.csv", test="films.csv")
+    labelled = labelled_reviews(small_checkpoint(), data, split)
+    (tmp_path / "films.csv").write_text("text,label\n" + rows[0])
+    with pytest.raises(
+        MhaError, match=r"^films\.csv: has become shorter since it was read; start again, and leave the data alone meanwhile$"
+    ):
+        placed_reviews(data, labelled, [len(labelled.reviews) - 1])
 
 
 def test_the_default_split() -> None:

@@ -111,7 +111,7 @@ def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes,
 
 def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
     layout = Layout("table", "comma", True, (text_column, label_column), text_column, label_column, "given", "by \x1b its name")
-    return DataProfile(data, 1, layout, TextFigures(7, {"a": 4, "b": 3}, Lengths(1, 2, 3), {"Latin": 1.0}, 0, 0, 0, 0))
+    return DataProfile(data, 1, layout, TextFigures(7, {"a": 4, "b": 3}, Lengths(1, 2, 3), {"Latin": 1.0}, 0, 0, 0, 0, 0))
 
 
 NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(

@@ -66,6 +66,7 @@ def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.Monke
             assert (prediction.label, prediction.empty, prediction.all_unknown) == (line["label"], line["empty"], line["all_unknown"])
             assert prediction.probabilities == pytest.approx(line["probabilities"], abs=1e-6)
     assert model.predict([]) == []
+    assert [prediction.text for prediction in model.predict(text for text in texts)] == texts
 
 
 def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
@@ -78,6 +79,11 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
         mha.train("text", ["a", "b", "c"], [0, 1])
     with pytest.raises(mha.MhaError, match=r"^the given texts: no texts"):
         mha.train("text", [], [])
+    with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted"):
+        mha.train("text", "abc", "abc")
+    for missing in (None, float("nan"), np.float64("nan")):
+        with pytest.raises(mha.MhaError, match=r"^label 1 is (None|nan); give every text a class, or leave it out$"):
+            mha.train("text", ["a", "b", "c"], ["x", missing, "y"])
 
 
 @pytest.mark.process
@@ -144,7 +150,7 @@ def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeyp
     [
         ("tetx", {}, r"--config tetx: no such recipe; choose from "),
         ("text", {"epoch": 3}, r"epoch is not a setting; did you mean epochs\?"),
-        ("text", {"epochs": 0}, r"text\.yaml: training\.epochs is 0; it should be greater than or equal to 1"),
+        ("text", {"epochs": 0}, r"^text: training\.epochs is 0; it should be greater than or equal to 1"),
         ({"model": {"num_head": 3}}, {}, r"config: model\.num_head is not a setting; did you mean num_heads\?"),
         ("text", {"train": "x.csv"}, r"train is not a setting"),
     ],

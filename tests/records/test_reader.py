@@ -97,7 +97,7 @@ def test_json_lines() -> None:
     [
         (b"{", "JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes a list so"),
         (b"good film", "not JSON: Expecting value at place 1; write one JSON object a line, a text each"),
-        (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a text each"),
+        (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a text each; jq -c '.[]' writes a list so"),
         (b"[" * 100_000, "JSON with a number too long or brackets too deep; write one JSON object a line, a text each"),
         (b'{"txt": "good"}', 'no column "text" among txt; did you mean txt? (see --text-column)'),
         (b'{"text": 3}', 'the text "text" is the value 3; write every text as a string'),

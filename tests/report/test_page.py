@@ -149,6 +149,12 @@ def test_of_many_classes_the_most_frequent_confusions_are_shown(made: Report, tm
     assert "among the top 387.50%" in text
 
 
+def test_what_speaks_against_the_figures_stands_above_them(made: Report, tmp_path: Path) -> None:
+    page = page_of(dataclasses.replace(made, caveat="<i>: these figures say too much"), tmp_path)
+    assert page.index("<strong>&lt;i&gt;: these figures say too much.</strong>") < page.index('<h2 id="summary">')
+    assert "<strong>" not in page_of(made, tmp_path)
+
+
 def test_nothing_from_outside_becomes_markup(made: Report, tmp_path: Path) -> None:
     plain = Parsed(page_of(made, tmp_path, tensorflow="2.21.0"))
     names = (HOSTILE, "<img src=x onerror=alert(1)>")

@@ -37,6 +37,17 @@ def test_importing_and_tracing_are_silent_and_settings_of_keras_neither_read_nor
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({} if settings is None else {"keras.json": settings})
 
 
+@pytest.mark.extras
+@pytest.mark.process
+def test_a_search_starts_it_as_quietly() -> None:
+    pytest.importorskip("optuna")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    done = subprocess.run(
+        [sys.executable, "-c", "import mha_cli.tuning.search"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
     with native_stderr_held_back():
         os.write(2, b"chatter\n")
