@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,7 @@ def heads(
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, is_own
     from mha_cli.cli import look
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.output import refuse_output
     from mha_cli.cli.pictures import refuse_picture, save_picture
@@ -82,4 +84,4 @@ def heads(
         pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
     if plot is not None:
         save_picture(heads_figure(report), plot)
-    look.heads(report, pruning, as_json=as_json)
+    print_json({**asdict(report), "pruning": pruning}) if as_json else look.heads(report, pruning)
