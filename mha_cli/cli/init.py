@@ -75,15 +75,9 @@ def init(
 
 
 def _print(profile: DataProfile, config: Path) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from mha_cli.cli.console import print_figures, print_line
 
-    from mha_cli.cli.console import print_line, stdout_console
-
-    table = Table(title=Text(printable(listed(profile.data, 1), 200)), show_header=False)
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
-    for name, value in [*layout_rows(profile.layout), *figure_rows(profile.texts, where)]:
-        table.add_row(name, Text(printable(value, 1000), overflow="fold"))
-    stdout_console().print(table)
+    print_figures(listed(profile.data, 1), [*layout_rows(profile.layout), *figure_rows(profile.texts, where)])
     print_line(f"written: {config}")
     print_line(f"next: {shlex.join(['mha', 'train', '--config', str(config)])}")
