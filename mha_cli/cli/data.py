@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import JsonOption, SetOption
+from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption, SetOption
 from mha_cli.cli.text_figures import figure_rows, layout_rows
 from mha_cli.errors import printable
 
@@ -55,14 +55,8 @@ def data(
         ),
     ] = None,
     overrides: SetOption = None,
-    text_column: Annotated[
-        str | None,
-        typer.Option("--text-column", metavar="NAME", help="Column of the text in FILE, by name or number.", show_default="guessed"),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
-    ] = None,
+    text_column: GuessedTextColumnOption = None,
+    label_column: GuessedLabelColumnOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong."""

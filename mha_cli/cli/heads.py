@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, PlotOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -21,10 +21,7 @@ mha heads runs/imdb --prune 2 --output runs/imdb/pruned.keras --retrain 1"""
 def heads(
     checkpoint: CheckpointArgument,
     data: DataOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="validation; of --data its test split"),
-    ] = None,
+    split: Annotated[str | None, split_option("validation; of --data its test split")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     max_reviews: Annotated[
@@ -35,7 +32,7 @@ def heads(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.", show_default=False)] = None,
     retrain: Annotated[int, typer.Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the heads into this PNG, SVG or PDF file.", show_default=False)] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how much each attention head matters, and remove those that matter least.

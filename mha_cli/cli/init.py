@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import JsonOption
+from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption
 from mha_cli.cli.text_figures import figure_rows, layout_rows
 from mha_cli.errors import MhaError, listed, printable
 
@@ -39,12 +39,8 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Config to write.", show_default="the name of the data, .yaml")
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="Column of the text, by name or number.", show_default="guessed")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option("--label-column", metavar="NAME", help="Column of the class, by name or number.", show_default="guessed")
-    ] = None,
+    text_column: GuessedTextColumnOption = None,
+    label_column: GuessedLabelColumnOption = None,
     force: Annotated[bool, typer.Option("--force", help="Write the config over one that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:

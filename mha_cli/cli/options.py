@@ -77,6 +77,15 @@ TextColumnOption = Annotated[
 LabelColumnOption = Annotated[
     str | None, typer.Option("--label-column", help="Column of the class in --data, by name or number.", show_default="label")
 ]
+GuessedTextColumnOption = Annotated[
+    str | None,
+    typer.Option("--text-column", metavar="NAME", help="Column of the text in FILE, by name or number.", show_default="guessed"),
+]
+GuessedLabelColumnOption = Annotated[
+    str | None,
+    typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
+]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)]
 FormatOption = Annotated[
     Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, TextColumnOption
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, PlotOption, SetOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -41,17 +41,14 @@ def shuffle_test(
     ] = None,
     shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
     data: DataOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="test; of the built-in sample its twins"),
-    ] = None,
+    split: Annotated[str | None, split_option("test; of the built-in sample its twins")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     max_reviews: Annotated[
         int | None, typer.Option("--max-reviews", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; that of the training stands in the config.")] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
