@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -55,3 +59,8 @@ def printable(text: str, limit: int = 80) -> str:
     if cut.isprintable():
         return cut
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii") for char in cut)
+
+
+def shown_path(path: Path | str) -> str:
+    """A path in messages."""
+    return printable(str(path), 200)

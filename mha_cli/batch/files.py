@@ -13,8 +13,8 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from mha_cli.data.paths import matching_paths, shown_path
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
+from mha_cli.data.paths import matching_paths
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from mha_cli.cli.options import (
     OneInputOption,
     RecordOption,
 )
-from mha_cli.errors import printable
+from mha_cli.errors import printable, shown_path
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -76,5 +76,5 @@ def attention(
         missing = save_picture(attention_figure(view, block, head), png)
         if boxed := sum(not missing.isdisjoint(printable(word)) for word in view.words):
             complaint = f"{boxed} of the {len(view.words)} words have letters that Matplotlib's font lacks, drawn as boxes"
-            print(f"{printable(str(png), 200)}: {complaint}; --html shows all letters", file=sys.stderr)
+            print(f"{shown_path(png)}: {complaint}; --html shows all letters", file=sys.stderr)
     print_json(view.as_json()) if as_json else look.attention(view, block, head)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mha_cli.checkpoint.runs import is_own
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import FilesData, SampleData
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def data_section(
     trained = trained_on.data
     if data is None and not is_own(checkpoint, trained_on):
         left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
-        raise MhaError(f"{printable(str(checkpoint), 200)}: {left}", "say with --data what to read")
+        raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
     if data is None:
         section: DataSection = trained
     else:

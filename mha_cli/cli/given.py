@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mha_cli.errors import EXIT_USAGE, printable
+from mha_cli.errors import EXIT_USAGE, shown_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def load_checkpoint_and_path(given: Path | None, stderr: TextIO | None = None) -
     path, reason = choose_checkpoint(given)
     checkpoint = read_checkpoint(path)
     if reason:
-        print(f"using {printable(str(path), 200)} ({reason})", file=stderr or sys.stderr)
+        print(f"using {shown_path(path)} ({reason})", file=stderr or sys.stderr)
     return checkpoint, path
 
 

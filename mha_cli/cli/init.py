@@ -12,7 +12,7 @@ import typer
 
 from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption
 from mha_cli.cli.text_figures import figure_rows, layout_rows
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed, shown_path
 
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
@@ -55,7 +55,7 @@ def init(
 
     path = output or Path(f"{name_of_data(files[0]) or 'data'}.yaml")
     if os.path.lexists(path) and not force:
-        raise MhaError(f"{printable(str(path), 200)}: exists", "name another file with --output, or write over it with --force")
+        raise MhaError(f"{shown_path(path)}: exists", "name another file with --output, or write over it with --force")
     refuse_output("--output", path)
     with status("reading") as watcher:
         profile = profile_data(files, text_column, label_column, watcher)

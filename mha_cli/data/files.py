@@ -8,9 +8,9 @@ import stat
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from mha_cli.data.paths import matching_paths, natural_order, shown_path
+from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.reviews import PlacedReview, Review
-from mha_cli.errors import MhaError, did_you_mean, listed, printable
+from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
 from mha_cli.records.lines import BOM, MAX_LINE_BYTES, not_utf_8, without_mark

@@ -10,8 +10,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mha_cli.data.files import is_folder, labelled_format, unpacked
-from mha_cli.data.paths import shown_path
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, shown_path
 from mha_cli.records.headers import LABEL_NAMES, are_names
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.lines import LineSplitter

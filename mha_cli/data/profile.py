@@ -14,11 +14,11 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import counted
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
-from mha_cli.data.paths import matching_paths, shown_path
+from mha_cli.data.paths import matching_paths
 from mha_cli.data.repeats import count_repeats
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed, printable, shown_path
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.tokenizer import make_tokenizer
 
