@@ -67,7 +67,8 @@ class Job:
     text_column: str | None = None
     workers: int = 1
 
-    def columns(self, shard: Shard) -> Columns:
+    @property
+    def columns(self) -> Columns:
         """What is wanted of a shard's records."""
         return Columns(self.text_column or self.classifier.checkpoint.text_column)
 
@@ -126,7 +127,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     def stand_in(fault: MhaError, line: int) -> Record:
         return Unreadable("", b"", (fault.message,), b"", line)
 
-    reader = READERS[shard.form](shard.name, job.columns(shard), on_fault=stand_in)
+    reader = READERS[shard.form](shard.name, job.columns, on_fault=stand_in)
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
         part = _PARTS[job.part_format](file, job.classifier.checkpoint.class_names)
@@ -183,7 +184,7 @@ def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] 
 
 def _settings(shard: Shard, job: Job) -> dict[str, str]:
     """How a shard is read."""
-    return {"format": shard.form, "text_column": job.columns(shard).text}
+    return {"format": shard.form, "text_column": job.columns.text}
 
 
 def _status(shard: Shard) -> Status:

@@ -33,7 +33,7 @@ from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_to_dict, written_config
-from mha_cli.config.parameters import Parameter, parameter_table
+from mha_cli.config.parameters import Parameter, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import YamlDocument
 from mha_cli.errors import MhaError, printable, shown_path
@@ -87,7 +87,7 @@ class Checkpoint:
     @property
     def num_weights(self) -> int:
         """Number of weights, the table of n-gram scores included."""
-        return sum(math.prod(parameter.shape) for parameter in self.parameters)
+        return num_parameters(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
     def text_column(self) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DataSection: TypeAlias = SampleData | TfdsData | FilesData | GivenData
 
 
-def open_source(settings: DataSection, log: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
+def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: None, by_options: bool = False) -> ReviewSource:
     """The data source of a config.
 
     Args:
@@ -39,6 +39,5 @@ def open_source(settings: DataSection, log: Callable[[str], None] | None = None,
         return FileReviews(settings, by_options)
     from mha_cli.data.tfds import TfdsReviews
 
-    if log is not None:
-        log(f"reading {settings.name}")
+    log(f"reading {settings.name}")
     return TfdsReviews(settings, log)

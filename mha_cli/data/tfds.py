@@ -55,7 +55,7 @@ class TfdsReviews:
             set cannot be downloaded or read.
     """
 
-    def __init__(self, settings: TfdsData, log: Callable[[str], None] | None = None) -> None:
+    def __init__(self, settings: TfdsData, log: Callable[[str], None] = lambda _: None) -> None:
         self._settings = settings
         self.name = settings.name
         data_dir = _data_dir(settings)
@@ -206,11 +206,10 @@ def _wrong_feature(name: str, key: str, setting: str, feature: Any, wanted: str,
     return MhaError(message, hint)
 
 
-def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None] | None) -> None:
+def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None]) -> None:
     """Download a set and write it into the data folder; TFDS's progress bars go to stderr."""
     shown = shown_path(data_dir)
-    if log is not None:
-        log(f"downloading {name} to {shown}")
+    log(f"downloading {name} to {shown}")
     try:
         _check_network(builder)
         with redirect_stdout(sys.stderr):  # TFDS prints what it is about to do
