@@ -167,7 +167,7 @@ def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] 
     """The manifest of a shard, if its part is done as this job would do it; the file's bytes are read only if its time has changed."""
     files, output = job.output.files, job.output
     try:
-        manifest: dict[str, Any] = json.loads(files.read(output / manifest_name(shard)) or b"{}")
+        manifest: dict[str, Any] = json.loads(output.read(manifest_name(shard)) or b"{}")
         given, part = manifest["input"], manifest["part"]
         fits = (
             manifest["model"] == {"sha256": job.model_sha256}
