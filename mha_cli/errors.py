@@ -40,8 +40,13 @@ class MhaError(Exception):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint that names the closest known word, or lists them when none is close."""
     choices = sorted(known)
-    close = get_close_matches(word, choices, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"choose from {listed(choices)}"
+    return closest(word, choices) or f"choose from {listed(choices)}"
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the closest known word; empty when none is close."""
+    close = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:

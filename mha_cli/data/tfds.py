@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from mha_cli.data.reviews import Review
-from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable, shown_path
+from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
 if TYPE_CHECKING:
@@ -154,8 +154,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
     try:
         return tfds.builder(name, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError:
-        close = did_you_mean(name, tfds.list_builders(with_community_datasets=False))
-        hint = close if close.startswith("did you mean") else f"for the names see {_CATALOGUE}"
+        hint = closest(name, tfds.list_builders(with_community_datasets=False)) or f"for the names see {_CATALOGUE}"
         message = f'data.name is "{shown}": neither in the TFDS catalogue nor in {shown_path(data_dir)}'
         raise MhaError(message, hint) from None
     except Exception as error:
