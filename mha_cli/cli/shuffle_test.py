@@ -93,7 +93,7 @@ def shuffle_test(
             watcher.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import train_and_compare
 
-            results = train_and_compare(prepared.config, prepared, directory, shuffles, split, max_reviews, seed, watcher)
+            results = train_and_compare(prepared, directory, shuffles, split, max_reviews, seed, watcher)
     else:
         with status("reading") as watcher:
             labelled = [
