@@ -16,7 +16,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.decisions import Facts, facts_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
-from mha_cli.data.repeats import count_repeats
+from mha_cli.data.oddities import count_repeats
 from mha_cli.data.reviews import Review
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, printable

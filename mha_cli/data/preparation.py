@@ -18,6 +18,7 @@ from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews,
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
+from mha_cli.data.oddities import oddities
 from mha_cli.data.reviews import PlacedReview, ReviewSource
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError, listed, printable
@@ -116,14 +117,7 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
 
 def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: Watcher) -> None:
     """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
-    counts = {
-        "without a word": corpus.num_wordless,
-        "repeated to the letter": corpus.num_repeated,
-        "texts with two labels": corpus.num_two_labels,
-        "blank lines left out": source.num_blank,
-    }
-    found = ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
-    if found:
+    if found := oddities(corpus.num_wordless, corpus.num_repeated, corpus.num_two_labels, source.num_blank):
         watcher.note(f"{source.name}, {len(corpus):,} texts; {found}")
     for split in source.splits[1:]:
         try:

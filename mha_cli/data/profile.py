@@ -14,8 +14,8 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import counted
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
+from mha_cli.data.oddities import count_repeats
 from mha_cli.data.paths import matching_paths
-from mha_cli.data.repeats import count_repeats
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
 from mha_cli.errors import MhaError, listed, printable, shown_path

@@ -1,4 +1,4 @@
-"""Texts that stand in the data more than once."""
+"""What seldom is meant in labelled texts: those that stand there more than once, or are no texts."""
 
 from __future__ import annotations
 
@@ -27,3 +27,14 @@ def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32
     repeated = np.diff(hashes) == 0
     two_labels = hashes[1:][repeated & (np.diff(class_ids) != 0)]
     return Repeats(int(repeated.sum()), len(np.unique(two_labels)))
+
+
+def oddities(num_wordless: int, num_repeated: int, num_two_labels: int, num_blank: int) -> str:
+    """What there is of these, with its number, in a line; empty for none. The numbers are those of ``TextFigures``."""
+    counts = {
+        "without a word": num_wordless,
+        "repeated to the letter": num_repeated,
+        "texts with two labels": num_two_labels,
+        "blank lines left out": num_blank,
+    }
+    return ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
