@@ -79,22 +79,9 @@ def shuffle_test(
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if plot is not None:
         refuse_picture(plot)
-    config_file = None if config is None else find_config(config)
-    settings = None if config_file is None else load_config(config_file, overrides or [])
-    if settings is not None:
-        refuse_several_workers(settings.training.distribution, "shuffle-test")
-    read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
-    sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
-    if settings is not None and config_file is not None:
-        directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
-        refuse_used(directory)  # before TensorFlow is there
-        with training_progress() as watcher:
-            prepared = prepare(settings, watcher)
-            watcher.log("starting TensorFlow")
-            from mha_cli.analysis.shuffle import train_and_compare
-
-            results = train_and_compare(prepared, directory, shuffles, split, max_reviews, seed, watcher)
-    else:
+    if config is None:
+        read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
+        sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
         with status("reading") as watcher:
             labelled = [
                 labelled_reviews(model, section, split or word_order_split(section), watcher)
@@ -104,6 +91,18 @@ def shuffle_test(
             from mha_cli.analysis.shuffle import compare
 
             results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
+    else:
+        config_file = find_config(config)
+        settings = load_config(config_file, overrides or [])
+        refuse_several_workers(settings.training.distribution, "shuffle-test")
+        directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
+        refuse_used(directory)  # before TensorFlow is there
+        with training_progress() as watcher:
+            prepared = prepare(settings, watcher)
+            watcher.log("starting TensorFlow")
+            from mha_cli.analysis.shuffle import train_and_compare
+
+            results = train_and_compare(prepared, directory, shuffles, split, max_reviews, seed, watcher)
     if plot is not None:
         save_picture(shuffle_figure(results), plot)
     print_json(results) if as_json else render.shuffle(results)
