@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """File systems of pyarrow where a file is there only once all of it is."""

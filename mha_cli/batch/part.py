@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
@@ -20,8 +20,6 @@ from mha_cli.runtime.stream import answer
 from mha_cli.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.batch.files import Folder, Status
     from mha_cli.batch.shards import Shard
     from mha_cli.runtime.classifier import Classifier, Prediction

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.batch.files import Folder
@@ -17,8 +18,6 @@ from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import refuse_column_of_plain_lines
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.records.readers import Format
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from mha_cli.records.readers import EXTENSIONS, extension_of
 from mha_cli.runtime.inputs import format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mha_cli.records.readers import Format
 
 TEXT_EXTENSIONS = {*EXTENSIONS, ".txt"}

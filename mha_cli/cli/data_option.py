@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.checkpoint.runs import is_own
@@ -11,9 +13,6 @@ from mha_cli.config.settings import FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from mha_cli.config.settings import Config
     from mha_cli.data.sources import DataSection
 

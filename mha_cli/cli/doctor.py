@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,6 @@ from mha_cli.cli.options import JsonOption
 from mha_cli.errors import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.cli.diagnosis import CheckpointReport, Diagnosis, Place
 
 MOST_CLASSES = 10

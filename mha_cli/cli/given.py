@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 from mha_cli.errors import EXIT_USAGE, shown_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import TextIO
-
     from mha_cli.checkpoint.file import Checkpoint
 
 

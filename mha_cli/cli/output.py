@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from typing import TextIO
-
     Write = Callable[[bytes], object]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.cli.output import refuse_output
@@ -11,8 +12,6 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
 from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")

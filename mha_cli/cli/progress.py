@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from mha_cli.errors import printable
 from mha_cli.system.watcher import Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.system.watcher import StepProgress
 
 PLAIN_SECONDS = 15.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.data.layout import Layout
     from mha_cli.data.profile import TextFigures
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class GivenReviews:

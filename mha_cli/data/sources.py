@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from mha_cli.config.settings import FilesData, GivenData, SampleData, TfdsData
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mha_cli.data.reviews import ReviewSource
 
 

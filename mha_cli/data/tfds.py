@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,8 +21,6 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printa
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from mha_cli.config.settings import TfdsData
 
 BATCH_SIZE = 256

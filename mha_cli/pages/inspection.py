@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from mha_cli.errors import listed, printable
@@ -12,8 +12,6 @@ from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, en
 from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mha_cli.checkpoint.file import Checkpoint
 
 MAX_CLASSES = 20

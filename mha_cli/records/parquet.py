@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from mha_cli.records.reader import RecordReader
 from mha_cli.records.record import missing_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from mha_cli.records.record import Record
 
 BATCH_ROWS = 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mha_cli.errors import MhaError, printable
@@ -16,8 +17,6 @@ from mha_cli.records.rows import Rows
 from mha_cli.records.separators import SEPARATORS, SeparatorFinder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from mha_cli.records.record import Columns
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")

@@ -10,14 +10,12 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
 """Name of an unfinished file or folder. The second number follows from the first, so that nothing of somebody else's has such a name."""

@@ -5,6 +5,7 @@ One budget holds for NumPy, which computes in blocks what grows fastest, and for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from mha_cli.config.settings import SUBWORD_LENGTHS
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.config.settings import ModelConfig
 
 MOST_BYTES = 2_000_000_000
