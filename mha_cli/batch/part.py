@@ -7,22 +7,20 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
+from mha_cli.batch.files import Folder, Status
+from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.parquet import import_pyarrow
 from mha_cli.records.reader import RecordReader
 from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
+from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inputs import Arrival
 from mha_cli.runtime.stream import answer
 from mha_cli.version import __version__
-
-if TYPE_CHECKING:
-    from mha_cli.batch.files import Folder, Status
-    from mha_cli.batch.shards import Shard
-    from mha_cli.runtime.classifier import Classifier, Prediction
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
 Row: TypeAlias = dict[str, Any]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mha_cli.config.settings import FilesData, GivenData, SampleData, TfdsData
+from mha_cli.data.reviews import ReviewSource
 from mha_cli.errors import MhaError
-
-if TYPE_CHECKING:
-    from mha_cli.data.reviews import ReviewSource
-
 
 DataSection: TypeAlias = SampleData | TfdsData | FilesData | GivenData
 

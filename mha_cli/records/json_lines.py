@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import json_kind
 from mha_cli.records.reader import LineReader
-
-if TYPE_CHECKING:
-    from mha_cli.records.record import Record
+from mha_cli.records.record import Record
 
 JSON_BEGINNINGS = ("[", "{", "[{")
 

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from mha_cli.config.settings import SUBWORD_LENGTHS
+from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import ModelConfig
 
 MOST_BYTES = 2_000_000_000
 """The budget: a batch has no more texts than fit into it; a text that alone does not is refused."""
