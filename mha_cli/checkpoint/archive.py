@@ -117,6 +117,7 @@ class Member:
 @contextmanager
 def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[[memoryview], None]]:
     """The function, called in a thread beside the ``with`` block, whose end waits for it; until then its arguments must not change."""
+    # Not by concurrent.futures: a prediction would wait ten milliseconds for its import.
     pieces: SimpleQueue[memoryview | None] = SimpleQueue()
 
     def run() -> None:

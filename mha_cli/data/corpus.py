@@ -87,7 +87,7 @@ class EncodedReviews:
         )
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedReviews:
-        """So many of the reviews, drawn at random, in their order; all of them for None and where there are no more, without a draw."""
+        """``most`` of the reviews, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
         if not most or most >= len(self):
             return self
         return self.subset(np.sort(rng.choice(len(self), most, replace=False)))

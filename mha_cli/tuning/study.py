@@ -80,7 +80,7 @@ class Study:
         return max(0.0, 60.0 * budget.minutes - spent)
 
     def is_new(self, trial: Any, size: float) -> bool:
-        """Whether a trial is none of those that there were; if not, and they are as many as there can be, there are no more."""
+        """Whether a trial has not been tried before. Once all that there can be, ``size``, have been tried, the search is exhausted."""
         tried = {json.dumps(earlier.params, sort_keys=True) for earlier in self.trials}
         if len(tried) >= size:
             self.optuna.set_user_attr("exhausted", True)
