@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 
-class Repeats(NamedTuple):
-    """How often texts are repeated.
+def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
+    """How many texts stand before them already, and how many different ones stand there with more than one label.
 
     Args:
-        num_repeated: texts that stand before them already.
-        num_two_labels: different texts that stand there with more than one label.
+        hashes: a number of each text, the same for equal ones, (N,).
+        class_ids: class of each, (N,).
     """
-
-    num_repeated: int
-    num_two_labels: int
-
-
-def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> Repeats:
-    """The repeats among texts that are given by a hash and a class each, (N,) both."""
     order = np.lexsort((class_ids, hashes))
     hashes, class_ids = hashes[order], class_ids[order]
     repeated = np.diff(hashes) == 0
     two_labels = hashes[1:][repeated & (np.diff(class_ids) != 0)]
-    return Repeats(int(repeated.sum()), len(np.unique(two_labels)))
+    return int(repeated.sum()), len(np.unique(two_labels))
 
 
 def oddities(num_wordless: int, num_repeated: int, num_two_labels: int, num_blank: int) -> str:

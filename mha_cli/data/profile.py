@@ -168,14 +168,14 @@ class Tally:
             num_blank: blank lines that were left out.
         """
         median, ninety_percent = np.quantile(self.lengths, (0.5, 0.9), method="inverted_cdf")
-        repeats = count_repeats(self.text_hashes, self._labels[self.lengths > 0])
+        num_repeated, num_two_labels = count_repeats(self.text_hashes, self._labels[self.lengths > 0])
         return TextFigures(
             num_texts=len(self.lengths),
             classes=self.classes,
             lengths=Lengths(int(median), int(ninety_percent), int(self.lengths.max())),
             scripts=script_shares(self._characters),
             num_wordless=int((self.lengths == 0).sum()),
-            num_repeated=repeats.num_repeated,
-            num_two_labels=repeats.num_two_labels,
+            num_repeated=num_repeated,
+            num_two_labels=num_two_labels,
             num_blank=num_blank,
         )
