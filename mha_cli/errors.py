@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -36,8 +37,13 @@ class MhaError(Exception):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint that names the closest known word, or lists them when none is close."""
     choices = sorted(known)
-    close = get_close_matches(word, choices, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"choose from {listed(choices)}"
+    return closest(word, choices) or f"choose from {listed(choices)}"
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the closest known word; empty when none is close."""
+    close = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
@@ -55,3 +61,8 @@ def printable(text: str, limit: int = 80) -> str:
     if cut.isprintable():
         return cut
     return "".join(char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode("ascii") for char in cut)
+
+
+def shown_path(path: Path | str) -> str:
+    """A path in messages."""
+    return printable(str(path), 200)

@@ -15,10 +15,9 @@ from scipy.sparse import csr_array
 from scipy.stats import binomtest
 from sklearn.metrics import f1_score
 
-from mha_cli.analysis.thresholds import wilson_interval
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.intervals import bootstrap, interval, wilson_interval
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.data.resampling import bootstrap, interval
 from mha_cli.errors import MhaError
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.scoring import Scorer

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn import metrics
 
-from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds, wilson_interval
+from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.preparation import LabelledReviews
 from mha_cli.runtime.metrics import Floats, calibration_error, mean_loss_and_accuracy
 from mha_cli.runtime.scoring import Scorer

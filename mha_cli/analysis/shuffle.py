@@ -15,7 +15,6 @@ import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
-from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews, PreparedData, labelled_reviews, word_order_split
 from mha_cli.runtime.scoring import Scorer
@@ -61,7 +60,6 @@ class ShuffleResult:
 
 
 def train_and_compare(
-    config: Config,
     data: PreparedData,
     output: Path,
     num_shuffles: int,
@@ -73,8 +71,8 @@ def train_and_compare(
     """Train the config's model with and without positions, then shuffle-test both.
 
     Args:
-        config: settings of the runs; where they have no positions, learned ones are taken for the model with positions.
-        data: training data of both.
+        data: training data of both, with the settings of the runs; where these have no positions, learned ones are taken for the model
+            with positions.
         output: folder of the two run directories.
         num_shuffles: permutations of every review.
         split: split of the source to score; None for ``word_order_split``.
@@ -87,7 +85,7 @@ def train_and_compare(
     """
     from mha_cli.training.run import train
 
-    with_positions = config.model
+    config, with_positions = data.config, data.config.model
     if with_positions.positions == "none":
         with_positions = with_positions.model_copy(update={"positions": "learned"})
     refuse_used(output)

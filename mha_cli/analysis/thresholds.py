@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
+
+from mha_cli.data.intervals import wilson_interval
 
 Measure = Literal["precision", "recall"]
 Floats = npt.NDArray[np.float32]
@@ -110,12 +111,3 @@ def score_thresholds(
             )
         )
     return scores
-
-
-def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
-    """95 % confidence interval of an accuracy, or of another share.
-
-    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
-    """
-    interval = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
-    return float(interval.low), float(interval.high)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import re
 import stat
-from abc import ABC, abstractmethod
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from mha_cli.data.paths import matching_paths, shown_path
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
+from mha_cli.data.paths import matching_paths
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """File systems of pyarrow where a file is there only once all of it is."""
@@ -57,63 +53,19 @@ class Found(NamedTuple):
     below: str | None = None
 
 
-class Files(ABC):
-    """A file system, as far as a batch needs it. Its faults are OSError, or ValueError for an impossible name."""
+class LocalFiles:
+    """Files that this machine has, or shares with others. The faults of a file system are OSError, or ValueError for an impossible name."""
 
-    @abstractmethod
     def name(self, path: str) -> str:
-        """The name of a file in results and messages, the same from wherever it is named."""
+        """The name of a file in results and messages, the same from wherever it is named: the absolute path."""
+        return os.path.abspath(os.path.expanduser(path))
 
-    @abstractmethod
     def matching(self, pattern: str) -> Iterator[Found]:
-        """The files that a path or pattern stands for, and those in a folder and all below it.
+        """The files that a path or pattern stands for, and those in a folder and all below it; links to folders are not followed there.
 
         Raises:
             MhaError: there are none.
         """
-
-    @abstractmethod
-    def make_folder(self, path: str) -> None:
-        """Make a folder, if it is not there."""
-
-    @abstractmethod
-    def status(self, path: str) -> Status | None:
-        """Size and time of a file; None where there is none."""
-
-    @abstractmethod
-    def open(self, path: str) -> IO[bytes]:
-        """A file to read."""
-
-    @abstractmethod
-    def written(self, path: str) -> AbstractContextManager[IO[bytes]]:
-        """A file that is there only when all of it is written.
-
-        Raises:
-            MhaError: it cannot be written.
-        """
-
-    @abstractmethod
-    def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
-
-    def read(self, path: str) -> bytes | None:
-        """What is in a small file; None where there is none."""
-        try:
-            with self.open(path) as file:
-                return file.read()
-        except FileNotFoundError:
-            return None
-
-
-class LocalFiles(Files):
-    """Files that this machine has, or shares with others."""
-
-    def name(self, path: str) -> str:
-        """The absolute path."""
-        return os.path.abspath(os.path.expanduser(path))
-
-    def matching(self, pattern: str) -> Iterator[Found]:
-        """The files; links to folders are not followed below a folder."""
         for found in matching_paths(pattern):
             path = self.name(found)
             if not os.path.isdir(path):
@@ -126,11 +78,11 @@ class LocalFiles(Files):
                     yield Found(file, os.lstat(file).st_size, os.path.relpath(file, path))
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Make a folder and those above it, if they are not there."""
         os.makedirs(path, exist_ok=True)
 
     def status(self, path: str) -> Status | None:
-        """Size and time of a file, which may be no pipe or device: it is read again if the first attempt is killed."""
+        """Size and time of a file; None where there is none. A pipe or a device is refused: it could not be read again after a kill."""
         try:
             found = os.stat(path)
         except FileNotFoundError:
@@ -144,7 +96,7 @@ class LocalFiles(Files):
         return open(path, "rb")
 
     def written(self, path: str) -> AbstractContextManager[IO[bytes]]:
-        """A file that takes its place when it is whole; see ``atomic_write``."""
+        """A file that is there only when all of it is written; see ``atomic_write``."""
         return atomic_write(Path(path))
 
     def remove(self, path: str) -> None:
@@ -153,7 +105,7 @@ class LocalFiles(Files):
             os.unlink(path)
 
 
-class RemoteFiles(Files):
+class RemoteFiles:
     """Files behind one of pyarrow's file systems, such as an object store.
 
     Args:
@@ -164,11 +116,15 @@ class RemoteFiles(Files):
         self._system = system
 
     def name(self, path: str) -> str:
-        """The URI, without settings and secrets."""
+        """The name of a file in results and messages: the URI, without settings and secrets."""
         return f"{self._system.type_name}://{path}"
 
     def matching(self, pattern: str) -> Iterator[Found]:
-        """The files below a folder, or those that match a pattern with ``*``, ``[…]`` or ``**``, or the file of that name."""
+        """The files below a folder, or those that match a pattern with ``*``, ``[…]`` or ``**``, or the file of that name.
+
+        Raises:
+            MhaError: there are none.
+        """
         from pyarrow.fs import FileSelector, FileType
 
         pattern = pattern.rstrip("/")
@@ -192,7 +148,7 @@ class RemoteFiles(Files):
             self._system.create_dir(path, recursive=True)
 
     def status(self, path: str) -> Status | None:
-        """Size and time of a file."""
+        """Size and time of a file; None where there is none."""
         from pyarrow.fs import FileType
 
         info = self._system.get_file_info(path)
@@ -225,6 +181,9 @@ class RemoteFiles(Files):
             self._system.delete_file(path)
 
 
+Files: TypeAlias = LocalFiles | RemoteFiles
+
+
 class Folder:
     """The folder that a batch writes its parts to.
 
@@ -249,6 +208,14 @@ class Folder:
     def __truediv__(self, name: str) -> str:
         """The path of a file in it."""
         return f"{self._path}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """What is in a small file in it; None where there is none."""
+        try:
+            with self.files.open(self / name) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
 
 
 def files_of(given: str) -> tuple[Files, str]:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
+from mha_cli.batch.files import Folder, Status
+from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.parquet import import_pyarrow
 from mha_cli.records.reader import RecordReader
 from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
+from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inputs import Arrival
 from mha_cli.runtime.stream import answer
 from mha_cli.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mha_cli.batch.files import Folder, Status
-    from mha_cli.batch.shards import Shard
-    from mha_cli.runtime.classifier import Classifier, Prediction
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
 Row: TypeAlias = dict[str, Any]
@@ -67,7 +63,8 @@ class Job:
     text_column: str | None = None
     workers: int = 1
 
-    def columns(self, shard: Shard) -> Columns:
+    @property
+    def columns(self) -> Columns:
         """What is wanted of a shard's records."""
         return Columns(self.text_column or self.classifier.checkpoint.text_column)
 
@@ -126,7 +123,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     def stand_in(fault: MhaError, line: int) -> Record:
         return Unreadable("", b"", (fault.message,), b"", line)
 
-    reader = READERS[shard.form](shard.name, job.columns(shard), on_fault=stand_in)
+    reader = READERS[shard.form](shard.name, job.columns, on_fault=stand_in)
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
         part = _PARTS[job.part_format](file, job.classifier.checkpoint.class_names)
@@ -166,7 +163,7 @@ def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] 
     """The manifest of a shard, if its part is done as this job would do it; the file's bytes are read only if its time has changed."""
     files, output = job.output.files, job.output
     try:
-        manifest: dict[str, Any] = json.loads(files.read(output / manifest_name(shard)) or b"{}")
+        manifest: dict[str, Any] = json.loads(output.read(manifest_name(shard)) or b"{}")
         given, part = manifest["input"], manifest["part"]
         fits = (
             manifest["model"] == {"sha256": job.model_sha256}
@@ -183,7 +180,7 @@ def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] 
 
 def _settings(shard: Shard, job: Job) -> dict[str, str]:
     """How a shard is read."""
-    return {"format": shard.form, "text_column": job.columns(shard).text}
+    return {"format": shard.form, "text_column": job.columns.text}
 
 
 def _status(shard: Shard) -> Status:

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mha_cli.batch.part import Job, ShardReport, classify_shard
+from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.runtime.workers import end_with
 from mha_cli.system.numpy_setup import prepare_to_compute
-
-if TYPE_CHECKING:
-    from mha_cli.batch.shards import Shard
 
 ATTEMPTS = 3
 """How often a shard is begun whose process ends in the middle."""

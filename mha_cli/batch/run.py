@@ -6,21 +6,17 @@ import hashlib
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mha_cli.batch.files import Folder
 from mha_cli.batch.part import PARQUET_OPTION, Job, PartFormat, ShardReport, classify_shard
 from mha_cli.batch.ray_cluster import classify_on_cluster
 from mha_cli.batch.shards import Shard, every_nth, find_shards
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.records.parquet import import_pyarrow
+from mha_cli.records.readers import Format
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import refuse_column_of_plain_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.records.readers import Format
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mha_cli.batch.files import Files, Folder, LocalFiles, files_of
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.readers import EXTENSIONS, extension_of
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of
 from mha_cli.runtime.inputs import format_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mha_cli.records.readers import Format
 
 TEXT_EXTENSIONS = {*EXTENSIONS, ".txt"}
 """Extensions of the files that are taken out of a folder."""

@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
@@ -117,6 +117,7 @@ class Member:
 @contextmanager
 def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[[memoryview], None]]:
     """The function, called in a thread beside the ``with`` block, whose end waits for it; until then its arguments must not change."""
+    # Not by concurrent.futures: a prediction would wait ten milliseconds for its import.
     pieces: SimpleQueue[memoryview | None] = SimpleQueue()
 
     def run() -> None:
@@ -141,7 +142,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     Raises:
         MhaError: the file cannot be read, or is no such archive.
     """
-    name = printable(str(path), 200)
+    name = shown_path(path)
     with open_regular(path, MAX_FILE_BYTES) as file:
         try:
             if file.read(4) == b"\x89HDF":
@@ -161,7 +162,7 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
     Raises:
         MhaError: it is something else, is not there, is too large, or cannot be read.
     """
-    name = printable(str(path), 200)
+    name = shown_path(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -33,10 +33,10 @@ from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_to_dict, written_config
-from mha_cli.config.parameters import Parameter, parameter_table
+from mha_cli.config.parameters import Parameter, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import YamlDocument
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
@@ -87,7 +87,7 @@ class Checkpoint:
     @property
     def num_weights(self) -> int:
         """Number of weights, the table of n-gram scores included."""
-        return sum(math.prod(parameter.shape) for parameter in self.parameters)
+        return num_parameters(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
     def text_column(self) -> str:
@@ -142,7 +142,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
     }
     members["mha.json"] = json.dumps(description, indent=1, ensure_ascii=False).encode()
     if len(members["mha.json"]) > MAX_DESCRIPTION_BYTES:
-        raise MhaError(f"{printable(str(path), 200)}: the names of the classes are too long to be read again", "give them shorter ones")
+        raise MhaError(f"{shown_path(path)}: the names of the classes are too long to be read again", "give them shorter ones")
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name), data)  # without the hour, so that the same model gives the same bytes

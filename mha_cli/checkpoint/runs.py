@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config, written_config
 from mha_cli.config.settings import Config
 from mha_cli.config.yaml_file import read_yaml
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.whole_files import LOCK, atomic_write, locked
 
@@ -84,7 +84,7 @@ def read_history(checkpoint: Path) -> list[EpochRecord]:
     try:
         return [TypeAdapter(EpochRecord).validate_json(line) for line in path.read_bytes().splitlines()]
     except (OSError, ValueError):
-        name = printable(str(path), 200)
+        name = shown_path(path)
         raise MhaError(f"{name}: no history of a training that can be read", "remove it, or put the one of this run there") from None
 
 
@@ -94,7 +94,7 @@ def refuse_used(output: Path) -> None:
     Raises:
         MhaError: it is not a folder, or it is not empty.
     """
-    name = printable(str(output), 200)
+    name = shown_path(output)
     try:
         mode = os.stat(output).st_mode
         used = not stat.S_ISDIR(mode) or any(path.name != LOCK for path in output.iterdir())
@@ -117,7 +117,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
     Raises:
         MhaError: there is no run, it is finished, or it has other settings.
     """
-    name = printable(str(output), 200)
+    name = shown_path(output)
     if not (output / CONFIG).is_file():
         raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
     if (output / METRICS).is_file():
@@ -133,7 +133,7 @@ def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping
     Raises:
         MhaError: they differ; the message names the first that does.
     """
-    name = printable(str(output), 200)
+    name = shown_path(output)
     for section, settings in now.items():
         pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
         for key, value in pairs:
@@ -176,7 +176,7 @@ def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
         try:
             output.mkdir(parents=True)
         except OSError as error:
-            raise MhaError(f"--output {printable(str(output), 200)}: cannot be made: {error.strerror}", "choose another folder") from None
+            raise MhaError(f"--output {shown_path(output)}: cannot be made: {error.strerror}", "choose another folder") from None
     try:
         with locked(output):
             if not missing:

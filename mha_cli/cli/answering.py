@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from mha_cli.cli.answers import MatchingRecords, json_line, styles_wanted, tab_line, terminal_line
@@ -18,9 +20,6 @@ from mha_cli.runtime.stream import answer, usual_workers
 from mha_cli.text.vocabulary import doubt_of_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from mha_cli.records.readers import Format
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice

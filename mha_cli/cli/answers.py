@@ -6,13 +6,12 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.classifier import Prediction

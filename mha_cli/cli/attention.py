@@ -17,7 +17,7 @@ from mha_cli.cli.options import (
     OneInputOption,
     RecordOption,
 )
-from mha_cli.errors import printable
+from mha_cli.errors import printable, shown_path
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -53,6 +53,7 @@ def attention(
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import look
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.given import load_checkpoint
     from mha_cli.cli.one_text import one_text
     from mha_cli.cli.output import refuse_output
@@ -75,5 +76,5 @@ def attention(
         missing = save_picture(attention_figure(view, block, head), png)
         if boxed := sum(not missing.isdisjoint(printable(word)) for word in view.words):
             complaint = f"{boxed} of the {len(view.words)} words have letters that Matplotlib's font lacks, drawn as boxes"
-            print(f"{printable(str(png), 200)}: {complaint}; --html shows all letters", file=sys.stderr)
-    look.attention(view, block, head, as_json=as_json)
+            print(f"{shown_path(png)}: {complaint}; --html shows all letters", file=sys.stderr)
+    print_json(view.as_json()) if as_json else look.attention(view, block, head)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, PlotOption, SplitOption, TextColumnOption
 from mha_cli.errors import MhaError
 from mha_cli.system.numpy_setup import prepare_to_compute
 
@@ -32,7 +32,7 @@ def compare(
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.

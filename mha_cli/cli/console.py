@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mha_cli.errors import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def stdout_console() -> Console:
@@ -27,6 +25,14 @@ def table(words: list[str], figures: Sequence[str | Text], title: str | Text | N
     for heading in figures:
         made.add_column(heading, justify="right")
     return made
+
+
+def print_figures(title: str, figures: Iterable[tuple[str, str]]) -> None:
+    """A table of names and values, which may come from outside."""
+    drawn = Table(title=Text(printable(title, 200)), show_header=False)
+    for name, figure in figures:
+        drawn.add_row(Text(printable(name)), Text(printable(figure, 1000), overflow="fold"))
+    stdout_console().print(drawn)
 
 
 def print_line(text: str, console: Console | None = None) -> None:

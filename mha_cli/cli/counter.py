@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TextIO
-
     from rich.live import Live
 
 FIRST_SECONDS = 0.5

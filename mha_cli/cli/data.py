@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import JsonOption, SetOption
+from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption, SetOption
 from mha_cli.cli.text_figures import figure_rows, layout_rows
-from mha_cli.errors import printable
+from mha_cli.errors import MhaError, printable
 
 if TYPE_CHECKING:
+    from mha_cli.config.settings import Config
     from mha_cli.data.layout import Layout
     from mha_cli.data.overview import DataOverview, SplitOverview
     from mha_cli.ngram_scores.suspects import SuspectReport
@@ -55,22 +56,15 @@ def data(
         ),
     ] = None,
     overrides: SetOption = None,
-    text_column: Annotated[
-        str | None,
-        typer.Option("--text-column", metavar="NAME", help="Column of the text in FILE, by name or number.", show_default="guessed"),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
-    ] = None,
+    text_column: GuessedTextColumnOption = None,
+    label_column: GuessedLabelColumnOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong."""
     from mha_cli.cli.console import print_json
-    from mha_cli.cli.data_option import config_of
     from mha_cli.cli.progress import status
 
-    config, layout = config_of(files, text_column, label_column, overrides or [])
+    config, layout = _config_of(files, text_column, label_column, overrides or [])
     with status("reading") as watcher:
         if suspects is None:
             from mha_cli.data.overview import look_over
@@ -84,6 +78,33 @@ def data(
         print_json({"layout": layout, **asdict(overview)}) if as_json else _print_overview(overview, layout)
     else:
         print_json(report) if as_json else _print_suspects(report)
+
+
+def _config_of(
+    given: Sequence[str], text_column: str | None, label_column: str | None, overrides: Sequence[str]
+) -> tuple[Config, Layout | None]:
+    """The config that is given, a recipe or a YAML file; or for files of texts the recipe text, and how they are laid out.
+
+    Raises:
+        MhaError: there is no such file, or a setting does not fit.
+    """
+    from mha_cli.config.loading import load_config
+    from mha_cli.config.recipes import find_config, recipe_names
+    from mha_cli.data.layout import find_layout
+    from mha_cli.data.paths import matching_paths
+
+    name, *others = given
+    if name in recipe_names() or name.endswith((".yaml", ".yml")):
+        if others:
+            raise MhaError(f"{printable(name, 200)}: a config stands alone", "name its data in it, or with --set data.train=FILE")
+        for option, column in (("text_column", text_column), ("label_column", label_column)):
+            if column is not None:
+                raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(column)}")
+        return load_config(find_config(name), overrides), None
+    layout = find_layout(matching_paths(name)[0], text_column, label_column)
+    config = load_config(find_config("text"), ["data.train=FILE", *overrides])
+    columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
+    return config.model_copy(update={"data": config.data.model_copy(update=columns)}), layout
 
 
 def _print_overview(overview: DataOverview, layout: Layout | None) -> None:

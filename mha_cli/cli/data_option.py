@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.checkpoint.runs import is_own
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import FilesData, SampleData
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from mha_cli.config.settings import Config
-    from mha_cli.data.layout import Layout
     from mha_cli.data.sources import DataSection
 
 
@@ -30,7 +28,7 @@ def data_section(
     trained = trained_on.data
     if data is None and not is_own(checkpoint, trained_on):
         left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"
-        raise MhaError(f"{printable(str(checkpoint), 200)}: {left}", "say with --data what to read")
+        raise MhaError(f"{shown_path(checkpoint)}: {left}", "say with --data what to read")
     if data is None:
         section: DataSection = trained
     else:
@@ -42,33 +40,6 @@ def data_section(
         columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
         return section.model_copy(update=columns)
     return section
-
-
-def config_of(
-    given: Sequence[str], text_column: str | None, label_column: str | None, overrides: Sequence[str]
-) -> tuple[Config, Layout | None]:
-    """The config that `mha data` is given, a recipe or a YAML file; or for files of texts the recipe text, and how they are laid out.
-
-    Raises:
-        MhaError: there is no such file, or a setting does not fit.
-    """
-    from mha_cli.config import loading
-    from mha_cli.config.recipes import find_config, recipe_names
-    from mha_cli.data.layout import find_layout
-    from mha_cli.data.paths import matching_paths
-
-    name, *others = given
-    if name in recipe_names() or name.endswith((".yaml", ".yml")):
-        if others:
-            raise MhaError(f"{printable(name, 200)}: a config stands alone", "name its data in it, or with --set data.train=FILE")
-        for option, column in (("text_column", text_column), ("label_column", label_column)):
-            if column is not None:
-                raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(column)}")
-        return loading.load_config(find_config(name), overrides), None
-    layout = find_layout(matching_paths(name)[0], text_column, label_column)
-    config = loading.load_config(find_config("text"), ["data.train=FILE", *overrides])
-    columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
-    return config.model_copy(update={"data": config.data.model_copy(update=columns)}), layout
 
 
 def _given_section(data: Sequence[str]) -> DataSection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,6 @@ from mha_cli.cli.options import JsonOption
 from mha_cli.errors import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.cli.diagnosis import CheckpointReport, Diagnosis, Place
 
 MOST_CLASSES = 10
@@ -49,22 +48,14 @@ def doctor(
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from mha_cli.cli.console import print_figures
 
-    from mha_cli.cli.console import stdout_console
-    from mha_cli.errors import printable
-
-    console = stdout_console()
     versions = [(name, found or "not installed") for name, found in diagnosis.versions.items()]
     sections = {"Installation": versions, "Machine": machine(diagnosis), "Places": map(_place, diagnosis.places)}
     if diagnosis.checkpoint is not None:
         sections["Checkpoint, in order"] = _checkpoint(diagnosis.checkpoint)
     for title, rows in sections.items():
-        table = Table(title=title, show_header=False)
-        for name, value in rows:
-            table.add_row(Text(printable(name)), Text(printable(value, 1000), overflow="fold"))
-        console.print(table)
+        print_figures(title, rows)
 
 
 def machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

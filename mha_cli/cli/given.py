@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from mha_cli.errors import EXIT_USAGE, printable
+from mha_cli.errors import EXIT_USAGE, shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import TextIO
-
     from mha_cli.checkpoint.file import Checkpoint
 
 
@@ -35,7 +33,7 @@ def load_checkpoint_and_path(given: Path | None, stderr: TextIO | None = None) -
     path, reason = choose_checkpoint(given)
     checkpoint = read_checkpoint(path)
     if reason:
-        print(f"using {printable(str(path), 200)} ({reason})", file=stderr or sys.stderr)
+        print(f"using {shown_path(path)} ({reason})", file=stderr or sys.stderr)
     return checkpoint, path
 
 
@@ -47,7 +45,7 @@ def decodable(text: str) -> str:
 def note_files(texts: Sequence[str]) -> None:
     """Say on stderr where a text is the name of a file: it was likely meant to be read."""
     if name := next((text for text in texts if os.path.isfile(text)), None):
-        shown = printable(name, 200)
+        shown = shown_path(name)
         print(f"{shown}: taken as a text, though there is a file of that name; --input {shown} reads it", file=sys.stderr)
 
 

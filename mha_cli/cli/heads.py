@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, PlotOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -20,10 +21,7 @@ mha heads runs/imdb --prune 2 --output runs/imdb/pruned.keras --retrain 1"""
 def heads(
     checkpoint: CheckpointArgument,
     data: DataOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="validation; of --data its test split"),
-    ] = None,
+    split: Annotated[str | None, split_option("validation; of --data its test split")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     max_reviews: Annotated[
@@ -34,7 +32,7 @@ def heads(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.", show_default=False)] = None,
     retrain: Annotated[int, typer.Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the heads into this PNG, SVG or PDF file.", show_default=False)] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how much each attention head matters, and remove those that matter least.
@@ -48,6 +46,7 @@ def heads(
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, is_own
     from mha_cli.cli import look
+    from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.output import refuse_output
     from mha_cli.cli.pictures import refuse_picture, save_picture
@@ -82,4 +81,4 @@ def heads(
         pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
     if plot is not None:
         save_picture(heads_figure(report), plot)
-    look.heads(report, pruning, as_json=as_json)
+    print_json({**asdict(report), "pruning": pruning}) if as_json else look.heads(report, pruning)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import JsonOption
+from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption
 from mha_cli.cli.text_figures import figure_rows, layout_rows
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed, shown_path
 
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
@@ -39,12 +39,8 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Config to write.", show_default="the name of the data, .yaml")
     ] = None,
-    text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="Column of the text, by name or number.", show_default="guessed")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option("--label-column", metavar="NAME", help="Column of the class, by name or number.", show_default="guessed")
-    ] = None,
+    text_column: GuessedTextColumnOption = None,
+    label_column: GuessedLabelColumnOption = None,
     force: Annotated[bool, typer.Option("--force", help="Write the config over one that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,7 +55,7 @@ def init(
 
     path = output or Path(f"{name_of_data(files[0]) or 'data'}.yaml")
     if os.path.lexists(path) and not force:
-        raise MhaError(f"{printable(str(path), 200)}: exists", "name another file with --output, or write over it with --force")
+        raise MhaError(f"{shown_path(path)}: exists", "name another file with --output, or write over it with --force")
     refuse_output("--output", path)
     with status("reading") as watcher:
         profile = profile_data(files, text_column, label_column, watcher)
@@ -75,15 +71,9 @@ def init(
 
 
 def _print(profile: DataProfile, config: Path) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from mha_cli.cli.console import print_figures, print_line
 
-    from mha_cli.cli.console import print_line, stdout_console
-
-    table = Table(title=Text(printable(listed(profile.data, 1), 200)), show_header=False)
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
-    for name, value in [*layout_rows(profile.layout), *figure_rows(profile.texts, where)]:
-        table.add_row(name, Text(printable(value, 1000), overflow="fold"))
-    stdout_console().print(table)
+    print_figures(listed(profile.data, 1), [*layout_rows(profile.layout), *figure_rows(profile.texts, where)])
     print_line(f"written: {config}")
     print_line(f"next: {shlex.join(['mha', 'train', '--config', str(config)])}")

@@ -1,14 +1,13 @@
-"""Attention, explanations and heads on stdout, for a person to look at or as JSON."""
+"""Attention, explanations and heads as a person looks at them: on stdout."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from mha_cli.cli.console import print_json, print_line, stdout_console, table
+from mha_cli.cli.console import print_line, stdout_console, table
 from mha_cli.errors import printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, entropy_line, marked, mean_entropy, near_uniform, strongest_links
 
@@ -25,11 +24,8 @@ NUM_LINKS = 12
 """Links that are listed of a review too long for a heat map."""
 
 
-def attention(view: AttentionView, block: int, head: int | None, *, as_json: bool) -> None:
+def attention(view: AttentionView, block: int, head: int | None) -> None:
     """A heat map where it fits, else the strongest links and how much each word is looked at; neither of close to uniform attention."""
-    if as_json:
-        print_json(view.as_json())
-        return
     console = stdout_console()
     which = "mean over the heads" if head is None else f"head {head}"
     weights_LL = view.of(block, head)
@@ -48,12 +44,9 @@ def attention(view: AttentionView, block: int, head: int | None, *, as_json: boo
         print_line(note)
 
 
-def explanation(result: Explanation, *, as_json: bool) -> None:
+def explanation(result: Explanation) -> None:
     """The review with its words coloured or signed by what they decide, then a table of those that decide most."""
     entropy, num_words = mean_entropy(result.attention), len(result.words)
-    if as_json:
-        print_json(result.as_json())
-        return
     console = stdout_console()
     coloured = console.color_system is not None and not console.no_color
     by_signs = "+ before a word: it speaks for it, - against it; the more, the stronger"
@@ -79,11 +72,8 @@ def explanation(result: Explanation, *, as_json: bool) -> None:
     print_line("how much a word is looked at is not by itself an explanation (Jain and Wallace 2019)")
 
 
-def heads(report: HeadReport, pruning: PruningReport | None, *, as_json: bool) -> None:
+def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     """A row a head, and the outcome of pruning."""
-    if as_json:
-        print_json({**dataclasses.asdict(report), "pruning": pruning})
-        return
     title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} texts: accuracy {report.accuracy:.2%}"
     worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))
     for score in report.heads:

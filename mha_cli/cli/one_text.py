@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.cli.given import decodable, help_if_nothing_is_piped, note_files, standard_input
@@ -9,9 +11,6 @@ from mha_cli.errors import MhaError
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import typer
 
     from mha_cli.records.readers import Format

@@ -86,6 +86,15 @@ LabelColumnOption = Annotated[
         show_default="as in training, else label",
     ),
 ]
+GuessedTextColumnOption = Annotated[
+    str | None,
+    typer.Option("--text-column", metavar="NAME", help="Column of the text in FILE, by name or number.", show_default="guessed"),
+]
+GuessedLabelColumnOption = Annotated[
+    str | None,
+    typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
+]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)]
 FormatOption = Annotated[
     Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from typing import TextIO
-
     Write = Callable[[bytes], object]
 
 
@@ -50,7 +48,7 @@ def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
     Raises:
         MhaError: it is a folder, or is there although it should be new; its folder does not exist; or no file can have that name.
     """
-    name = f"{option} {printable(str(path), 200)}"
+    name = f"{option} {shown_path(path)}"
     try:
         status = os.lstat(path) if new else os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

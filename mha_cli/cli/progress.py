@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -14,12 +14,7 @@ from rich.text import Text
 
 from mha_cli.cli.console import print_line
 from mha_cli.errors import printable
-from mha_cli.system.watcher import Watcher
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mha_cli.system.watcher import StepProgress
+from mha_cli.system.watcher import StepProgress, Watcher
 
 PLAIN_SECONDS = 15.0
 """Seconds between two plain lines about the same epoch."""

@@ -9,7 +9,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from mha_cli.cli.console import print_line, stdout_console, table
+from mha_cli.cli.console import print_figures, print_line, stdout_console, table
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def training(summary: TrainingSummary, following: str) -> None:
     if "temperature" in summary.metrics:
         before, after = (summary.metrics[f"calibration_error_{when}"] for when in ("before", "after"))
         temperature = {"temperature": f"{summary.metrics['temperature']:.2f}; calibration error {after:.4f}, without it {before:.4f}"}
-    _print_figures(
+    print_figures(
         "Training",
         {
             "checkpoint": str(summary.checkpoint),
@@ -45,7 +45,7 @@ def training(summary: TrainingSummary, following: str) -> None:
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
             "training time": f"{summary.seconds:.1f} s ({rate:,.0f} texts/s, {summary.precision})",
-        },
+        }.items(),
     )
     print_line(f"next: {following}")
 
@@ -62,7 +62,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
     gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
     doubt = "" if gain > summary.standard_error else "; perhaps chance, since it is no more than that"
     gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{doubt}"
-    _print_figures(
+    print_figures(
         "Search",
         {
             "trials": f"{len(summary.trials)}, {stopped} of them stopped early, in {summary.seconds / 60:.1f} minutes",
@@ -71,7 +71,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
             "standard error": f"{summary.standard_error:.2%} of an accuracy on {summary.num_validation:,} texts",
             "accuracy gained": gained,
             "settings": str(summary.config),
-        },
+        }.items(),
     )
     training(summary.training, following)
 
@@ -80,7 +80,7 @@ def evaluation(result: Evaluation) -> None:
     """Figures of a scored split, tables of the classes and of what is taken for what."""
     low, high = result.accuracy_interval
     top = {} if result.top_3_accuracy is None else {"top-3 accuracy": f"{result.top_3_accuracy:.2%}"}
-    _print_figures(
+    print_figures(
         f"{result.data}, split {result.split}",
         {
             "texts": f"{result.num_reviews:,}",
@@ -94,7 +94,7 @@ def evaluation(result: Evaluation) -> None:
             "cut to length": f"{result.num_truncated:,} texts",
             "unknown words": f"{result.unknown_share:.2%}",
             "speed": f"{result.num_reviews / result.seconds:,.0f} texts/s",
-        },
+        }.items(),
     )
     _print_classes(result)
     _print_thresholds(result)
@@ -138,7 +138,7 @@ def comparison(result: Comparison) -> None:
         low, high = (f"{100 * end:+.2f}" for end in one.accuracy_interval)
         f1_low, f1_high = (f"{end:+.4f}" for end in one.macro_f1_interval)
         p_value = f"p = {one.p_value:.4f}" if one.p_value >= 0.0001 else "p < 0.0001"
-        _print_figures(
+        print_figures(
             f"{one.name} against {first}",
             {
                 "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
@@ -147,7 +147,7 @@ def comparison(result: Comparison) -> None:
                 "same answer": f"to {one.same_answers:.2%} of the texts",
                 "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
                 "verdict": one.verdict,
-            },
+            }.items(),
         )
 
 
@@ -161,7 +161,7 @@ def export(result: Export) -> None:
             "scored on": f"{accuracy.num_reviews:,} texts: {accuracy.data}",
             "other answers": f"to {accuracy.num_changed:,} of them",
         }
-    _print_figures(
+    print_figures(
         f"Export to {result.format}",
         {
             "written": result.path,
@@ -169,7 +169,7 @@ def export(result: Export) -> None:
             "checked on": f"{result.num_texts} texts, alone and in padded batches; another class for {result.num_changed}",
             "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
             **scored,
-        },
+        }.items(),
     )
 
 
@@ -241,11 +241,4 @@ def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
         above = f"{one.above:{style}} to " if one.above else "up to "
         right = "–" if one.accuracy is None else f"{one.accuracy:.2%}"
         drawn.add_row(f"{above}{one.up_to:{style}}", f"{one.num_reviews:,}", right)
-    stdout_console().print(drawn)
-
-
-def _print_figures(title: str, figures: dict[str, str]) -> None:
-    drawn = Table(title=Text(printable(title)), show_header=False)
-    for name, figure in figures.items():
-        drawn.add_row(name, Text(printable(figure, 1000), overflow="fold"))
     stdout_console().print(drawn)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mha_cli.cli.options import CheckpointArgument, DataOption, LabelColumnOption, SplitOption, TextColumnOption
 from mha_cli.errors import MhaError
+
+if TYPE_CHECKING:
+    from mha_cli.config.settings import Config
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -36,15 +41,12 @@ def report(
 
     The page is complete in itself and loads nothing.
     """
-    import shlex
     from importlib.util import find_spec
 
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run_name
+    from mha_cli.checkpoint.runs import checkpoint_in, read_history, run_name
     from mha_cli.cli.console import print_line
     from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.diagnosis import diagnose
-    from mha_cli.cli.doctor import machine
     from mha_cli.cli.output import ended_in_order, refuse_output
     from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews, word_order_split
@@ -67,14 +69,26 @@ def report(
         from mha_cli.report.page import write_page
 
         found = report_on(run_name(path), model, section, labelled, word_order, history, watcher)
-        diagnosis = diagnose()
-        made_with = {name: version or "not installed" for name, version in diagnosis.versions.items()}
-        made_with |= {name: value for name, value in machine(diagnosis) if name != "memory available"}  # which is never the same
         options = {"--split": [split], "--data": data, "--text-column": [text_column], "--label-column": [label_column]}
-        given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
-        again = []
-        if path.name == CHECKPOINT and model.config.data.source != "given":  # others are no training's, or had texts that nothing names
-            again.append("mha train --config config.yaml --output again")
-        again.append(shlex.join(["mha", "report", "again" if again else path.name, *given]))
-        write_page(found, made_with, again, page)
+        write_page(found, _made_with(), _commands(path, model.config, options), page)
     print_line(f"written: {page}")
+
+
+def _made_with() -> dict[str, str]:
+    """Versions and machine, by name."""
+    from mha_cli.cli.diagnosis import diagnose
+    from mha_cli.cli.doctor import machine
+
+    diagnosis = diagnose()
+    versions = {name: version or "not installed" for name, version in diagnosis.versions.items()}
+    return versions | {name: value for name, value in machine(diagnosis) if name != "memory available"}  # which is never the same
+
+
+def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None]) -> list[str]:
+    """The commands that make the page again; the training is the first, where the checkpoint is a run's and its texts can be read again."""
+    from mha_cli.checkpoint.runs import CHECKPOINT
+
+    trained = checkpoint.name == CHECKPOINT and config.data.source != "given"
+    given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
+    report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given])
+    return [*(["mha train --config config.yaml --output again"] if trained else []), report_again]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, SetOption, TextColumnOption
+from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, PlotOption, SetOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError
 from mha_cli.system.numpy_setup import prepare_to_compute
 
@@ -42,17 +42,14 @@ def shuffle_test(
     ] = None,
     shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
     data: DataOption = None,
-    split: Annotated[
-        str | None,
-        typer.Option("--split", metavar="NAME", help="Split of the data.", show_default="test; of the built-in sample its twins"),
-    ] = None,
+    split: Annotated[str | None, split_option("test; of the built-in sample its twins")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     max_reviews: Annotated[
         int | None, typer.Option("--max-reviews", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; that of the training stands in the config.")] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
@@ -85,23 +82,9 @@ def shuffle_test(
         raise MhaError("--text-column and --label-column go with --data", "leave them out")
     if plot is not None:
         refuse_picture(plot)
-    config_file = None if config is None else find_config(config)
-    settings = None if config_file is None else load_config(config_file, overrides or [])
-    if settings is not None:
-        refuse_several_workers(settings.training.distribution, "shuffle-test")
-    read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
-    sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
-    if settings is not None and config_file is not None:
-        directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
-        refuse_used(directory)  # before TensorFlow is there
-        refuse_unreadable(settings.data, split)
-        with training_progress() as watcher:
-            prepared = prepare(settings, watcher)
-            watcher.log("starting TensorFlow")
-            from mha_cli.analysis.shuffle import train_and_compare
-
-            results = train_and_compare(prepared.config, prepared, directory, shuffles, split, max_reviews, seed, watcher)
-    else:
+    if config is None:
+        read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
+        sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
         with status("reading") as watcher:
             labelled = [
                 labelled_reviews(model, section, split or word_order_split(section), watcher)
@@ -110,6 +93,19 @@ def shuffle_test(
             from mha_cli.analysis.shuffle import compare
 
             results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
+    else:
+        config_file = find_config(config)
+        settings = load_config(config_file, overrides or [])
+        refuse_several_workers(settings.training.distribution, "shuffle-test")
+        directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
+        refuse_used(directory)  # before TensorFlow is there
+        refuse_unreadable(settings.data, split)
+        with training_progress() as watcher:
+            prepared = prepare(settings, watcher)
+            watcher.log("starting TensorFlow")
+            from mha_cli.analysis.shuffle import train_and_compare
+
+            results = train_and_compare(prepared, directory, shuffles, split, max_reviews, seed, watcher)
     if plot is not None:
         save_picture(shuffle_figure(results), plot)
     print_json(results) if as_json else render.shuffle(results)

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mha_cli.system.watcher import StepProgress, Watcher
+from mha_cli.system.watcher import StepProgress, Watcher
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -7,10 +7,7 @@ import io
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+from collections.abc import MutableMapping
 
 STAND_INS = str.maketrans({"░": ".", "▒": "+", "▓": "#", "█": "@", "–": "-", "×": "x", "±": "+-", "…": "..."})
 """Characters for our own ones that the encoding lacks; others are escaped."""

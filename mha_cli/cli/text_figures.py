@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.data.layout import Layout
     from mha_cli.data.profile import TextFigures
 
@@ -35,20 +34,16 @@ def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]
         texts: what is told.
         where: what stands behind their number.
     """
+    from mha_cli.data.oddities import oddities  # NumPy: keep `mha --help` fast
+
     yield "texts", f"{texts.num_texts:,}{where}"
     yield "classes", f"{len(texts.classes):,}: {_classes(list(texts.classes.items()))}"
     lengths = texts.lengths
     yield "tokens a text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
     shares = {script: share for script, share in texts.scripts.items() if share >= _LEAST_SHARE_SHOWN}
     yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
-    oddities = {
-        "without a word": texts.num_wordless,
-        "repeated to the letter": texts.num_repeated,
-        "texts with two labels": texts.num_two_labels,
-        "classes that differ from others in case alone": texts.num_respelt,
-        "blank lines left out": texts.num_blank,
-    }
-    yield "odd", ", ".join(f"{what}: {number:,}" for what, number in oddities.items() if number) or "nothing"
+    found = oddities(texts.num_wordless, texts.num_repeated, texts.num_two_labels, texts.num_respelt, texts.num_blank)
+    yield "odd", found or "nothing"
 
 
 def _classes(numbers: list[tuple[str, int]]) -> str:

@@ -174,6 +174,13 @@ def _location(keys: tuple[str, ...], document: YamlDocument, override_keys: Sequ
     return f"{document.location(keys)}:"
 
 
+_SECTIONS: dict[str, type[Settings]] = {
+    "": Config,
+    "data": DataSettings,
+    "text": TextConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+}
 _SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData, "given": GivenData}
 
 
@@ -183,14 +190,7 @@ def section_of(name: str) -> str:
     Raises:
         MhaError: there is no such setting, or it belongs to a source of data.
     """
-    sections: dict[str, type[Settings]] = {
-        "": Config,
-        "data": DataSettings,
-        "text": TextConfig,
-        "model": ModelConfig,
-        "training": TrainingConfig,
-    }
-    settings = {setting: section for section, model in sections.items() for setting in model.model_fields if setting not in sections}
+    settings = {setting: section for section, model in _SECTIONS.items() for setting in model.model_fields if setting not in _SECTIONS}
     if name not in settings:
         raise MhaError(f"{printable(name)} is not a setting", did_you_mean(name, settings))
     return settings[name]
@@ -207,7 +207,7 @@ def _what_was_meant(keys: tuple[str, ...], value: Any) -> str:
         data = _SOURCES[value["data"]["source"]]
     except (KeyError, TypeError):  # no section of a source that there is
         data = SampleData
-    sections: dict[str, type[Settings]] = {"": Config, "data": data, "text": TextConfig, "model": ModelConfig, "training": TrainingConfig}
+    sections = {**_SECTIONS, "data": data}
     for name, model in sections.items():
         if word in model.model_fields:
             return f"did you mean {f'{name}.{word}'.lstrip('.')}?"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from mha_cli.config.settings import Config
 
 SALIENT_WORDS = 2_000

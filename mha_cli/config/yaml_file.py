@@ -13,7 +13,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 
 VERSION = "1.2"
 MAX_BYTES = 100_000
@@ -51,7 +51,7 @@ def read_yaml(path: Path) -> YamlDocument:
     Raises:
         MhaError: no such file, a pipe that nobody writes to, not UTF-8, too large, or not plain YAML.
     """
-    name = printable(str(path), 200)
+    name = shown_path(path)
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             raw = file.read(MAX_BYTES + 1)

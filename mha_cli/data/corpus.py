@@ -16,7 +16,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.decisions import Facts, facts_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
-from mha_cli.data.repeats import count_repeats
+from mha_cli.data.oddities import count_repeats
 from mha_cli.data.reviews import Review
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, printable
@@ -81,11 +81,14 @@ class EncodedReviews:
         """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
         return EncodedReviews(
-            _stored(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows), offsets, self.labels[rows], self.num_truncated
+            TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows),
+            offsets,
+            self.labels[rows],
+            self.num_truncated,
         )
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedReviews:
-        """So many of the reviews, drawn at random, in their order; all of them for None and where there are no more, without a draw."""
+        """``most`` of the reviews, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
         if not most or most >= len(self):
             return self
         return self.subset(np.sort(rng.choice(len(self), most, replace=False)))
@@ -261,7 +264,7 @@ def encode_texts(texts: Iterable[str], encoder: TextEncoder) -> EncodedReviews:
 def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReviews:
     """All reviews of the first, then all of the second."""
     return EncodedReviews(
-        _stored(reviews.tokens[start:stop] for reviews in (first, second) for start, stop in pairwise(reviews.offsets)),
+        TokenStore(reviews.tokens[start:stop] for reviews in (first, second) for start, stop in pairwise(reviews.offsets)),
         np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         np.concatenate([first.labels, second.labels]),
         first.num_truncated + second.num_truncated,
@@ -289,13 +292,6 @@ def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | arra
         num_truncated += len(tokens) > settings.sequence_length
     class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else np.array(labels, np.int32)
     return EncodedReviews(stored, np.frombuffer(offsets, dtype=np.int64), class_ids, num_truncated)
-
-
-def _stored(reviews: Iterable[npt.NDArray[np.int32]]) -> TokenStore:
-    stored = TokenStore()
-    for tokens in reviews:
-        stored.append(tokens)
-    return stored
 
 
 def _in_order(labels: Collection[str]) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
 
 LONG_TEXT = 100
-"""Tokens of the median text from which on its end and its windows are weighed."""
+"""Length of the median text, in tokens, above which n-grams are weighed by where they stand."""
 
 SPELT_WORD = 3.0
-"""Mean characters of a distinct word from which on its subwords say more than the word: not where characters are words."""
+"""Mean length of a distinct word, in characters, from which on subwords are read: where a character is a word, there are none."""
 
 MOST_WITH_SUBWORDS = 5_000_000
 """Tokens of all texts up to which subwords are read: of more texts the words themselves tell enough."""

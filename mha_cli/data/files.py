@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from mha_cli.data.paths import matching_paths, natural_order, shown_path
+from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.reviews import PlacedReview, Review
-from mha_cli.errors import MhaError, did_you_mean, listed, printable
+from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
 from mha_cli.records.lines import BOM, MAX_LINE_BYTES, not_utf_8, without_mark
@@ -19,8 +20,6 @@ from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
 from mha_cli.records.record import Columns, shown_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from mha_cli.config.settings import FilesData
     from mha_cli.records.reader import RecordReader
     from mha_cli.records.readers import Format

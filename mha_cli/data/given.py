@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 MISSING = {"None", "nan", "NaT", "<NA>"}
 """Spellings of what is no string and stands for nothing, in Python, NumPy and pandas."""

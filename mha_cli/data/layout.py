@@ -7,22 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mha_cli.data.files import is_folder, labelled_format, unpacked
-from mha_cli.data.paths import shown_path
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, shown_path
 from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.lines import LineSplitter
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows
+from mha_cli.records.readers import Format
 from mha_cli.records.record import Columns, is_number, shown_columns
 from mha_cli.records.separators import SEPARATORS
 from mha_cli.records.tables import RowReader
-
-if TYPE_CHECKING:
-    from mha_cli.records.readers import Format
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22

@@ -6,14 +6,9 @@ import glob
 import os
 import re
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, shown_path
 
 _PATTERN = re.compile(r"[*?]|\[.+\]")
-
-
-def shown_path(path: str) -> str:
-    """A path in messages."""
-    return printable(path, 200)
 
 
 def matching_paths(given: str) -> list[str]:

@@ -19,7 +19,7 @@ from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews,
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
-from mha_cli.data.repeats import count_respelt
+from mha_cli.data.oddities import count_respelt, oddities
 from mha_cli.data.reviews import PlacedReview, ReviewSource
 from mha_cli.data.sources import DataSection, open_source
 from mha_cli.errors import MhaError, listed, printable
@@ -118,15 +118,8 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
 
 def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: Watcher) -> None:
     """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
-    counts = {
-        "without a word": corpus.num_wordless,
-        "repeated to the letter": corpus.num_repeated,
-        "texts with two labels": corpus.num_two_labels,
-        "classes that differ from others in case alone": count_respelt(corpus.class_names),
-        "blank lines left out": source.num_blank,
-    }
-    found = ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
-    if found:
+    respelt = count_respelt(corpus.class_names)
+    if found := oddities(corpus.num_wordless, corpus.num_repeated, corpus.num_two_labels, respelt, source.num_blank):
         watcher.note(f"{source.name}, {len(corpus):,} texts; {found}")
     for split in source.splits[1:]:
         try:

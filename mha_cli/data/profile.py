@@ -14,11 +14,11 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import counted, refuse_unlearnable
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
-from mha_cli.data.paths import matching_paths, shown_path
-from mha_cli.data.repeats import count_repeats, count_respelt
+from mha_cli.data.oddities import count_repeats, count_respelt
+from mha_cli.data.paths import matching_paths
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
-from mha_cli.errors import MhaError, listed
+from mha_cli.errors import MhaError, listed, shown_path
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.tokenizer import make_tokenizer
 
@@ -168,15 +168,15 @@ class Tally:
             num_blank: blank lines that were left out.
         """
         median, ninety_percent = np.quantile(self.lengths, (0.5, 0.9), method="inverted_cdf")
-        repeats = count_repeats(self.text_hashes, self._labels[self.lengths > 0])
+        num_repeated, num_two_labels = count_repeats(self.text_hashes, self._labels[self.lengths > 0])
         return TextFigures(
             num_texts=len(self.lengths),
             classes=self.classes,
             lengths=Lengths(int(median), int(ninety_percent), int(self.lengths.max())),
             scripts=script_shares(self._characters),
             num_wordless=int((self.lengths == 0).sum()),
-            num_repeated=repeats.num_repeated,
-            num_two_labels=repeats.num_two_labels,
+            num_repeated=num_repeated,
+            num_two_labels=num_two_labels,
             num_respelt=count_respelt(self.classes),
             num_blank=num_blank,
         )

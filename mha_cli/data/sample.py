@@ -19,6 +19,7 @@ not remembered combinations.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from functools import cache
 from itertools import permutations, product
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,8 +28,6 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mha_cli.config.settings import SampleData
 
 # A row's position in its table decides which plans are for testing: a new row changes every review, and

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 from mha_cli.config.settings import FilesData, GivenData, SampleData, TfdsData
+from mha_cli.data.reviews import ReviewSource
 from mha_cli.errors import MhaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mha_cli.data.reviews import ReviewSource
-
 
 DataSection: TypeAlias = SampleData | TfdsData | FilesData | GivenData
 
 
-def open_source(settings: DataSection, log: Callable[[str], None] | None = None, by_options: bool = False) -> ReviewSource:
+def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: None, by_options: bool = False) -> ReviewSource:
     """The data source of a config.
 
     Args:
@@ -39,6 +35,5 @@ def open_source(settings: DataSection, log: Callable[[str], None] | None = None,
         return FileReviews(settings, by_options)
     from mha_cli.data.tfds import TfdsReviews
 
-    if log is not None:
-        log(f"reading {settings.name}")
+    log(f"reading {settings.name}")
     return TfdsReviews(settings, log)

@@ -10,18 +10,17 @@ import os
 import re
 import socket
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from mha_cli.data.reviews import Review
-from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from mha_cli.config.settings import TfdsData
 
 BATCH_SIZE = 256
@@ -55,7 +54,7 @@ class TfdsReviews:
             set cannot be downloaded or read.
     """
 
-    def __init__(self, settings: TfdsData, log: Callable[[str], None] | None = None) -> None:
+    def __init__(self, settings: TfdsData, log: Callable[[str], None] = lambda _: None) -> None:
         self._settings = settings
         self.name = settings.name
         data_dir = _data_dir(settings)
@@ -67,7 +66,7 @@ class TfdsReviews:
             self._split_names = tuple(map(str, self._builder.info.splits))
         self.splits = tuple(dict.fromkeys([settings.train_split, settings.test_split, *self._split_names]))
         if not self._split_names:
-            folder = printable(str(self._builder.data_path), 200)
+            folder = shown_path(self._builder.data_path)
             raise MhaError(
                 f"{settings.name}: {folder} holds no prepared set", "remove that folder, and the set is downloaded again", EXIT_FAILURE
             )
@@ -117,7 +116,7 @@ class TfdsReviews:
                 yield from zip(*(batch[key].tolist() for key in keys), strict=True)
         except (tf.errors.OpError, NotImplementedError, OSError, ValueError) as error:
             problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", _first_line(error)).strip()
-            folder = printable(str(self._builder.data_path), 200)
+            folder = shown_path(self._builder.data_path)
             message = f"{self.name}: the split {printable(split)} cannot be read: {printable(problem, 200)}"
             raise MhaError(message, f"remove {folder}, and fetch or copy the set again", EXIT_FAILURE) from None
 
@@ -137,9 +136,7 @@ def _data_dir(settings: TfdsData) -> str:
             path = os.path.expanduser(folder)
             if not os.path.isdir(path):
                 found = "is not a folder" if os.path.exists(path) else "does not exist"
-                raise MhaError(
-                    f"{setting}: {printable(folder, 200)} {found}", "create the folder, or name the one that holds your TFDS sets"
-                )
+                raise MhaError(f"{setting}: {shown_path(folder)} {found}", "create the folder, or name the one that holds your TFDS sets")
             return path
     return os.path.expanduser(DEFAULT_DATA_DIR)
 
@@ -156,9 +153,8 @@ def _open_builder(name: str, data_dir: str) -> Any:
     try:
         return tfds.builder(name, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError:
-        close = did_you_mean(name, tfds.list_builders(with_community_datasets=False))
-        hint = close if close.startswith("did you mean") else f"for the names see {_CATALOGUE}"
-        message = f'data.name is "{shown}": neither in the TFDS catalogue nor in {printable(data_dir, 200)}'
+        hint = closest(name, tfds.list_builders(with_community_datasets=False)) or f"for the names see {_CATALOGUE}"
+        message = f'data.name is "{shown}": neither in the TFDS catalogue nor in {shown_path(data_dir)}'
         raise MhaError(message, hint) from None
     except Exception as error:
         set_name, _, config = re.sub(":.*", "", name).partition("/")
@@ -208,11 +204,10 @@ def _wrong_feature(name: str, key: str, setting: str, feature: Any, wanted: str,
     return MhaError(message, hint)
 
 
-def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None] | None) -> None:
+def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None]) -> None:
     """Download a set and write it into the data folder; TFDS's progress bars go to stderr."""
-    shown = printable(data_dir, 200)
-    if log is not None:
-        log(f"downloading {name} to {shown}")
+    shown = shown_path(data_dir)
+    log(f"downloading {name} to {shown}")
     try:
         _check_network(builder)
         with redirect_stdout(sys.stderr):  # TFDS prints what it is about to do

@@ -6,7 +6,7 @@ import math
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
@@ -25,16 +25,21 @@ class TokenStore:
     no one else needs it, so that reading a review takes a few microseconds; none of it is this process's own memory, as it
     would be with an array or a memory map.
 
+    Args:
+        reviews: tokens of each review; further ones may follow, see ``append``.
+
     Raises:
         MhaError: the folder is full, or cannot be written to.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reviews: Iterable[npt.NDArray[np.int32]] = ()) -> None:
         with _faults_named():
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
         weakref.finalize(self, _close, self._file)
         self._length = 0
         self._token_shape: tuple[int, ...] = ()
+        for tokens in reviews:
+            self.append(tokens)
 
     def __len__(self) -> int:
         """Tokens stored."""

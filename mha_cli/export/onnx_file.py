@@ -185,7 +185,7 @@ def _ngram_buckets(graph: _Graph, numbers: str, length: str, n: int, buckets: in
             earlier = _first(graph, padded, length, axis=axis)
         hashes = graph("Add", earlier, hashes)
         if back:
-            hashes = graph("Mul", hashes, graph.constant(HASH_FACTOR))
+            hashes = graph("Mul", hashes, graph.constant(np.int32(HASH_FACTOR)))
     return graph("Mod", hashes, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
 
 

@@ -13,13 +13,7 @@ import keras
 from keras import ops
 
 from mha_cli.config.settings import SUBWORD_LENGTHS
-
-HASH_FACTOR = -1_640_531_535
-"""2³² / golden ratio, as a 32-bit integer: odd and far from round, so that neighbouring ids scatter over any number of buckets (Knuth,
-"The Art of Computer Programming", volume 3, section 6.4)."""
-
-SUBWORD_START = 16
-"""Added to the number that a hash starts with, so that code points do not fall where the same numbers do as ids."""
+from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 
 
 def ids_of(tokens: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix, vstack
 
 from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.data.corpus import EncodedReviews
@@ -71,8 +72,6 @@ def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) 
 
     Times a table it is ``layers.scores.review_scores`` without windows.
     """
-    from scipy.sparse import csr_matrix
-
     counts = np.diff(ngrams.offsets)
     tokens_after = np.repeat(reviews.offsets[1:], counts) - 1 - ngrams.tokens
     weights = 1.0 + np.exp(-tokens_after / model.score_ending) if model.score_ending else np.ones(len(tokens_after))
@@ -86,8 +85,6 @@ def subword_features(reviews: EncodedReviews, model: ModelConfig) -> Any:
 
     Times a table it is ``layers.scores.text_subword_scores``.
     """
-    from scipy.sparse import csr_matrix, vstack
-
     parts = []
     for start in range(0, len(reviews), CHUNK_REVIEWS):
         lengths = reviews.lengths[start : start + CHUNK_REVIEWS]

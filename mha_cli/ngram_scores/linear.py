@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
 
 from mha_cli.config.parameters import num_outputs
 from mha_cli.system.processor import available_cores
@@ -54,10 +57,6 @@ def fit_linear_model(features: Any, labels: npt.NDArray[np.int32], num_classes: 
         num_classes: number of classes, C.
         weights: how much each review's loss counts, (N,); None for all alike.
     """
-    from scipy.sparse import csr_matrix
-    from sklearn.svm import LinearSVC
-    from threadpoolctl import threadpool_limits
-
     occurring, columns = np.unique(features.indices, return_inverse=True)
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
     scale_F = feature_weights(compact, labels, num_classes)

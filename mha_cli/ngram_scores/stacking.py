@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 
 USUAL_WEIGHTS = (0.2, 3.3)
 """What encoder and scores count, as the mean over kinds of data, which is what few reviews are held against (`docs/experiments.md`)."""
@@ -53,9 +55,6 @@ def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int
         scores: n-gram scores, (N, U).
         labels: class ids, (N,).
     """
-    from scipy.optimize import minimize
-    from scipy.special import log_softmax
-
     units = encoder_logits.shape[1]
     truths = (np.arange(len(labels)), labels)
     usual = np.concatenate([USUAL_WEIGHTS, np.zeros(units)])
@@ -82,8 +81,6 @@ def logits_of(probabilities: Floats) -> Floats:
 
 def probabilities_of(logits: Floats) -> Floats:
     """Probabilities of all classes, (N, C), from logits (N, U)."""
-    from scipy.special import softmax
-
     return softmax(_of_classes(logits), axis=1)
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePath
+from typing import Any
 
+from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import listed, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, ReadWords, entropy_line, mean_entropy, near_uniform
 from mha_cli.system.whole_files import atomic_write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mha_cli.checkpoint.file import Checkpoint
 
 MAX_CLASSES = 20
 """Names of classes on a page."""

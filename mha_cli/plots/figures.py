@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from mha_cli.errors import printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
     from matplotlib.figure import Figure
 

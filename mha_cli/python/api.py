@@ -19,7 +19,7 @@ from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.data.given import GivenReviews
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.system.watcher import Watcher
+from mha_cli.system.watcher import SILENT, Watcher
 
 if TYPE_CHECKING:
     from mha_cli.analysis.evaluation import Evaluation
@@ -70,7 +70,7 @@ def train(
         run = stack.enter_context(run_directory(folder, resolved))
         from mha_cli.data.preparation import prepare
 
-        watcher = _watcher(log)
+        watcher = SILENT if log is None else Watcher(note=log, on_epoch=lambda record: log(str(record)))
         data = prepare(resolved, watcher, given)
         from mha_cli.system.tensorflow_setup import graphs_let_go  # TensorFlow: after everything that may be refused
         from mha_cli.training.run import train as run_training
@@ -122,10 +122,3 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
         section = section_of(key)
         value |= {section: {**(value.get(section) or {}), key: plain}} if section else {key: plain}
     return config_from_dict(value, name)
-
-
-def _watcher(log: Callable[[str], None] | None) -> Watcher:
-    """A watcher that gives a line for every note and every epoch."""
-    if log is None:
-        return Watcher()
-    return Watcher(note=log, on_epoch=lambda record: log(str(record)))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import LineReader
 from mha_cli.records.record import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 LABEL_PREFIX = "__label__"
 _LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mha_cli.errors import MhaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK_BYTES = 1 << 16

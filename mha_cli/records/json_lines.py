@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import json_kind
 from mha_cli.records.reader import LineReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from mha_cli.records.record import Record
+from mha_cli.records.record import Record
 
 JSON_BEGINNINGS = ("[", "{", "[{")
 

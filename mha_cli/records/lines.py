@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mha_cli.errors import MhaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is refused before it fills the memory."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import RecordReader
-from mha_cli.records.record import missing_column
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mha_cli.records.record import Record
+from mha_cli.records.record import Record, missing_column
 
 BATCH_ROWS = 16
 """Rows that are decoded together: few, since a small file may say that all of them hold the same long text."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.gzipped import Unpacker
 from mha_cli.records.lines import LineSplitter, LineTooLong, decoded
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
 

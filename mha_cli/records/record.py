@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from mha_cli.errors import MhaError, did_you_mean, listed, printable
+from mha_cli.errors import MhaError, closest, listed, printable
 from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, without_surrogates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 TEXT_COLUMN = "text"
 _SHOWN_COLUMNS = 20
@@ -128,9 +126,8 @@ def missing_column(column: str, setting: str, columns: Iterable[str], location: 
 
 
 def close_column(column: str, columns: Iterable[str]) -> str:
-    """A hint that names the closest column, or nothing when none is close."""
-    hint = did_you_mean(printable(column), [printable(name) for name in columns])
-    return hint if hint.startswith("did you mean") else ""
+    """A hint that names the closest column; empty when none is close."""
+    return closest(printable(column), map(printable, columns))
 
 
 def shown_columns(columns: Sequence[str]) -> str:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
 
 from mha_cli.errors import MhaError
 from mha_cli.records.lines import MAX_LINE_BYTES
-from mha_cli.records.record import is_number
+from mha_cli.records.record import Columns, is_number
 from mha_cli.records.rows import Rows
-
-if TYPE_CHECKING:
-    from mha_cli.records.record import Columns
 
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 """In words."""

@@ -5,20 +5,16 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.headers import is_header
 from mha_cli.records.lines import decoded
 from mha_cli.records.reader import LineReader
-from mha_cli.records.record import Record
+from mha_cli.records.record import Columns, Record
 from mha_cli.records.rows import Rows
 from mha_cli.records.separators import SEPARATORS, SeparatorFinder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from mha_cli.records.record import Columns
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
 """What Excel may put before a table."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mha_cli.runtime.classifier import Prediction
 
 

@@ -1,6 +1,7 @@
 """The forward pass as it stands in the paper, in NumPy, float32.
 
-Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes.
+Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes;
+of n-gram scores N n-grams of a text, R buckets, U units of a score, W words with a salience of their own, K windows.
 """
 
 from __future__ import annotations
@@ -150,20 +151,17 @@ def place_weights(token_ids_BL: Array, ending: int, windows: Sequence[int] = (),
     weights_BL = ending_weights(token_ids_BL, ending)
     if salience_WK is None:
         return weights_BL
-    real_BL = (token_ids_BL != 0).astype(np.float32)
-    salience_BLK = salience_WK[np.minimum(token_ids_BL, len(salience_WK) - 1)] * real_BL[:, :, None]
+    real_BL1 = (token_ids_BL != 0)[:, :, None].astype(np.float32)
+    salience_BLK = salience_WK.take(np.minimum(token_ids_BL, len(salience_WK) - 1), axis=0) * real_BL1
+    batch, length = token_ids_BL.shape
+    before_BLK = np.zeros((batch, length + 1, len(windows) + 1), np.float32)  # sums of all positions before: each salience, and words
+    np.cumsum(np.concatenate([salience_BLK, real_BL1], axis=2), axis=1, out=before_BLK[:, 1:])
+    positions_L = np.arange(length)
     for k, reach in enumerate(windows):
-        means_BL = window_sums(salience_BLK[:, :, k], reach) / np.maximum(window_sums(real_BL, reach), np.float32(1.0))
-        weights_BL = weights_BL * np.exp(means_BL)
+        first_L, last_L = np.maximum(positions_L - reach, 0), np.minimum(positions_L + reach + 1, length)
+        sums_BL, words_BL = (before_BLK[:, last_L, n] - before_BLK[:, first_L, n] for n in (k, -1))
+        weights_BL = weights_BL * np.exp(sums_BL / np.maximum(words_BL, np.float32(1.0)))
     return weights_BL
-
-
-def window_sums(x_BL: Array, reach: int) -> Array:
-    """At every position the sum over the positions up to ``reach`` away, (B, L)."""
-    positions_L = np.arange(x_BL.shape[1])
-    sums_BL = np.pad(np.cumsum(x_BL, axis=1), [(0, 0), (1, 0)])  # of all positions before
-    sums: Array = sums_BL[:, np.minimum(positions_L + reach + 1, len(positions_L))] - sums_BL[:, np.maximum(positions_L - reach, 0)]
-    return sums
 
 
 def ending_weights(token_ids_BL: Array, ending: int) -> Array:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mha_cli.data.paths import matching_paths
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.reader import NAME_FORMAT, RecordReader, refuse_fields_of_plain_lines
 from mha_cli.records.readers import EXTENSIONS, READERS, Format, extension_of
@@ -85,7 +85,7 @@ def refuse_column_of_plain_lines(text_column: str | None, forms: Iterable[Format
 
 def shown_name(path: str) -> str:
     """What an input is called in messages."""
-    return "standard input" if path == STANDARD_INPUT else printable(path, 200)
+    return "standard input" if path == STANDARD_INPUT else shown_path(path)
 
 
 def _one_by_one(paths: Sequence[str], forms: Sequence[Format], columns: Columns, standard_input: int) -> Iterator[Arrival]:

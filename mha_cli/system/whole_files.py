@@ -10,14 +10,12 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 
 TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
 """Name of an unfinished file or folder. The second number follows from the first, so that nothing of somebody else's has such a name."""
@@ -53,7 +51,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         MhaError: the folder is missing or not writable, or the disk is full.
         BrokenPipeError: the reader of a pipe has left.
     """
-    name = printable(str(path), 200)
+    name = shown_path(path)
     try:
         earlier = os.stat(path)
     except FileNotFoundError:
@@ -84,7 +82,7 @@ def atomic_place(path: Path) -> Iterator[Path]:
     Raises:
         MhaError: something is there already, the folder is missing or not writable, or the disk is full.
     """
-    name = printable(str(path), 200)
+    name = shown_path(path)
     try:
         _remove_leftovers(path.parent)
         descriptor, temporary = _temporary(path.parent, folder=True)
@@ -113,7 +111,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         MhaError: another process holds it, or it cannot be written to.
     """
-    path, name = folder / LOCK, printable(str(folder), 200)
+    path, name = folder / LOCK, shown_path(folder)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:

@@ -5,16 +5,11 @@ One budget holds for NumPy, which computes in blocks what grows fastest, and for
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from mha_cli.config.settings import SUBWORD_LENGTHS
+from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mha_cli.config.settings import ModelConfig
 
 MOST_BYTES = 2_000_000_000
 """The budget: a batch has no more texts than fit into it; a text that alone does not is refused."""
@@ -94,10 +89,10 @@ class ForwardPass:
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
-        model, tokens, heads = self.model, texts * length, max(self.model.heads)
+        model, tokens, heads, a_head = self.model, texts * length, max(self.model.heads), head_bytes(self.model)
         ngrams = tokens * model.score_ngrams
         sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
-        attention = self._at_once(tokens * heads * head_bytes(model), tokens * head_bytes(model)) + self._score_bytes(texts, length)
+        attention = self._at_once(tokens * heads * a_head, tokens * a_head) + self._score_bytes(texts, length, heads)
         feed_forward = self._at_once(tokens * hidden_bytes(model), hidden_bytes(model))
         encoder = FLOAT * ARRAYS_OF_WIDTH * tokens * model.embed_dim + max(attention, feed_forward)
         last = FLOAT * ARRAYS_OF_CLASSES * texts * self.num_classes
@@ -130,9 +125,9 @@ class ForwardPass:
         rows = 1 if self.in_blocks else len(SUBWORD_LENGTHS) * self.characters
         return tokens * (FLOAT * width * (2 + rows) + CHARACTER_BYTES * self.characters)
 
-    def _score_bytes(self, texts: int, length: int) -> int:
+    def _score_bytes(self, texts: int, length: int, heads: int) -> int:
         """Memory for attention scores."""
-        model, heads = self.model, max(self.model.heads)
+        model = self.model
         additive = model.scoring == "additive"
         if self.in_blocks:
             return ARRAYS_OF_SCORES * FLOAT * max(SCORE_BLOCK, length * (2 * model.head_key_dim if additive else heads))

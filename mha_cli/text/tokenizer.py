@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mha_cli.text.expressions import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mha_cli.config.settings import TextConfig
 
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize_scalar
 
 from mha_cli.ngram_scores.stacking import logits_of, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -31,7 +32,6 @@ def fit_temperature(probabilities: Floats, labels: npt.NDArray[np.int32]) -> flo
         probabilities: probabilities of the encoder, (N, C).
         labels: class ids, (N,).
     """
-    from scipy.optimize import minimize_scalar
 
     def loss(logarithm: float) -> float:
         pull = 0.5 * (logarithm / SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each review

@@ -34,7 +34,7 @@ class EpochInputs:
         self._at_common_length = choose_precision(config) == "bfloat16"
 
     def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, npt.NDArray[np.int32]]]:
-        """The rows of the reviews of every step, from ``batches``, and the padded tokens of one's own, of which some are dropped."""
+        """Of every step, the rows of its reviews, from ``batches``, and the padded tokens of one's own, with some words dropped."""
         rng, share = np.random.default_rng((self._config.seed, epoch)), self._config.training.word_dropout
         reviews = self._data.train
         lengths = reviews.lengths

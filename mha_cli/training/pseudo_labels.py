@@ -18,7 +18,7 @@ from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, STATE
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, shown_path
 from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
@@ -118,5 +118,5 @@ def _read_labels(path: Path, shape: tuple[int, int]) -> Floats:
     except UNREADABLE as error:
         raise cannot_resume(path, error) from None
     if targets.shape != shape:
-        raise MhaError(f"{printable(str(path), 200)}: belongs to other texts", WAY_OUT)
+        raise MhaError(f"{shown_path(path)}: belongs to other texts", WAY_OUT)
     return targets

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.epoch import EpochPosition
@@ -115,7 +115,7 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     except UNREADABLE as error:
         raise cannot_resume(path, error) from None
     if [array.shape for array in arrays] != shapes:
-        raise MhaError(f"{printable(str(path), 200)}: belongs to another model, or to another version of mha", WAY_OUT)
+        raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", WAY_OUT)
     trainer.set_arrays(arrays)
     trainer.position = position
     return records
@@ -134,4 +134,4 @@ def _read_state(path: Path) -> list[npt.NDArray[Any]]:
 
 def cannot_resume(path: Path, error: BaseException) -> MhaError:
     """What is said of a damaged file that an interrupted run needs."""
-    return MhaError(f"{printable(str(path), 200)}: cannot be resumed from: {printable(str(error))}", WAY_OUT)
+    return MhaError(f"{shown_path(path)}: cannot be resumed from: {printable(str(error))}", WAY_OUT)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mha_cli.checkpoint.runs import METRICS, RunDirectory, held_directory, refuse_other_settings, refuse_used
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable, shown_path
 
 STUDY = "study.db"
 
@@ -80,7 +80,7 @@ class Study:
         return max(0.0, 60.0 * budget.minutes - spent)
 
     def is_new(self, trial: Any, size: float) -> bool:
-        """Whether a trial is none of those that there were; if not, and they are as many as there can be, there are no more."""
+        """Whether a trial has not been tried before. Once all that there can be, ``size``, have been tried, the search is exhausted."""
         tried = {json.dumps(earlier.params, sort_keys=True) for earlier in self.trials}
         if len(tried) >= size:
             self.optuna.set_user_attr("exhausted", True)
@@ -93,7 +93,7 @@ class Study:
             MhaError: the best config is trained, and the budget is spent.
         """
         if (self.output / METRICS).is_file() and not self.seconds_left(budget):
-            name, count = printable(str(self.output), 200), len(self.trials)
+            name, count = shown_path(self.output), len(self.trials)
             raise MhaError(
                 f"--output {name}: its search is finished, with {count} trials", "give more --minutes or --trials, or another folder"
             )
@@ -109,7 +109,7 @@ class Study:
         """
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).hexdigest()
         if self.optuna.user_attrs.get("texts", digest) != digest:
-            name = printable(str(self.output), 200)
+            name = shown_path(self.output)
             raise MhaError(f"--output {name}: its trials had other texts, or another version of mha", "choose another folder")
         self.optuna.set_user_attr("texts", digest)
 
@@ -135,7 +135,7 @@ def held_study(output: Path, config: Config, search: list[str], seed: int) -> It
         if not path.is_file():
             refuse_used(output)
         elif not _is_ours(path):
-            raise MhaError(f"--output {printable(str(output), 200)}: {STUDY} is not of mha tune", "choose another folder")
+            raise MhaError(f"--output {shown_path(output)}: {STUDY} is not of mha tune", "choose another folder")
 
     with held_directory(output, refuse):
         is_new = not path.is_file()
@@ -201,7 +201,7 @@ def _faults_named(path: Path) -> Iterator[None]:
     import optuna
     import sqlalchemy
 
-    name = printable(str(path), 200)
+    name = shown_path(path)
     try:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, sqlite3.Error) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +23,7 @@ def shuffle_run(tiny_config: Config, tiny_data: PreparedData, tmp_path_factory: 
 
     output = tmp_path_factory.mktemp("shuffle") / "run"
     orderless = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"positions": "none"})})
-    return output, train_and_compare(orderless, tiny_data, output, num_shuffles=3)
+    return output, train_and_compare(dataclasses.replace(tiny_data, config=orderless), output, num_shuffles=3)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mha_cli.analysis.evaluation import (
     accuracy_by,
@@ -22,10 +20,10 @@ from mha_cli.analysis.evaluation import (
     most_frequent_confusions,
     top_3_accuracy,
 )
-from mha_cli.analysis.thresholds import wilson_interval
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig
+from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
@@ -62,17 +60,6 @@ def error_of(run: Callable[[], object]) -> str:
 
 
 # Figures
-
-
-@given(st.integers(1, 30_000), st.floats(0, 1))
-def test_the_accuracy_interval_by_hand(num_reviews: int, share: float) -> None:
-    num_correct = round(share * num_reviews)
-    accuracy, z = num_correct / num_reviews, 1.959963984540054
-    centre = (accuracy + z * z / (2 * num_reviews)) / (1 + z * z / num_reviews)
-    half = z / (1 + z * z / num_reviews) * math.sqrt(accuracy * (1 - accuracy) / num_reviews + z * z / (4 * num_reviews**2))
-    low, high = wilson_interval(num_correct, num_reviews)
-    assert (low, high) == (pytest.approx(centre - half, abs=1e-9), pytest.approx(centre + half, abs=1e-9))
-    assert 0 <= low <= accuracy <= high <= 1
 
 
 def test_the_area_under_the_roc_curve_counts_pairs() -> None:

@@ -173,10 +173,10 @@ def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: 
     assert (found.split, found.num_reviews) == ("twins", 66)
 
 
-def test_a_used_output_folder_is_refused_before_any_work(tiny_config: Config, tiny_data: PreparedData, tmp_path: Path) -> None:
+def test_a_used_output_folder_is_refused_before_any_work(tiny_data: PreparedData, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     logged: list[str] = []
     with pytest.raises(MhaError) as raised:
-        train_and_compare(tiny_config, tiny_data, tmp_path, num_shuffles=1, watcher=Watcher(log=logged.append))
+        train_and_compare(tiny_data, tmp_path, num_shuffles=1, watcher=Watcher(log=logged.append))
     assert str(raised.value).startswith(f"--output {tmp_path}: ")
     assert logged == []

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mha_cli.analysis.thresholds import find_thresholds, score_thresholds, wilson_interval
+from mha_cli.analysis.thresholds import find_thresholds, score_thresholds
+from mha_cli.data.intervals import wilson_interval
 
 NAMES = ("bad", "mixed", "good")
 

@@ -54,7 +54,8 @@ def test_what_is_not_there(remote: RemoteFiles, tmp_path: Path) -> None:
         with pytest.raises(MhaError, match=re.escape(f"{tmp_path}/{pattern}: no such file or folder; check the name")):
             list(remote.matching(f"{tmp_path}/{pattern}"))
     assert remote.status(f"{tmp_path}/x") is None
-    assert remote.read(f"{tmp_path}/x") is None
+    with pytest.raises(FileNotFoundError):
+        remote.open(f"{tmp_path}/x")
     remote.remove(f"{tmp_path}/x")
 
 
@@ -71,7 +72,8 @@ def test_a_file_is_there_when_it_is_whole(remote: RemoteFiles, tmp_path: Path) -
     assert tree(tmp_path) == {"x": b"whole"}
     with remote.written(str(path)):
         pass
-    assert remote.read(str(path)) == b""
+    with remote.open(str(path)) as file:
+        assert file.read() == b""
     with pytest.raises(MhaError) as raised, remote.written(f"{tmp_path}/no/folder"):
         pass
     assert raised.value.exit_code == EXIT_FAILURE

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import scipy.optimize
 from scipy.optimize import approx_fprime, minimize
 
+from mha_cli.ngram_scores import stacking
 from mha_cli.ngram_scores.stacking import SPREADS, USUAL_WEIGHTS, Stack, fit_stack, logits_of, probabilities_of
 
 Floats = npt.NDArray[np.float32]
@@ -51,7 +51,7 @@ def test_the_weights_are_those_of_another_optimizer(num_classes: int) -> None:
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
 def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(scipy.optimize, "minimize", lambda *arguments, **_: given.append(arguments) or minimize(*arguments, jac=True))
+    monkeypatch.setattr(stacking, "minimize", lambda *arguments, **_: given.append(arguments) or minimize(*arguments, jac=True))
     readers = two_readers(num_classes, 50)
     fit_stack(*readers)
     (loss_and_gradient, start) = given[0]

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mha_cli.data import resampling
-from mha_cli.data.resampling import bootstrap, interval
+from mha_cli.data import intervals
+from mha_cli.data.intervals import bootstrap, interval, wilson_interval
 
 SHARES = [0.06, 0.04, 0.7, 0.12, 0.08]
 """Of texts by the difference between two systems on them."""
@@ -22,8 +26,8 @@ def test_the_interval_is_that_of_drawing_texts() -> None:
 def test_the_draws_are_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = np.random.default_rng(1).choice(DIFFERENCES, size=101, p=SHARES)
     whole = bootstrap(ahead, seed=5)
-    assert len(whole) == resampling.DRAWS
-    monkeypatch.setattr(resampling, "CHUNK_NUMBERS", 5 * 37)
+    assert len(whole) == intervals.DRAWS
+    monkeypatch.setattr(intervals, "CHUNK_NUMBERS", 5 * 37)
     np.testing.assert_array_equal(bootstrap(ahead, seed=5), whole)
     assert not np.array_equal(bootstrap(ahead, seed=6), whole)
 
@@ -32,3 +36,14 @@ def test_the_true_difference_lies_in_95_of_100_intervals() -> None:
     rng, truth = np.random.default_rng(3), DIFFERENCES @ SHARES
     intervals = [interval(bootstrap(rng.choice(DIFFERENCES, size=300, p=SHARES), seed)) for seed in range(300)]
     assert 0.91 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.98
+
+
+@given(st.integers(1, 30_000), st.floats(0, 1))
+def test_the_accuracy_interval_by_hand(num_reviews: int, share: float) -> None:
+    num_correct = round(share * num_reviews)
+    accuracy, z = num_correct / num_reviews, 1.959963984540054
+    centre = (accuracy + z * z / (2 * num_reviews)) / (1 + z * z / num_reviews)
+    half = z / (1 + z * z / num_reviews) * math.sqrt(accuracy * (1 - accuracy) / num_reviews + z * z / (4 * num_reviews**2))
+    low, high = wilson_interval(num_correct, num_reviews)
+    assert (low, high) == (pytest.approx(centre - half, abs=1e-9), pytest.approx(centre + half, abs=1e-9))
+    assert 0 <= low <= accuracy <= high <= 1

@@ -1,4 +1,4 @@
-"""Texts drawn anew, which shows how far a figure depends on the texts that it was measured on."""
+"""Intervals of figures, which show how far these depend on the texts that they were measured on: of a share, or by texts drawn anew."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ CHUNK_NUMBERS = 1_000_000
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
+
+
+def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
+    """95 % confidence interval of an accuracy, or of another share.
+
+    Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
+    """
+    from scipy.stats import binomtest
+
+    found = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
+    return float(found.low), float(found.high)
 
 
 def mean_of_drawn(kinds: Floats, drawn: Counts) -> Floats:
