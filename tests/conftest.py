@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +30,10 @@ SEQUENCE_LENGTH = 13
 def pytest_configure(config: pytest.Config) -> None:
     # Keras's variables have not yet learnt NumPy 2's argument.
     config.addinivalue_line("filterwarnings", "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what has been imported stays, and need not be looked through again and again
 
 
 class ModelCase(NamedTuple):
