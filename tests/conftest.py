@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,11 +25,21 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 VOCABULARY_SIZE = 23
 SEQUENCE_LENGTH = 13
+TAKE_MINUTES = ("test_imdb.py", "test_backends.py", "test_docs.py")
+"""Files that begin first, so that no process is left with one of their tests when the others have ended."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Keras's variables have not yet learnt NumPy 2's argument.
     config.addinivalue_line("filterwarnings", "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in TAKE_MINUTES)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what has been imported stays, and need not be looked through again and again
 
 
 class ModelCase(NamedTuple):

@@ -180,6 +180,8 @@ def test_python_of_the_attention_page_runs() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("untraced")
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
 def test_python_of_its_page_and_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

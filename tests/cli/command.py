@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import pty
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
+
+import typer.main
 
 from mha_cli.cli.app import main
 from mha_cli.errors import EXIT_USAGE
@@ -79,6 +82,8 @@ SCORED_SETTINGS = (
 RESUME = ("train", "--config", "run/config.yaml", "--output", "run", "--resume")
 TIMEOUT = 600
 """Seconds after which a command that hangs fails its test; no test measures time."""
+parser = functools.cache(typer.main.get_command)
+"""Of the command line; Typer makes it anew for every command, which takes longer than most of those that run in this process."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +178,9 @@ def start(
     return fork(["predict", *args], cwd, (stdin, stdout, stderr), env)
 
 
-def start_training(cwd: Path, *args: str | Path) -> Forked:
+def start_training(cwd: Path, *args: str | Path, env: Mapping[str, str] | None = None) -> Forked:
     """Start ``mha train ARGS`` and leave it running; it obeys signals."""
-    return fork(["train", *args], cwd, text=True)
+    return fork(["train", *args], cwd, env=env, text=True)
 
 
 def held_training(cwd: Path) -> Forked:
@@ -249,6 +254,7 @@ def run_here(
         given.seek(0)
         stdout, stderr = (io.TextIOWrapper(file, "utf-8", newline="\n") for file in (data, rest))
         patch.chdir(cwd)
+        patch.setattr(typer.main, "get_command", parser)
         patch.setattr(sys, "argv", ["mha", *map(os.fsdecode, args)])
         patch.setattr(sys, "stdin", io.TextIOWrapper(given, "utf-8"))
         for name in set(os.environ) - set(environment(env)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -187,6 +188,7 @@ def serve(descriptor: int, modules: Sequence[str]) -> None:
     """
     for module in modules:
         importlib.import_module(module)
+    gc.freeze()  # a process does not look through, and so copy, what all of them share
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then ask for no more
     jobs = socket.socket(fileno=descriptor)
     while True:

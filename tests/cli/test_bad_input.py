@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from fnmatch import fnmatchcase
@@ -50,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).symlink_to(name)
     small_checkpoint_file(tmp_path / "good.keras")
     (tmp_path / "tried").mkdir()
-    small_checkpoint_file(tmp_path / "tried" / "checkpoint.keras")
+    shutil.copy(tmp_path / "good.keras", tmp_path / "tried" / "checkpoint.keras")
     whole = (tmp_path / "good.keras").read_bytes()
     members = members_of(tmp_path / "good.keras")
     (tmp_path / "text.keras").write_text("The film was superb.\n")
@@ -89,6 +90,7 @@ def run_case(case: Case, args: str, cwd: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the devices, limits and words of Linux")
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("case", CASES)
 def test_every_row_of_the_table(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.args.startswith("serve"):

@@ -111,6 +111,7 @@ def test_a_pickle_holds_the_bytes_of_a_checkpoint(fitted: MHAClassifier) -> None
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("untraced")
 def test_it_is_searched_and_cross_validated() -> None:
     search = GridSearchCV(MHAClassifier(**SMALL), {"epochs": [1, 2]}, cv=2).fit(TEXTS, LABELS)
     assert search.best_params_["epochs"] == search.best_estimator_.model_.checkpoint.config.training.epochs

@@ -397,7 +397,7 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
     try:
         records(damaged, "parquet")
     except MhaError as error:
-        assert str(error).startswith("x: not a Parquet file, or a damaged one: ")
+        assert str(error).startswith(("x: not a Parquet file, or a damaged one: ", 'x: no column "text" among '))  # its name was hit
         assert str(error).isprintable()
 
 

@@ -22,13 +22,14 @@ from mha_cli.errors import MhaError
 from mha_cli.training.distribution import _packed, _unpacked, distributed
 from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.run import HISTORY
-from tests.cli.command import COMMAND, ROOT, TIMEOUT, environment
+from tests.cli.command import ROOT, TIMEOUT, environment, start_training
 from tests.training.interruptions import assert_same_run
 from tests.training.workers import environments
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
     from mha_cli.data.preparation import PreparedData
+    from tests.cli.forks import Forked
 
 LOST = "ended, or does not answer; see its own message, and start all again, with --resume where the run directory has a state"
 
@@ -55,25 +56,27 @@ def start(stack: ExitStack, arguments: list[str], cwd: Path, changes: dict[str, 
     return process
 
 
-def start_all(stack: ExitStack, cwd: Path, *more: str) -> list[subprocess.Popen[str]]:
+def start_all(stack: ExitStack, cwd: Path, *more: str) -> list[Forked]:
     """``mha train`` of ``x.yaml`` into ``run`` on two workers, of which the first is the chief."""
-    command = [*COMMAND, "train", "--config", "x.yaml", "--output", "run", *more]
-    return [start(stack, command, cwd, changes) for changes in environments(2)]
+    processes = [start_training(cwd, "--config", "x.yaml", "--output", "run", *more, env=changes) for changes in environments(2)]
+    for process in processes:
+        stack.callback(process.kill)
+    return processes
 
 
-def wait_for_epoch(chief: subprocess.Popen[str]) -> None:
+def wait_for_epoch(chief: Forked) -> None:
     assert chief.stderr is not None
     while not (line := chief.stderr.readline()).startswith("epoch 1:"):
         assert line, "the training ended"
 
 
-def ends(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+def ends(processes: list[Forked]) -> list[tuple[int, str, str]]:
     """Exit status, stdout and the last line on stderr, if there is any, of every process."""
     found = []
     for process in processes:
         out, err = process.communicate(timeout=TIMEOUT)
         assert "Traceback" not in err, err
-        found.append((process.returncode, out, "".join(err.splitlines()[-1:])))
+        found.append((process.wait(), out, "".join(err.splitlines()[-1:])))
     return found
 
 
