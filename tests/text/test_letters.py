@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config.settings import TextConfig
-from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.tokenizer import make_tokenizer
 
 
@@ -40,13 +37,3 @@ def test_every_token_is_a_run_of_letters_or_one_mark(text: str) -> None:
     assert "".join(found) == "".join(unicodedata.normalize("NFC", text).translate({ord("<"): " ", ord("_"): " ", ord("’"): "'"}).split())
     for token in found:
         assert len(token) == 1 or token.replace("'", "").isalnum()
-
-
-def test_the_model_that_mha_brings_answers_as_before() -> None:
-    classifier = Classifier(read_checkpoint(PACKAGED))
-    text = "A #great film 👍🏽 by @bob: see http://a.org/b, it isn’t dull."
-    (prediction,) = classifier.predict([text])
-    assert classifier.encoder.encode(text).tokens.tolist() == [
-        *(6, 1517, 94, 23, 1, 1, 38, 5078, 2101, 80, 73, 5685, 80, 115, 115, 6, 3, 14871, 115, 507, 4, 11, 229, 780, 3)
-    ]
-    assert (prediction.label, prediction.probability) == ("neg", pytest.approx(0.6591611, abs=1e-5))
