@@ -74,7 +74,7 @@ def archive(tmp_path: Path) -> dict[str, int]:
     (tmp_path / "in").mkdir()
     names = [str(tmp_path / "in" / f"{number:02}.txt") for number in range(NUM_FILES)]
     for number, name in enumerate(names):
-        Path(name).write_text("".join(" ".join([str(number), str(row), *[TEXT] * 14]) + "\n" for row in range(ROWS)))
+        Path(name).write_text("".join(" ".join([str(number), str(row), *[TEXT] * 60]) + "\n" for row in range(ROWS)))
     return dict.fromkeys(names, ROWS)
 
 

@@ -1053,7 +1053,7 @@ SECTIONS: dict[str, list[Case]] = {
         *(
             Case(
                 f"{kib // 1000:,} MB of addresses, too few for TensorFlow (`ulimit -v`)",
-                EVALUATE,
+                EVALUATE.replace("evaluate", "heads"),
                 TOO_FEW.format(f"{kib:,}"),
                 1,
                 files={"reviews.csv": ROWS},
