@@ -47,9 +47,13 @@ class Process(subprocess.Popen[str]):
 
     def __init__(self, cwd: Path, *args: str) -> None:
         command = [*COMMAND, "batch", "in", "-o", "out", *args]
-        super().__init__(
-            command, cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job passes on that it is ignored
+        try:
+            super().__init__(
+                command, cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def ended(self) -> tuple[int, str, str]:
         """Exit status, stdout and stderr."""
