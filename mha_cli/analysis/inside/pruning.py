@@ -18,6 +18,7 @@ from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.model.classifier import build_classifier, keras_config
+from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
@@ -134,7 +135,7 @@ def prune(
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
-    scorers = [Scorer(model) for model in (checkpoint, smaller)]
+    scorers = [Scorer(model, Engine(model)) for model in (checkpoint, smaller)]  # NumPy: another engine may start for one of them alone
     accuracies, seconds = [0.0, 0.0], [np.inf, np.inf]
     for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
         for index, score in enumerate(scorers):
