@@ -310,7 +310,7 @@ class TrainingConfig(Settings):
         description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
     )
     labelled_epochs: int = Field(
-        0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out the pseudo-labels."
+        0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out those with a guessed label."
     )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     average_decay: float | None = Field(
@@ -326,6 +326,11 @@ class TrainingConfig(Settings):
         "accuracy",
         description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
     )
+    distil_scores: bool = Field(
+        False,
+        description="The n-gram scores teach the encoder, which then stands alone in the checkpoint: the target of a text is half its "
+        "label, half what scores fitted on other texts say of it; of a text without a label it is all theirs.",
+    )
     refit_scores: bool = Field(
         False,
         description="Fit the n-gram scores that the checkpoint keeps on the validation part too; what chooses the epoch, and says how much "
@@ -334,11 +339,14 @@ class TrainingConfig(Settings):
 
     @model_validator(mode="after")
     def _labelled_epochs_follow_others(self) -> Self:
-        if self.labelled_epochs and not self.pseudo_labels:
-            raise ValueError(f"labelled_epochs={self.labelled_epochs} leaves out pseudo-labels, and pseudo_labels=0 has none; take 0")
+        if self.labelled_epochs and not (self.pseudo_labels or self.distil_scores):
+            raise ValueError(
+                f"labelled_epochs={self.labelled_epochs} leaves out guessed labels, and without pseudo_labels or distil_scores there are "
+                "none; take 0"
+            )
         if self.labelled_epochs and self.labelled_epochs >= self.epochs:
             raise ValueError(
-                f"labelled_epochs={self.labelled_epochs} leaves no epoch to pseudo-labels; take fewer than epochs={self.epochs}"
+                f"labelled_epochs={self.labelled_epochs} leaves no epoch to guessed labels; take fewer than epochs={self.epochs}"
             )
         return self
 
@@ -366,7 +374,13 @@ class Config(Settings):
     @property
     def learns_from_validation(self) -> bool:
         """Whether the n-gram scores learn from the validation part in the end."""
-        return self.model.score_ngrams > 0 and self.training.refit_scores
+        return self.model.score_ngrams > 0 and self.training.refit_scores and not self.training.distil_scores
+
+    def without_scores(self) -> Self:
+        """The config of an encoder that n-gram scores have taught, and that no longer needs them."""
+        none = {name: field.default for name, field in ModelConfig.model_fields.items() if name.startswith("score_")}
+        training = self.training.model_copy(update={"distil_scores": False, "labelled_epochs": 0})
+        return self.model_copy(update={"model": self.model.model_copy(update=none), "training": training})
 
     @model_validator(mode="after")
     def _ngrams_have_tables(self) -> Self:
@@ -398,12 +412,21 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
-    def _pseudo_labels_need_texts(self) -> Self:
-        if not self.training.pseudo_labels:
+    def _scores_to_distil(self) -> Self:
+        if self.training.distil_scores and not self.model.score_ngrams:
+            raise ValueError("training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
+        if self.training.distil_scores and self.training.pseudo_labels:
+            raise ValueError("training.distil_scores labels the unlabelled texts itself; take pseudo_labels=0")
+        return self
+
+    @model_validator(mode="after")
+    def _guesses_need_texts(self) -> Self:
+        needs = "pseudo_labels" if self.training.pseudo_labels else "labelled_epochs"
+        if not getattr(self.training, needs):
             return self
         name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
         if name is None:
-            raise ValueError(f"training.pseudo_labels needs unlabelled texts, which source={self.data.source} has none of; take 0")
+            raise ValueError(f"training.{needs} needs unlabelled texts, which source={self.data.source} has none of; take 0")
         if getattr(self.data, name) is None:
-            raise ValueError(f"training.pseudo_labels needs unlabelled texts; set data.{name}, or take training.pseudo_labels=0")
+            raise ValueError(f"training.{needs} needs unlabelled texts; set data.{name}, or take training.{needs}=0")
         return self

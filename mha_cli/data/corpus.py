@@ -89,9 +89,14 @@ class EncodedReviews:
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedReviews:
         """``most`` of the reviews, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
+        rows = self.random_rows(most, rng)
+        return self if len(rows) == len(self) else self.subset(rows)
+
+    def random_rows(self, most: int | None, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """The numbers of the reviews that ``random_part`` gives."""
         if not most or most >= len(self):
-            return self
-        return self.subset(np.sort(rng.choice(len(self), most, replace=False)))
+            return np.arange(len(self))
+        return np.sort(rng.choice(len(self), most, replace=False))
 
 
 def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) -> None:

@@ -15,13 +15,16 @@ import numpy.typing as npt
 from mha_cli.config.parameters import salient_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import join_reviews
+from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.model.classifier import build_scores
+from mha_cli.model.scoring import compile_forward, predict_outputs
 from mha_cli.ngram_scores.features import ngrams_of, text_features
 from mha_cli.ngram_scores.linear import FOLDS, cross_fitted, fit_linear_model
-from mha_cli.ngram_scores.salience import learn_salience
+from mha_cli.ngram_scores.salience import learn_salience, salient_scores
 from mha_cli.ngram_scores.stacking import fit_stack
 from mha_cli.system.tensorflow_setup import set_seed
+from mha_cli.system.working_memory import ForwardPass
 
 MOST_REVIEWS = 100_000
 """Reviews that scores are fitted on, at most; drawn at random, since the n-grams of all of them are in memory at once."""
@@ -52,28 +55,69 @@ def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -
         data: reviews to learn from.
         log: reporter of what is done, a line at a time.
     """
+    return _fit(config, data, log, cross_fit=False)[0]
+
+
+def cross_fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[FittedScores, Floats]:
+    """The same, and the scores of the reviews to learn from, (N, U), each by tables that have not learnt from it."""
+    fitted, rows, scores_NU = _fit(config, data, log, cross_fit=True)
+    if len(rows) == len(data.train):
+        return fitted, scores_NU
+    all_NU = score_reviews(config, data, data.train, fitted)  # the others, which nothing has learnt from
+    all_NU[rows] = scores_NU
+    return fitted, all_NU
+
+
+def score_reviews(config: Config, data: PreparedData, reviews: EncodedReviews, fitted: FittedScores) -> Floats:
+    """The scores of reviews, their bias included, (N, U).
+
+    Args:
+        config: settings of the run.
+        data: what the scores were fitted on, for its vocabulary and its classes.
+        reviews: reviews to score.
+        fitted: scores of n-grams.
+    """
+    num_classes = len(data.class_names)
+    layer = build_scores(config, len(data.vocabulary), num_classes)
+    layer.build((None, *config.text.token_shape))
+    layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
+    forward_pass = ForwardPass(config.model, num_classes, characters=config.text.subword_characters)
+    return predict_outputs(compile_forward(layer, config.text.token_shape), forward_pass, reviews) + fitted.bias
+
+
+def _fit(
+    config: Config, data: PreparedData, log: Callable[[str], None], cross_fit: bool
+) -> tuple[FittedScores, npt.NDArray[np.int64], Floats]:
+    """Scores, the rows of the reviews that they were fitted on, and what tables without these say of them; zeros where nobody needs it."""
     log("fitting n-gram scores")
     set_seed(config.seed)
     model, rng = config.model, np.random.default_rng(config.seed)
-    reviews = data.train.random_part(MOST_REVIEWS, rng)
+    rows = data.train.random_rows(MOST_REVIEWS, rng)
+    reviews = data.train if len(rows) == len(data.train) else data.train.subset(rows)
     num_classes = len(data.class_names)
     weights = loss_weights(config.training.class_weights, one_hot(reviews.labels, num_classes))
     ngrams = ngrams_of(reviews, model)
     features = text_features(reviews, ngrams, model)
     table, bias = fit_linear_model(features, reviews.labels, num_classes, weights)
-    if not model.score_windows:
-        return FittedScores(table, bias, None)
+    scores_NU = np.zeros((len(reviews), len(bias)), np.float32)
+    if not model.score_windows and not cross_fit:
+        return FittedScores(table, bias, None), rows, scores_NU
     folds = rng.permutation(len(reviews)) % FOLDS
     scores_EU = np.zeros((len(ngrams.buckets), len(bias)), np.float32)
-    scores_NU = np.zeros((len(reviews), len(bias)), np.float32)
     for own, without in cross_fitted(features, reviews.labels, num_classes, weights, folds, log):
         own_E = np.repeat(own, np.diff(ngrams.offsets))
         scores_EU[own_E] = without.table[ngrams.buckets[own_E]]
         scores_NU[own] = features[own] @ without.table + without.bias
+    if not model.score_windows:
+        return FittedScores(table, bias, None), rows, scores_NU
     log("learning where n-grams count")
     start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
     words = salient_words(config, len(data.vocabulary))
-    return FittedScores(table, bias, learn_salience(reviews, ngrams, scores_EU, start, model, words, config.seed))
+    salience = learn_salience(reviews, ngrams, scores_EU, start, model, words, config.seed)
+    if cross_fit:
+        salient, plain = (salient_scores(reviews, ngrams, scores_EU, model, of_words) for of_words in (salience, 0 * salience))
+        scores_NU += salient - plain  # what subwords and the bias say stays
+    return FittedScores(table, bias, salience), rows, scores_NU
 
 
 def refit_scores(config: Config, data: PreparedData, fitted: FittedScores, log: Callable[[str], None]) -> FittedScores:

@@ -3,8 +3,8 @@
 The scores of the n-grams stand fast meanwhile. They must come from other reviews: on those that they are fitted on they are right
 everywhere, and there would be nothing to learn about where to look.
 
-Axes: B reviews of a step, L length, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another, U units of a
-score, C classes, W words with a salience of their own, K windows.
+Axes: N reviews, B those of a step, L length, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another,
+U units of a score, C classes, W words with a salience of their own, K windows.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ def learn_salience(
         salient_words: words with a salience of their own, W.
         seed: seed of the order.
     """
-    num_tokens = int(reviews.offsets[-1])
-    sums_PU = np.stack([np.bincount(ngrams.tokens, scores_E, num_tokens) for scores_E in scores_EU.T], axis=1).astype(np.float32)
-    counts_P = np.bincount(ngrams.tokens, minlength=num_tokens).astype(np.float32)
+    sums_PU, counts_P = _of_tokens(reviews, ngrams, scores_EU)
     rng = np.random.default_rng(seed)
     steps = [rows for _ in range(EPOCHS) for rows in training_batches(reviews.lengths, rng, BATCH_REVIEWS)]
     salience = keras.Variable(np.zeros((salient_words, len(model.score_windows)), np.float32))
@@ -57,6 +55,29 @@ def learn_salience(
     for rows in steps:
         step(ids_of(reviews.padded(rows)), reviews.padded(rows, sums_PU), reviews.padded(rows, counts_P), reviews.labels[rows])
     return np.array(salience)
+
+
+def salient_scores(reviews: EncodedReviews, ngrams: Ngrams, scores_EU: Floats, model: ModelConfig, salience: Floats) -> Floats:
+    """What the n-grams of reviews add up to with a salience, (N, U); arguments as of ``learn_salience``."""
+    sums_PU, counts_P = _of_tokens(reviews, ngrams, scores_EU)
+    variable, found_NU = keras.Variable(salience), np.zeros((len(reviews), scores_EU.shape[1]), np.float32)
+    for rows in training_batches(reviews.lengths, np.random.default_rng(0), BATCH_REVIEWS):
+        weights_BL = place_weights(ids_of(reviews.padded(rows)), model.score_ending, model.score_windows, variable)
+        found_NU[rows] = _weighed(weights_BL, reviews.padded(rows, sums_PU), reviews.padded(rows, counts_P))
+    return found_NU
+
+
+def _of_tokens(reviews: EncodedReviews, ngrams: Ngrams, scores_EU: Floats) -> tuple[Floats, Floats]:
+    """Of the n-grams that end at a token, for the last time in their review, the sum of the scores, (P, U), and the number, (P,)."""
+    num_tokens = int(reviews.offsets[-1])
+    sums_PU = np.stack([np.bincount(ngrams.tokens, scores_E, num_tokens) for scores_E in scores_EU.T], axis=1).astype(np.float32)
+    return sums_PU, np.bincount(ngrams.tokens, minlength=num_tokens).astype(np.float32)
+
+
+def _weighed(weights_BL: Any, sums_BLU: Any, counts_BL: Any) -> Any:
+    """The weighted sum of n-gram scores, over the length of the weights of all n-grams, (B, U)."""
+    norms_B1 = tf.sqrt(tf.reduce_sum(tf.square(weights_BL) * counts_BL, axis=1, keepdims=True))
+    return tf.einsum("bl,blu->bu", weights_BL, sums_BLU) / tf.maximum(norms_B1, SMALLEST_NORM)
 
 
 def _compile_step(salience: keras.Variable, start: Stack, model: ModelConfig, steps: int) -> Callable[..., Any]:
@@ -71,9 +92,7 @@ def _compile_step(salience: keras.Variable, start: Stack, model: ModelConfig, st
     def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any) -> None:
         with tf.GradientTape() as tape:
             weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, salience)
-            norms_B1 = tf.sqrt(tf.reduce_sum(tf.square(weights_BL) * counts_BL, axis=1, keepdims=True))
-            scores_BU = tf.einsum("bl,blu->bu", weights_BL, sums_BLU) / tf.maximum(norms_B1, SMALLEST_NORM)
-            logits_BU = scale * scores_BU + bias_U
+            logits_BU = scale * _weighed(weights_BL, sums_BLU, counts_BL) + bias_U
             logits_BC = tf.concat([tf.zeros_like(logits_BU), logits_BU], axis=1) if units == 1 else logits_BU
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels_B, logits_BC))
         gradients = tape.gradient(loss, [variable.value for variable in learnt])

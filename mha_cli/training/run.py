@@ -21,6 +21,7 @@ from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.ngram_scores.fit import FittedScores, fit_scores, refit_scores
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distillation import taught_by_scores
 from mha_cli.training.distribution import Distribution, distributed
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit_resumably
@@ -89,8 +90,11 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         keep_config(output, config)
         state.parent.mkdir(exist_ok=True)
 
-    scores = _fitted(config, data, watcher.log, distribution) if config.model.score_ngrams else (None,)
-    validation = Validation(config, data, *scores)
+    kept = config.without_scores() if config.training.distil_scores else config
+    if config.training.distil_scores:
+        data = taught_by_scores(config, data, watcher.log, distribution)
+    scores = _fitted(config, data, watcher.log, distribution) if kept.model.score_ngrams else (None,)
+    validation = Validation(kept, data, *scores)
     new_trainer = partial(Trainer, config, distribution=distribution)
     data = label_in_rounds(data, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
@@ -105,7 +109,7 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         epochs_run=len(records),
         num_train=len(data.train),
         num_validation=len(data.validation),
-        num_parameters=num_parameters(config, len(data.vocabulary), len(data.class_names)),
+        num_parameters=num_parameters(kept, len(data.vocabulary), len(data.class_names)),
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
         precision=trainer.precision,

@@ -14,13 +14,11 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
-from mha_cli.model.classifier import build_classifier, build_scores, keras_config
-from mha_cli.model.scoring import compile_forward, predict_outputs
-from mha_cli.ngram_scores.fit import FittedScores
+from mha_cli.model.classifier import build_classifier, keras_config
+from mha_cli.ngram_scores.fit import FittedScores, score_reviews
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.calibration import fit_temperature, tempered, with_temperature
 from mha_cli.training.trainer import Trainer
 
@@ -39,7 +37,7 @@ class Validation:
 
     def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
         self._config, self._data, self._kept = config, data, kept or fitted
-        self.scores_NU = None if fitted is None else _score(config, data, fitted)
+        self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
         self._stack: Stack | None = None
         self._of_encoder = np.zeros((0, len(data.class_names)), np.float32)
 
@@ -105,13 +103,3 @@ def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], FittedS
     encoder["classifier/kernel"] = encoder["classifier/kernel"][: -len(encoder["classifier/bias"])]
     no_bias = np.zeros_like(encoder["classifier/bias"])  # it has gone into the classifier's
     return encoder, FittedScores(weights["scores/table"], no_bias, weights.get("scores/salience"))
-
-
-def _score(config: Config, data: PreparedData, fitted: FittedScores) -> Floats:
-    """The n-gram scores of the validation part, their bias included, (N, U)."""
-    num_classes = len(data.class_names)
-    layer = build_scores(config, len(data.vocabulary), num_classes)
-    layer.build((None, *config.text.token_shape))
-    layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
-    forward_pass = ForwardPass(config.model, num_classes, characters=config.text.subword_characters)
-    return predict_outputs(compile_forward(layer, config.text.token_shape), forward_pass, data.validation) + fitted.bias

@@ -170,6 +170,11 @@ SECTIONS: dict[str, list[Case]] = {
             "tune --config imdb-semi",
             "tune trains without pseudo-labels; set training.pseudo_labels=0 and training.labelled_epochs=0",
         ),
+        Case(
+            "`mha tune` with scores that teach",
+            "tune --config imdb-encoder",
+            "tune trains without distillation; set training.distil_scores=false and training.labelled_epochs=0",
+        ),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
             "`multi-worker` where nobody names workers",
@@ -313,8 +318,8 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "no such recipe",
             "train --config smaple",
-            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, text, "
-            "or give the path of a YAML config",
+            "--config smaple: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
+            "imdb-semi, sample, text, or give the path of a YAML config",
             also=("shuffle-test --config smaple",),
         ),
         Case(

@@ -467,11 +467,12 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Labelled epochs without others before them
         (
             "training:\n  labelled_epochs: 1\n",
-            "x.yaml:1: training: labelled_epochs=1 leaves out pseudo-labels, and pseudo_labels=0 has none; take 0",
+            "x.yaml:1: training: labelled_epochs=1 leaves out guessed labels, and without pseudo_labels or distil_scores there are none; "
+            "take 0",
         ),
         (
             "training:\n  epochs: 3\n  pseudo_labels: 1\n  labelled_epochs: 3\n",
-            "x.yaml:1: training: labelled_epochs=3 leaves no epoch to pseudo-labels; take fewer than epochs=3",
+            "x.yaml:1: training: labelled_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
         ),
         # Pseudo-labels without texts to label
         (
@@ -485,6 +486,19 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         (
             "data:\n  source: tfds\n  name: x\ntraining:\n  pseudo_labels: 1\n",
             "x.yaml:5: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
+        ),
+        # Scores that teach
+        (
+            "training:\n  distil_scores: true\n",
+            "x.yaml:2: training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3",
+        ),
+        (
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  distil_scores: true\n  pseudo_labels: 1\n",
+            "x.yaml:5: training.distil_scores labels the unlabelled texts itself; take pseudo_labels=0",
+        ),
+        (
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  distil_scores: true\n  labelled_epochs: 1\n",
+            "x.yaml:6: training.labelled_epochs needs unlabelled texts, which source=sample has none of; take 0",
         ),
         (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",

@@ -15,7 +15,7 @@ from mha_cli.errors import MhaError
 from tests.cli.command import environment
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("book", "book-no-positions", "imdb", "imdb-fast", "imdb-semi", "sample", "text")
+NAMES = ("book", "book-no-positions", "imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-semi", "sample", "text")
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,8 @@ def test_an_unknown_name_lists_them(given: str, shown: str) -> None:
     with pytest.raises(MhaError) as raised:
         find_config(given)
     assert str(raised.value) == (
-        f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-fast, imdb-semi, sample, text, "
-        "or give the path of a YAML config"
+        f"--config {shown}: no such recipe; choose from book, book-no-positions, imdb, imdb-encoder, imdb-encoder-semi, imdb-fast, "
+        "imdb-semi, sample, text, or give the path of a YAML config"
     )
 
 

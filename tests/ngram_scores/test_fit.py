@@ -12,8 +12,9 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.ngram_scores import fit as module
+from mha_cli.ngram_scores import linear
 from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.fit import FittedScores, fit_scores, refit_scores
+from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, fit_scores, refit_scores, score_reviews
 from mha_cli.ngram_scores.linear import FOLDS, fit_linear_model
 from mha_cli.runtime.forward import place_weights, review_scores
 from mha_cli.text.vocabulary import Vocabulary
@@ -179,3 +180,39 @@ def test_classes_count_alike_where_they_are_to() -> None:
         fitted = fit_scores(config, prepared(config, train, train, 2), lambda _: None)
         said.append(float(totals([[10, 3]], fitted, config.model)[0, 0]))
     assert said[0] < 0 < said[1]
+
+
+@pytest.mark.parametrize(("windows", "characters", "most"), [([], 0, 99), ([2, 5], 0, 99), ([2], 8, 99), ([2], 0, 40)])
+def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
+    windows: list[int], characters: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scored anew, by the layer, with the table of each fold and the salience of all."""
+    monkeypatch.setattr(module, "MOST_REVIEWS", most)
+    tables: list[FittedScores] = []
+    folds: list[npt.NDArray[np.bool_]] = []
+    cross_fitted = linear.cross_fitted
+
+    def kept(features: Any, labels: Any, *rest: Any) -> Any:
+        for own, without in cross_fitted(features, labels, *rest):
+            tables.append(FittedScores(without.table, without.bias, None))
+            folds.append(own)
+            yield own, without
+
+    monkeypatch.setattr(module, "cross_fitted", kept)
+    reviews, labels = random_reviews(60, 3)
+    train = encoded(reviews, list(labels), characters) if characters else encoded(reviews, list(labels))
+    subwords = {"score_subwords": True} if characters else {}
+    model = {"score_ngrams": 2, "score_buckets": 4096, "score_ending": 3, "score_windows": windows} | subwords
+    config = config_from_dict({"text": {"subword_characters": characters}, "model": model}, "test")
+    data = prepared(config, train, train, 3)
+    fitted, found = cross_fit_scores(config, data, lambda _: None)
+    plain = fit_scores(config, data, lambda _: None)
+    np.testing.assert_array_equal(fitted.table, plain.table)
+    assert len(tables) >= FOLDS
+    rows = train.random_rows(most, np.random.default_rng(config.seed))
+    expected = score_reviews(config, data, train, fitted)
+    assert np.abs(found[rows] - expected[rows]).max() > 0.1  # what knows a review is surer
+    for own, table in zip(folds[:FOLDS], tables, strict=False):
+        without = FittedScores(table.table, table.bias, fitted.salience)
+        expected[rows[own]] = score_reviews(config, data, train.subset(rows[own]), without)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

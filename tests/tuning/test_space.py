@@ -46,6 +46,10 @@ def test_what_is_searched_by_default_fits_every_recipe(recipe: str) -> None:
         with pytest.raises(MhaError, match="without pseudo-labels; set training"):
             trial_config(load_config(find_config(recipe)))
         settings = ["training.pseudo_labels=0", "training.labelled_epochs=0"]
+    if recipe.startswith("imdb-encoder"):
+        with pytest.raises(MhaError, match="without distillation; set training"):
+            trial_config(load_config(find_config(recipe)))
+        settings = ["training.distil_scores=false", "training.labelled_epochs=0"]
     config = trial_config(load_config(find_config(recipe), settings))
     found = space_of(default_search(config), config)
     assert (

@@ -1,0 +1,57 @@
+"""Learning from n-gram scores: what they say of a text is part of its target, and of a text without a label all of it.
+
+Of a text that they have learnt from, scores only repeat the label. So what they say of a labelled text comes from tables that were
+fitted on others.
+
+Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network", section 2 (targets of both kinds); Wolpert 1992,
+"Stacked Generalization" (answers from the other folds).
+
+Axes: N labelled texts, M texts without a label, U units of a score, C classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mha_cli.config.settings import Config
+from mha_cli.data.preparation import PreparedData
+from mha_cli.ngram_scores.fit import cross_fit_scores, score_reviews
+from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.training.distribution import Distribution
+from mha_cli.training.pseudo_labels import with_pseudo_labels
+
+SHARE = 0.5
+"""Of a labelled text's target that the scores give."""
+
+
+def taught_by_scores(config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution) -> PreparedData:
+    """The data with targets from n-gram scores, the texts without labels among those to learn from.
+
+    Args:
+        config: settings of the run; the model's scores are those that teach.
+        data: texts to learn from, and those without labels, if there are any.
+        log: reporter of what is done, a line at a time.
+        distribution: workers that train together; the chief fits the scores and gives the others the targets.
+    """
+
+    def targets() -> list[npt.NDArray[Any]]:
+        fitted, scores_NU = cross_fit_scores(config, data, log)
+        stack = fit_stack(np.zeros_like(scores_NU), scores_NU, data.train.labels)
+
+        def said(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+            return probabilities_of(stack.logits(np.zeros_like(scores), scores)).astype(np.float32)
+
+        labelled_NC = (1.0 - SHARE) * data.targets + SHARE * said(scores_NU)
+        if data.unlabelled is None:
+            return [labelled_NC]
+        log(f"scoring {len(data.unlabelled):,} texts without labels")
+        return [labelled_NC, said(score_reviews(config, data, data.unlabelled, fitted))]
+
+    labelled_NC, *guessed_MC = distribution.from_chief(targets)
+    taught = dataclasses.replace(data, targets=labelled_NC)
+    return with_pseudo_labels(taught, data.unlabelled, guessed_MC[0]) if data.unlabelled is not None else taught
