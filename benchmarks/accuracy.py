@@ -27,7 +27,7 @@ PEERS = {"fasttext": "fastText, bigrams", "tfidf": "TF-IDF, 1–2-grams", "nbsvm
 SEEDED_PEERS = ("fasttext",)
 """Peers whose result depends on chance; the others run once."""
 
-RECIPES = ("imdb-fast", "imdb", "imdb-semi")
+RECIPES = ("imdb-fast", "imdb", "imdb-semi", "imdb-encoder", "imdb-encoder-semi")
 
 
 def default_systems() -> list[str]:
