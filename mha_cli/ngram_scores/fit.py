@@ -103,11 +103,12 @@ def _fit(
     if not model.score_windows and not cross_fit:
         return FittedScores(table, bias, None), rows, scores_NU
     folds = rng.permutation(len(reviews)) % FOLDS
-    scores_EU = np.zeros((len(ngrams.buckets), len(bias)), np.float32)
+    scores_EU = np.zeros((len(ngrams.buckets) if model.score_windows else 0, len(bias)), np.float32)
     for own, without in cross_fitted(features, reviews.labels, num_classes, weights, folds, log):
-        own_E = np.repeat(own, np.diff(ngrams.offsets))
-        scores_EU[own_E] = without.table[ngrams.buckets[own_E]]
         scores_NU[own] = features[own] @ without.table + without.bias
+        if model.score_windows:
+            own_E = np.repeat(own, np.diff(ngrams.offsets))
+            scores_EU[own_E] = without.table[ngrams.buckets[own_E]]
     if not model.score_windows:
         return FittedScores(table, bias, None), rows, scores_NU
     log("learning where n-grams count")
