@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LOST = "ended, or does not answer; see its own message, and start all again, with --resume where the run directory has a state"
 
 
-def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True) -> Config:
+def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: bool = False) -> Config:
     """Everything that workers have to agree on, with n-gram scores or, sooner there, without; batches of an odd number of reviews."""
     settings: dict[str, dict[str, Any]] = {
         "data": {"source": "sample", "num_reviews": 300},
@@ -43,7 +43,13 @@ def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True) -> Config
         "training": {"distribution": "auto", "epochs": epochs, "batch_size": 13, "learning_rate": 0.01, "schedule": "cosine"},
     }
     settings["model"] |= {"attention_form": "fused"} | ({"score_ngrams": 2, "score_buckets": 256, "score_windows": [3]} if scores else {})
-    settings["training"] |= {"clip_norm": 0.1, "average_decay": 0.9, "word_dropout": 0.2, "class_weights": "balanced"}
+    settings["training"] |= {
+        "clip_norm": 0.1,
+        "average_decay": 0.9,
+        "word_dropout": 0.2,
+        "class_weights": "balanced",
+        "distil_scores": distil,
+    }
     return config_from_dict(settings, "test")
 
 
@@ -81,11 +87,12 @@ def ends(processes: list[Forked]) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.process
-def test_two_workers_train_the_model_that_one_trains(tmp_path: Path) -> None:
+@pytest.mark.parametrize("distil", [False, True])
+def test_two_workers_train_the_model_that_one_trains(tmp_path: Path, distil: bool) -> None:
     workers, alone = tmp_path / "workers", tmp_path / "alone"
     for folder in (workers, alone):
         folder.mkdir()
-        (folder / "config.yaml").write_text(config_to_yaml(config()))
+        (folder / "config.yaml").write_text(config_to_yaml(config(distil=distil)))
     with ExitStack() as stack:
         program = [sys.executable, "-m", "tests.training.workers"]
         processes = [start(stack, [*program, str(workers)], ROOT, changes) for changes in environments(2)]
@@ -101,7 +108,7 @@ def test_two_workers_train_the_model_that_one_trains(tmp_path: Path) -> None:
     assert one == other  # loss after loss and, bit for bit, the weights
     assert not list((workers / "run-1").rglob("*.*"))[1:]  # the config that `run_directory` has put there, and nothing else
     ours, expected = (read_checkpoint(folder / "run-0" / CHECKPOINT) for folder in (workers, alone))
-    assert {path for path in expected.weights if path.startswith("scores/")} == {"scores/table", "scores/salience"}
+    assert {path for path in expected.weights if path.startswith("scores/")} == (set() if distil else {"scores/table", "scores/salience"})
     for path, weight in expected.weights.items():
         np.testing.assert_allclose(ours.weights[path], weight, atol=1e-3, err_msg=path)
 
