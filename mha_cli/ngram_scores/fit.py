@@ -20,9 +20,10 @@ from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_scores
 from mha_cli.model.scoring import compile_forward, predict_outputs
 from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.linear import FOLDS, cross_fitted, fit_linear_model
+from mha_cli.ngram_scores.linear import FOLDS, Strength, cross_fitted, fit_linear_model
 from mha_cli.ngram_scores.salience import learn_salience, salient_scores
 from mha_cli.ngram_scores.stacking import fit_stack
+from mha_cli.ngram_scores.strength import choose_strength
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
 
@@ -40,11 +41,13 @@ class FittedScores:
         table: scores of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
         bias: what is added to the score of every review, (U,).
         salience: salience of the words, (W, K); None without windows.
+        strength: how the table was fitted; None for one from a checkpoint or from another process.
     """
 
     table: Floats
     bias: Floats
     salience: Floats | None
+    strength: Strength | None = None
 
 
 def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> FittedScores:
@@ -55,7 +58,7 @@ def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -
         data: reviews to learn from.
         log: reporter of what is done, a line at a time.
     """
-    return _fit(config, data, log, cross_fit=False)[0]
+    return _fit(config, data, log)[0]
 
 
 def cross_fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[FittedScores, Floats]:
@@ -86,9 +89,12 @@ def score_reviews(config: Config, data: PreparedData, reviews: EncodedReviews, f
 
 
 def _fit(
-    config: Config, data: PreparedData, log: Callable[[str], None], cross_fit: bool
+    config: Config, data: PreparedData, log: Callable[[str], None], cross_fit: bool = False, strength: Strength | None = None
 ) -> tuple[FittedScores, npt.NDArray[np.int64], Floats]:
-    """Scores, the rows of the reviews that they were fitted on, and what tables without these say of them; zeros where nobody needs it."""
+    """Scores, the rows of the reviews that they were fitted on, and what tables without these say of them; zeros where nobody needs it.
+
+    The strength is chosen where none is given.
+    """
     log("fitting n-gram scores")
     set_seed(config.seed)
     model, rng = config.model, np.random.default_rng(config.seed)
@@ -98,19 +104,20 @@ def _fit(
     weights = loss_weights(config.training.class_weights, one_hot(reviews.labels, num_classes))
     ngrams = ngrams_of(reviews, model)
     features = text_features(reviews, ngrams, model)
-    table, bias = fit_linear_model(features, reviews.labels, num_classes, weights)
+    strength = strength or choose_strength(features, reviews.labels, num_classes, weights, config.seed)
+    table, bias = fit_linear_model(features, reviews.labels, num_classes, strength, weights)
     scores_NU = np.zeros((len(reviews), len(bias)), np.float32)
     if not model.score_windows and not cross_fit:
-        return FittedScores(table, bias, None), rows, scores_NU
+        return FittedScores(table, bias, None, strength), rows, scores_NU
     folds = rng.permutation(len(reviews)) % FOLDS
     scores_EU = np.zeros((len(ngrams.buckets) if model.score_windows else 0, len(bias)), np.float32)
-    for own, without in cross_fitted(features, reviews.labels, num_classes, weights, folds, log):
+    for own, without in cross_fitted(features, reviews.labels, num_classes, strength, weights, folds, log):
         scores_NU[own] = features[own] @ without.table + without.bias
         if model.score_windows:
             own_E = np.repeat(own, np.diff(ngrams.offsets))
             scores_EU[own_E] = without.table[ngrams.buckets[own_E]]
     if not model.score_windows:
-        return FittedScores(table, bias, None), rows, scores_NU
+        return FittedScores(table, bias, None, strength), rows, scores_NU
     log("learning where n-grams count")
     start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
     words = salient_words(config, len(data.vocabulary))
@@ -118,11 +125,11 @@ def _fit(
     if cross_fit:
         salient, plain = (salient_scores(reviews, ngrams, scores_EU, model, of_words) for of_words in (salience, 0 * salience))
         scores_NU += salient - plain  # what subwords and the bias say stays
-    return FittedScores(table, bias, salience), rows, scores_NU
+    return FittedScores(table, bias, salience, strength), rows, scores_NU
 
 
 def refit_scores(config: Config, data: PreparedData, fitted: FittedScores, log: Callable[[str], None]) -> FittedScores:
-    """The scores as the validation part teaches them, too; the salience stays.
+    """The scores as the validation part teaches them, too; salience and strength stay.
 
     Args:
         config: settings of the run.
@@ -132,7 +139,10 @@ def refit_scores(config: Config, data: PreparedData, fitted: FittedScores, log: 
     """
     whole = dataclasses.replace(data, train=join_reviews(data.train, data.validation))
     without_windows = config.model.model_copy(update={"score_windows": []})
-    refitted = fit_scores(
-        config.model_copy(update={"model": without_windows}), whole, lambda line: log(f"{line}, with the validation part")
+    refitted, *_ = _fit(
+        config.model_copy(update={"model": without_windows}),
+        whole,
+        lambda line: log(f"{line}, with the validation part"),
+        strength=fitted.strength,
     )
     return dataclasses.replace(refitted, salience=fitted.salience)

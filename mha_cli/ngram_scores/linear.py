@@ -46,8 +46,22 @@ class LinearModel(NamedTuple):
     bias: Floats
 
 
-def fit_linear_model(features: Any, labels: npt.NDArray[np.int32], num_classes: int, weights: Floats | None = None) -> LinearModel:
-    """A linear model of every class; zeros for a class that no review is of, or all, and where no review has a feature.
+class Strength(NamedTuple):
+    """How a linear model is fitted and read; ``strength.choose_strength`` finds it.
+
+    Args:
+        c: how much a review's error counts beside small scores, for reviews whose root mean square length is 1.
+        nats: what the solver's margin of 1 is worth as a logit.
+    """
+
+    c: float
+    nats: float
+
+
+def fit_linear_model(
+    features: Any, labels: npt.NDArray[np.int32], num_classes: int, strength: Strength, weights: Floats | None = None
+) -> LinearModel:
+    """A linear model of every class; the margin alone for a class that no review is of, or all, and zeros where no review has a feature.
 
     Each class is fitted by itself, as many at a time as there are cores, by a solver that leaves nothing to chance.
 
@@ -55,6 +69,7 @@ def fit_linear_model(features: Any, labels: npt.NDArray[np.int32], num_classes: 
         features: sparse (N, R), from ``features.text_features``.
         labels: class ids, (N,).
         num_classes: number of classes, C.
+        strength: of the regularization, and of what comes out.
         weights: how much each review's loss counts, (N,); None for all alike.
     """
     occurring, columns = np.unique(features.indices, return_inverse=True)
@@ -63,20 +78,21 @@ def fit_linear_model(features: Any, labels: npt.NDArray[np.int32], num_classes: 
     weighed = csr_matrix((compact.data * scale_F[columns], columns, features.indptr), compact.shape)
     rms = float(np.sqrt(np.square(weighed.data).sum() / len(labels))) or 1.0
     weighed.data /= rms
-    c = inverse_regularization(len(labels))
 
     def fit(class_id: int) -> tuple[Any, float]:
         is_class = labels == class_id
-        if is_class.all() or not is_class.any() or not len(occurring):
-            return np.zeros(len(occurring)), 0.0
-        model = LinearSVC(C=c, dual=False, tol=TOLERANCE).fit(weighed, is_class, weights)
+        if not len(occurring):
+            return 0.0, 0.0
+        if is_class.all() or not is_class.any():
+            return 0.0, 1.0 if is_class.all() else -1.0
+        model = LinearSVC(C=strength.c, dual=False, tol=TOLERANCE).fit(weighed, is_class, weights)
         return model.coef_[0] * scale_F / rms, float(model.intercept_[0])
 
     units = num_outputs(num_classes)
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
     with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:  # the cores are taken
         for unit, (scores_F, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
-            table[occurring, unit], bias[unit] = scores_F, shift
+            table[occurring, unit], bias[unit] = strength.nats * scores_F, strength.nats * shift
     return LinearModel(table, bias)
 
 
@@ -84,6 +100,7 @@ def cross_fitted(
     features: Any,
     labels: npt.NDArray[np.int32],
     num_classes: int,
+    strength: Strength,
     weights: Floats,
     folds: npt.NDArray[np.int64],
     log: Callable[[str], None],
@@ -94,6 +111,7 @@ def cross_fitted(
         features: sparse (N, R), from ``features.text_features``.
         labels: class ids, (N,).
         num_classes: number of classes.
+        strength: see ``fit_linear_model``.
         weights: how much each review's loss counts, (N,).
         folds: fold of each review, below ``FOLDS``, (N,).
         log: reporter of what is done, a line at a time.
@@ -101,12 +119,7 @@ def cross_fitted(
     for fold in range(FOLDS):
         log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
         own, others = folds == fold, folds != fold
-        yield own, fit_linear_model(features[others], labels[others], num_classes, weights[others])
-
-
-def inverse_regularization(num_reviews: int) -> float:
-    """C of the linear model, for reviews whose root mean square length is 1: of few, each counts for more."""
-    return max(1.25, 4_500 / num_reviews)
+        yield own, fit_linear_model(features[others], labels[others], num_classes, strength, weights[others])
 
 
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:

@@ -16,14 +16,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
-USUAL_WEIGHTS = (0.2, 3.3)
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
+
+USUAL_WEIGHTS = (0.2, 0.85)
 """What encoder and scores count, as the mean over kinds of data, which is what few reviews are held against (`docs/experiments.md`)."""
 
-SPREADS = (0.13, 1.4, 0.2)
+SPREADS = (0.13, 0.15, 0.2)
 """Standard deviations, over kinds of data, of both weights around these and of a unit's shift around zero."""
+
+SCALE_SPREAD = 0.5
+"""Standard deviation, over kinds of data, of a scale's logarithm around zero."""
+
+LARGEST_SCALE = 3.0
+"""Bound of a scale's logarithm."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -52,7 +60,7 @@ def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int
 
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
-        scores: n-gram scores, (N, U).
+        scores: n-gram scores, logits by themselves, (N, U).
         labels: class ids, (N,).
     """
     units = encoder_logits.shape[1]
@@ -71,6 +79,20 @@ def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int
 
     found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
     return Stack(float(found[0]), float(found[1]), found[2:].astype(np.float32))
+
+
+def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
+    """The most probable factor of logits (N, U), and its loss: of least cross-entropy, but for few reviews near 1.
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2 (one number for all classes).
+    """
+
+    def loss(logarithm: float) -> float:
+        pull = 0.5 * (logarithm / SCALE_SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each review
+        return pull + mean_loss_and_accuracy(probabilities_of(np.float32(np.exp(logarithm)) * logits), labels)[0]
+
+    found = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")
+    return float(np.exp(found.x)), float(found.fun)
 
 
 def logits_of(probabilities: Floats) -> Floats:

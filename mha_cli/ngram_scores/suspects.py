@@ -29,13 +29,11 @@ from mha_cli.data.sources import open_source
 from mha_cli.ngram_scores.features import ngrams_of, text_features
 from mha_cli.ngram_scores.linear import FOLDS, cross_fitted
 from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.ngram_scores.strength import choose_strength
 from mha_cli.system.watcher import SILENT, Watcher
 
 MOST_TOGETHER = 100_000
 """Texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once."""
-
-UNTAUGHT = -1.0
-"""Score of a class that no text of the other folds is of: what the solver gives texts that are surely of others."""
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int32]
@@ -172,8 +170,7 @@ def cross_fitted_probabilities(reviews: EncodedReviews, num_classes: int, config
     features = text_features(reviews, ngrams_of(reviews, config.model), config.model)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
     scores_NU = np.zeros((len(reviews), num_outputs(num_classes)), np.float32)
-    for own, model in cross_fitted(features, labels, num_classes, weights, folds, log):
+    strength = choose_strength(features, labels, num_classes, weights, config.seed)
+    for own, model in cross_fitted(features, labels, num_classes, strength, weights, folds, log):
         scores_NU[own] = features[own] @ model.table + model.bias
-        if num_classes > 2:
-            scores_NU[np.ix_(own, ~np.isin(np.arange(num_classes), labels[~own]))] = UNTAUGHT
     return probabilities_of(fit_stack(np.zeros_like(scores_NU), scores_NU, labels).logits(0.0, scores_NU))

@@ -11,16 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
-from mha_cli.ngram_scores.stacking import logits_of, probabilities_of
-from mha_cli.runtime.metrics import mean_loss_and_accuracy
-
-SPREAD = 0.5
-"""Standard deviation of a temperature's logarithm, over kinds of data, around zero; few reviews are held against it."""
-
-LARGEST = 3.0
-"""Bound of a temperature's logarithm."""
+from mha_cli.ngram_scores.stacking import fit_scale, logits_of, probabilities_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,12 +24,7 @@ def fit_temperature(probabilities: Floats, labels: npt.NDArray[np.int32]) -> flo
         probabilities: probabilities of the encoder, (N, C).
         labels: class ids, (N,).
     """
-
-    def loss(logarithm: float) -> float:
-        pull = 0.5 * (logarithm / SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each review
-        return pull + mean_loss_and_accuracy(tempered(probabilities, np.exp(logarithm)), labels)[0]
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-LARGEST, LARGEST), method="bounded").x))
+    return 1.0 / fit_scale(logits_of(probabilities), labels)[0]
 
 
 def tempered(probabilities: Floats, temperature: float) -> Floats:

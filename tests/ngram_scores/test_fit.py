@@ -16,6 +16,7 @@ from mha_cli.ngram_scores import linear
 from mha_cli.ngram_scores.features import ngrams_of, text_features
 from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, fit_scores, refit_scores, score_reviews
 from mha_cli.ngram_scores.linear import FOLDS, fit_linear_model
+from mha_cli.ngram_scores.strength import choose_strength
 from mha_cli.runtime.forward import place_weights, review_scores
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
@@ -120,7 +121,8 @@ def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkey
     folds = np.random.default_rng(5).permutation(53) % FOLDS
     whole = encoded(reviews, list(labels))
     features = text_features(whole, ngrams_of(whole, model), model)
-    tables = [fit_linear_model(features[folds != k], labels[folds != k], num_classes).table for k in range(FOLDS)]
+    strength = choose_strength(features, labels, num_classes, np.ones(53, np.float32), 5)
+    tables = [fit_linear_model(features[folds != k], labels[folds != k], num_classes, strength).table for k in range(FOLDS)]
     for row in range(53):
         part = slice(ngrams.offsets[row], ngrams.offsets[row + 1])
         np.testing.assert_array_equal(scores_EU[part], tables[folds[row]][ngrams.buckets[part]])
@@ -161,9 +163,12 @@ def test_refitted_on_the_validation_part_too(windows: list[int]) -> None:
     first = fit_scores(config, data, lambda _: None)
     refitted = refit_scores(config, data, first, lambda _: None)
     assert first.table[bucket([30], BUCKETS), 0] == 0 < refitted.table[bucket([30], BUCKETS), 0]
-    both = fit(reviews + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10], settings(1), seed=5)
-    np.testing.assert_array_equal(refitted.table, both.table)
-    np.testing.assert_array_equal(refitted.bias, both.bias)
+    both = encoded(reviews + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
+    assert first.strength is not None
+    features = text_features(both, ngrams_of(both, settings(1)), settings(1))
+    table, bias = fit_linear_model(features, both.labels, 2, first.strength)
+    np.testing.assert_array_equal(refitted.table, table)
+    np.testing.assert_array_equal(refitted.bias, bias)
     assert refitted.salience is first.salience
 
 

@@ -15,6 +15,7 @@ from mha_cli.ngram_scores import suspects as module
 from mha_cli.ngram_scores.features import ngrams_of, text_features
 from mha_cli.ngram_scores.linear import fit_linear_model
 from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.ngram_scores.strength import choose_strength
 from mha_cli.ngram_scores.suspects import contradicted, cross_fitted_probabilities, find_suspects, ranked
 from tests.reviews import encoded
 
@@ -138,10 +139,12 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
     features, folds = text_features(reviews, ngrams_of(reviews, config.model), config.model), np.empty(53, int)
     dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
     folds[dealt] = [number % 5 for number in range(53)]
+    ones = np.ones(53, np.float32)
+    strength = choose_strength(features, reviews.labels, num_classes, ones, config.seed)
     scores = np.zeros((53, 1 if num_classes == 2 else 3), np.float32)
     for row in range(53):
         others = folds != folds[row]
-        table, bias = fit_linear_model(features[others], reviews.labels[others], num_classes)
+        table, bias = fit_linear_model(features[others], reviews.labels[others], num_classes, strength)
         scores[row] = features[row] @ table + bias
     expected = probabilities_of(fit_stack(np.zeros_like(scores), scores, reviews.labels).logits(0.0, scores))
     np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
+from mha_cli.ngram_scores.stacking import SCALE_SPREAD
 from mha_cli.runtime import forward
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.training.calibration import SPREAD, fit_temperature, tempered, with_temperature
+from mha_cli.training.calibration import fit_temperature, tempered, with_temperature
 from mha_cli.training.validation import Validation
 from tests.training.numpy_trainer import NumpyTrainer, numpy_config, numpy_data, probabilities_of
 
@@ -36,7 +37,7 @@ def test_the_temperature_of_least_loss_and_for_few_texts_near_one(num_classes: i
     logits, labels = too_sure(num_reviews, num_classes)
     logarithms, rows = np.linspace(-3, 3, 6001), np.arange(num_reviews)
     losses = np.array([-log_softmax(logits / np.exp(x), axis=1)[rows, labels].sum() for x in logarithms])
-    alone, expected = (logarithms[np.argmin(losses + pull * logarithms**2)] for pull in (0, 0.5 / SPREAD**2))
+    alone, expected = (logarithms[np.argmin(losses + pull * logarithms**2)] for pull in (0, 0.5 / SCALE_SPREAD**2))
     found = fit_temperature(softmax(logits, axis=1).astype(np.float32), labels)
     assert np.log(found) == pytest.approx(expected, abs=0.005)
     if num_reviews == 7:

@@ -1,0 +1,98 @@
+"""The strength against a search by hand: scikit-learn's other solver, every C there is, folds dealt out one review at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_matrix
+from scipy.special import log_softmax
+from sklearn.svm import LinearSVC
+
+from mha_cli.ngram_scores import linear, strength
+from mha_cli.ngram_scores.linear import feature_weights
+from mha_cli.ngram_scores.stacking import SCALE_SPREAD
+from mha_cli.ngram_scores.strength import FOLDS, MOST_STEPS, STEP, USUAL_NATS, choose_strength, usual_c
+
+BUCKETS = 40
+SEED = 3
+
+
+def reviews_of(num_reviews: int, num_classes: int, noise: float) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+    """A feature of its class in each review, among some that are of none; four labels of ten are drawn anew where there is noise."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(num_classes, size=num_reviews).astype(np.int32)
+    features = np.where(rng.random((num_reviews, BUCKETS)) < noise, rng.uniform(0.1, 1.0, (num_reviews, BUCKETS)), 0)
+    own = BUCKETS // num_classes
+    features[np.arange(num_reviews), labels * own + rng.integers(own, size=num_reviews)] = 1.0
+    wrong = rng.random(num_reviews) < (0.4 if noise else 0.0)
+    labels[wrong] = rng.integers(num_classes, size=wrong.sum())
+    return features.astype(np.float32), labels
+
+
+def folds_by_hand(labels: npt.NDArray[np.int32], num_classes: int) -> list[int]:
+    order = np.random.default_rng(SEED).permutation(len(labels)).tolist()
+    dealt = [row for label in range(num_classes) for row in order if labels[row] == label]
+    return [dealt.index(row) % FOLDS for row in range(len(labels))]
+
+
+def judged_by_hand(features: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], num_classes: int, c: float) -> tuple[float, float]:
+    """Loss and nats of a C on the folds that have not taught."""
+    folds, logits = np.array(folds_by_hand(labels, num_classes)), np.zeros((len(labels), num_classes))
+    for fold in range(FOLDS):
+        own, others = folds == fold, folds != fold
+        scale = feature_weights(csr_matrix(features[others]), labels[others], num_classes)
+        weighed = features * scale
+        weighed /= np.sqrt((weighed[others] ** 2).sum(axis=1).mean())
+        for class_id in [1] if num_classes == 2 else range(num_classes):
+            theirs = LinearSVC(C=c, dual=True, tol=1e-8, max_iter=1_000_000, random_state=0).fit(
+                weighed[others], labels[others] == class_id
+            )
+            logits[own, class_id] = theirs.decision_function(weighed[own])
+    rows = np.arange(len(labels))
+
+    def loss(x: float) -> float:
+        said = -log_softmax(USUAL_NATS * np.exp(x) * logits, axis=1)[rows, labels].mean()
+        return float(said + 0.5 * (x / SCALE_SPREAD) ** 2 / len(labels))
+
+    found = minimize_scalar(loss, bounds=(-3, 3), method="bounded")
+    return float(found.fun), USUAL_NATS * float(np.exp(found.x))
+
+
+@pytest.mark.parametrize(
+    ("num_reviews", "num_classes", "noise", "steps"), [(300, 5, 0.5, {-2, -1}), (300, 4, 0.0, {1, 2}), (90, 2, 0.1, {-2, -1, 0, 1, 2})]
+)
+def test_what_other_folds_say_decides(
+    num_reviews: int, num_classes: int, noise: float, steps: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "TOLERANCE", 1e-8)
+    features, labels = reviews_of(num_reviews, num_classes, noise)
+    found = choose_strength(csr_matrix(features), labels, num_classes, np.ones(num_reviews, np.float32), SEED)
+    candidates = {step: judged_by_hand(features, labels, num_classes, usual_c(num_reviews) * STEP**step) for step in range(-2, 3)}
+    best = min(candidates, key=lambda step: candidates[step][0])
+    assert best in steps
+    assert found.c == pytest.approx(usual_c(num_reviews) * STEP**best)
+    assert found.nats == pytest.approx(candidates[best][1], rel=0.02)
+
+
+def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[int] = []
+    original = strength.fit_linear_model
+    monkeypatch.setattr(strength, "fit_linear_model", lambda features, *rest: fitted.append(features.shape[0]) or original(features, *rest))
+    monkeypatch.setattr(strength, "ENOUGH", 100)
+    for num_reviews, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
+        features, labels = reviews_of(num_reviews, 2, 0.1)
+        fitted.clear()
+        choose_strength(csr_matrix(features), labels, 2, np.ones(num_reviews, np.float32), SEED)
+        assert len(fitted) % folds == 0
+        assert 3 * folds <= len(fitted) <= (2 + MOST_STEPS) * folds
+        assert all(abs(3 * number - 2 * num_reviews) <= 3 for number in fitted)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 1, 1, 1], [0, 0, 1, 2, 3, 4]])
+def test_a_handful_of_reviews_has_a_strength_near_the_usual_one(labels: list[int]) -> None:
+    features = csr_matrix(np.eye(len(labels), 7, dtype=np.float32))
+    found = choose_strength(features, np.array(labels, np.int32), max(2, *labels) + 1, np.ones(len(labels), np.float32), SEED)
+    assert usual_c(len(labels)) / 10 < found.c < usual_c(len(labels)) * 10
+    assert USUAL_NATS / 5 < found.nats < USUAL_NATS * 5
