@@ -328,8 +328,11 @@ class TrainingConfig(Settings):
     )
     distil_scores: bool = Field(
         False,
-        description="The n-gram scores teach the encoder, which then stands alone in the checkpoint: the target of a text is half its "
-        "label, half what scores fitted on other texts say of it; of a text without a label it is all theirs.",
+        description="The n-gram scores teach the encoder: the target of a text is half its label, half what scores fitted on other texts "
+        "say of it; of a text without a label it is all theirs.",
+    )
+    keep_scores: bool = Field(
+        True, description="Whether n-gram scores that have taught the encoder stay beside it in the checkpoint; without, it stands alone."
     )
     refit_scores: bool = Field(
         False,
@@ -374,12 +377,14 @@ class Config(Settings):
     @property
     def learns_from_validation(self) -> bool:
         """Whether the n-gram scores learn from the validation part in the end."""
-        return self.model.score_ngrams > 0 and self.training.refit_scores and not self.training.distil_scores
+        return self.model.score_ngrams > 0 and self.training.refit_scores and self.training.keep_scores
 
-    def without_scores(self) -> Self:
-        """The config of an encoder that n-gram scores have taught, and that no longer needs them."""
+    def of_checkpoint(self) -> Self:
+        """The config of what the run keeps: without n-gram scores if they were only to teach the encoder."""
+        if self.training.keep_scores:
+            return self
         none = {name: field.default for name, field in ModelConfig.model_fields.items() if name.startswith("score_")}
-        training = self.training.model_copy(update={"distil_scores": False, "labelled_epochs": 0})
+        training = self.training.model_copy(update={"distil_scores": False, "keep_scores": True, "labelled_epochs": 0})
         return self.model_copy(update={"model": self.model.model_copy(update=none), "training": training})
 
     @model_validator(mode="after")
@@ -415,6 +420,8 @@ class Config(Settings):
     def _scores_to_distil(self) -> Self:
         if self.training.distil_scores and not self.model.score_ngrams:
             raise ValueError("training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
+        if not (self.training.keep_scores or self.training.distil_scores):
+            raise ValueError("training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true")
         if self.training.distil_scores and self.training.pseudo_labels:
             raise ValueError("training.distil_scores labels the unlabelled texts itself; take pseudo_labels=0")
         return self

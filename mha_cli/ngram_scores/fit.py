@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,13 +42,23 @@ class FittedScores:
         table: scores of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
         bias: what is added to the score of every review, (U,).
         salience: salience of the words, (W, K); None without windows.
-        strength: how the table was fitted; None for one from a checkpoint or from another process.
+        strength: how the table was fitted; None for one from a checkpoint.
     """
 
     table: Floats
     bias: Floats
     salience: Floats | None
     strength: Strength | None = None
+
+    def arrays(self) -> list[npt.NDArray[Any]]:
+        """All of it, for another process."""
+        return [self.table, self.bias, np.array(self.strength or ()), *([] if self.salience is None else [self.salience])]
+
+    @classmethod
+    def from_arrays(cls, arrays: list[npt.NDArray[Any]]) -> Self:
+        """What ``arrays`` gave."""
+        table, bias, strength, *salience = arrays
+        return cls(table, bias, salience[0] if salience else None, Strength(*strength.tolist()) if len(strength) else None)
 
 
 def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> FittedScores:

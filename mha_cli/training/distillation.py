@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
-from mha_cli.ngram_scores.fit import cross_fit_scores, score_reviews
+from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, score_reviews
 from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.pseudo_labels import with_pseudo_labels
@@ -29,14 +29,16 @@ SHARE = 0.5
 """Of a labelled text's target that the scores give."""
 
 
-def taught_by_scores(config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution) -> PreparedData:
-    """The data with targets from n-gram scores, the texts without labels among those to learn from.
+def taught_by_scores(
+    config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
+) -> tuple[PreparedData, FittedScores]:
+    """The data with targets from n-gram scores, the texts without labels among those to learn from; and the scores.
 
     Args:
         config: settings of the run; the model's scores are those that teach.
         data: texts to learn from, and those without labels, if there are any.
         log: reporter of what is done, a line at a time.
-        distribution: workers that train together; the chief fits the scores and gives the others the targets.
+        distribution: workers that train together; the chief fits the scores and gives the others them and the targets.
     """
 
     def targets() -> list[npt.NDArray[Any]]:
@@ -48,10 +50,12 @@ def taught_by_scores(config: Config, data: PreparedData, log: Callable[[str], No
 
         labelled_NC = (1.0 - SHARE) * data.targets + SHARE * said(scores_NU)
         if data.unlabelled is None:
-            return [labelled_NC]
+            return [labelled_NC, *fitted.arrays()]
         log(f"scoring {len(data.unlabelled):,} texts without labels")
-        return [labelled_NC, said(score_reviews(config, data, data.unlabelled, fitted))]
+        return [labelled_NC, said(score_reviews(config, data, data.unlabelled, fitted)), *fitted.arrays()]
 
-    labelled_NC, *guessed_MC = distribution.from_chief(targets)
+    labelled_NC, *arrays = distribution.from_chief(targets)
     taught = dataclasses.replace(data, targets=labelled_NC)
-    return with_pseudo_labels(taught, data.unlabelled, guessed_MC[0]) if data.unlabelled is not None else taught
+    if data.unlabelled is not None:
+        taught = with_pseudo_labels(taught, data.unlabelled, arrays.pop(0))
+    return taught, FittedScores.from_arrays(arrays)

@@ -90,16 +90,14 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         keep_config(output, config)
         state.parent.mkdir(exist_ok=True)
 
-    kept = config.without_scores() if config.training.distil_scores else config
-    if config.training.distil_scores:
-        data = taught_by_scores(config, data, watcher.log, distribution)
-    scores = _fitted(config, data, watcher.log, distribution) if kept.model.score_ngrams else (None,)
-    validation = Validation(kept, data, *scores)
+    kept = config.of_checkpoint()
+    to_learn, scores, refitted = _scores(config, data, watcher.log, distribution)
+    validation = Validation(kept, data, scores if kept.model.score_ngrams else None, refitted)
     new_trainer = partial(Trainer, config, distribution=distribution)
-    data = label_in_rounds(data, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
+    to_learn = label_in_rounds(to_learn, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
     watcher.log("building the model")
-    trainer = new_trainer(data)
+    trainer = new_trainer(to_learn)
     keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
     records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))
 
@@ -107,7 +105,7 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         checkpoint=output / CHECKPOINT,
         best=[record for record in records if record.best][-1],
         epochs_run=len(records),
-        num_train=len(data.train),
+        num_train=len(to_learn.train),
         num_validation=len(data.validation),
         num_parameters=num_parameters(kept, len(data.vocabulary), len(data.class_names)),
         vocabulary_size=len(data.vocabulary),
@@ -121,18 +119,19 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
     return summary
 
 
-def _fitted(config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution) -> tuple[FittedScores, ...]:
-    """N-gram scores, and those that a checkpoint keeps instead; the chief fits both and gives the others, which write none, the first."""
-    kept: list[FittedScores] = []
-
-    def arrays() -> list[npt.NDArray[Any]]:
-        scores = fit_scores(config, data, log)
-        if config.training.refit_scores:
-            kept.append(refit_scores(config, data, scores, log))
-        return [scores.table, scores.bias, *([] if scores.salience is None else [scores.salience])]
-
-    table, bias, *salience = distribution.from_chief(arrays)
-    return FittedScores(table, bias, salience[0] if salience else None), *kept
+def _scores(
+    config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
+) -> tuple[PreparedData, FittedScores | None, FittedScores | None]:
+    """What the encoder learns from, the n-gram scores, and those that a checkpoint keeps instead; the chief fits them for all workers."""
+    if not config.model.score_ngrams:
+        return data, None, None
+    if config.training.distil_scores:
+        to_learn, scores = taught_by_scores(config, data, log, distribution)
+    else:
+        to_learn, scores = data, FittedScores.from_arrays(distribution.from_chief(lambda: fit_scores(config, data, log).arrays()))
+    if not config.learns_from_validation:
+        return to_learn, scores, None
+    return to_learn, scores, FittedScores.from_arrays(distribution.from_chief(lambda: refit_scores(config, data, scores, log).arrays()))
 
 
 def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:

@@ -21,7 +21,7 @@ BY_MAGNITUDE = 10
 SEARCHED = ("model", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
-NOT_SEARCHED = ("refit_scores", "distil_scores", "pseudo_labels", "labelled_epochs")
+NOT_SEARCHED = ("refit_scores", "distil_scores", "keep_scores", "pseudo_labels", "labelled_epochs")
 """Settings of training that trials do without: they learn from the validation part, or take a training of their own."""
 
 LEAST_SHARE = 0.2
@@ -146,6 +146,6 @@ def trial_config(config: Config) -> Config:
     if config.training.pseudo_labels:
         raise MhaError("tune trains without pseudo-labels", "set training.pseudo_labels=0 and training.labelled_epochs=0")
     if config.training.distil_scores:
-        raise MhaError("tune trains without distillation", "set training.distil_scores=false and training.labelled_epochs=0")
+        raise MhaError("tune trains without distillation", "set training.distil_scores=false, keep_scores=true and labelled_epochs=0")
     data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
     return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_scores": False})})

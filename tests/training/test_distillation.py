@@ -11,7 +11,7 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.ngram_scores.fit import cross_fit_scores, score_reviews
+from mha_cli.ngram_scores.fit import cross_fit_scores, fit_scores, refit_scores, score_reviews
 from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
 from mha_cli.training.distillation import taught_by_scores
 from mha_cli.training.distribution import Distribution
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 
 
-def write_texts(folder: Path, classes: int, unlabelled: bool) -> Config:
+def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False, refit: bool = False) -> Config:
     """Texts of which a word says the class but for one in ten, and a config that learns from them."""
     rng = np.random.default_rng(0)
     lines = ["text,label"]
@@ -36,6 +36,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool) -> Config:
     (folder / "train.csv").write_text("\n".join(lines))
     data: dict[str, Any] = {"source": "files", "train": str(folder / "train.csv")}
     training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "distil_scores": True}
+    training |= {"keep_scores": keep, "refit_scores": refit}
     if unlabelled:
         (folder / "more.txt").write_text("".join(f"a d c says{number % classes}\n" for number in range(9)))
         data["unlabelled"], training["labelled_epochs"] = str(folder / "more.txt"), 1
@@ -45,7 +46,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool) -> Config:
 
 
 def taught(config: Config, data: PreparedData) -> PreparedData:
-    return taught_by_scores(config, data, lambda _: None, Distribution())
+    return taught_by_scores(config, data, lambda _: None, Distribution())[0]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -93,8 +94,26 @@ def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path, unlabelled: 
     assert load_config(tmp_path / "run" / "config.yaml") == config  # the run keeps what it was asked for
 
 
-def test_a_run_that_is_gone_on_with(tmp_path: Path) -> None:
-    config = write_texts(tmp_path, 2, unlabelled=True)
+@pytest.mark.parametrize("refit", [False, True])
+def test_scores_that_stay_beside_the_encoder_they_have_taught(tmp_path: Path, refit: bool) -> None:
+    config = write_texts(tmp_path, 2, unlabelled=True, keep=True, refit=refit)
+    data = prepare(config)
+    fitted = fit_scores(config, data, lambda _: None)
+    expected = refit_scores(config, data, fitted, lambda _: None) if refit else fitted
+    summary = train(config, tmp_path / "run")
+    assert summary.num_train == 108 + 9
+    checkpoint = read_checkpoint(summary.checkpoint)
+    assert checkpoint.config == config
+    np.testing.assert_allclose(checkpoint.weights["scores/table"], expected.table, atol=1e-6)
+    assert expected.salience is not None
+    np.testing.assert_allclose(checkpoint.weights["scores/salience"], expected.salience, atol=1e-6)
+    assert summary.num_parameters == checkpoint.num_weights
+    assert "temperature" not in checkpoint.metrics  # the stack is calibrated
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_run_that_is_gone_on_with(tmp_path: Path, keep: bool) -> None:
+    config = write_texts(tmp_path, 2, unlabelled=True, keep=keep)
     train(config, tmp_path / "whole")
     interrupt(config, tmp_path / "run", 10)
     train(config, tmp_path / "run", resume=True)

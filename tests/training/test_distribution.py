@@ -49,6 +49,7 @@ def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: b
         "word_dropout": 0.2,
         "class_weights": "balanced",
         "distil_scores": distil,
+        "keep_scores": not distil,
     }
     return config_from_dict(settings, "test")
 
