@@ -68,12 +68,18 @@ def predicted(checkpoint: Path, *texts: str, tmp_path: Path, monkeypatch: pytest
     return [json.loads(line) for line in result.lines]
 
 
+def nearly(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer up to the last digit of its probabilities, which depends on the batch: processors add up in an order of their own."""
+    shares = {name: pytest.approx(share, abs=2e-6) for name, share in answer["probabilities"].items()}
+    return {**answer, "probability": pytest.approx(answer["probability"], abs=2e-6), "probabilities": shares}
+
+
 def test_it_answers_what_predict_prints(port: int, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = predicted(checkpoint, *TEXTS, tmp_path=tmp_path, monkeypatch=monkeypatch)
     assert ask(port, "/predict", {"texts": TEXTS}) == (200, expected)
     assert ask(port, "/predict", {"texts": []}) == (200, [])
     for text, answer in zip(TEXTS, expected, strict=True):
-        assert ask(port, "/predict", {"text": text}) == (200, {**answer, "id": 1})
+        assert ask(port, "/predict", {"text": text}) == (200, nearly({**answer, "id": 1}))
 
 
 def test_the_thresholds_of_the_checkpoint_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
