@@ -326,6 +326,11 @@ class TrainingConfig(Settings):
         "accuracy",
         description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
     )
+    start_from_lsa: bool = Field(
+        False,
+        description="The embeddings of words and n-grams start from latent semantic analysis of all texts, those without labels, too; "
+        "otherwise at random.",
+    )
     distil_scores: bool = Field(
         False,
         description="The n-gram scores teach the encoder: the target of a text is half its label, half what scores fitted on other texts "

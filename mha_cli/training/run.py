@@ -97,6 +97,8 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
     to_learn = label_in_rounds(to_learn, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
     watcher.log("building the model")
+    if config.training.start_from_lsa:
+        watcher.log(f"finding what {len(to_learn.train):,} texts have in common, for the embeddings to start from")
     trainer = new_trainer(to_learn)
     keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
     records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))
