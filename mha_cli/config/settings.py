@@ -326,9 +326,9 @@ class TrainingConfig(Settings):
         "accuracy",
         description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
     )
-    start_from_lsa: bool = Field(
+    start_from_contexts: bool = Field(
         False,
-        description="The embeddings of words and n-grams start from latent semantic analysis of all texts, those without labels, too; "
+        description="The embeddings of words and n-grams start from what stands beside them in all texts, those without labels, too; "
         "otherwise at random.",
     )
     distil_scores: bool = Field(

@@ -91,14 +91,14 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         state.parent.mkdir(exist_ok=True)
 
     kept = config.of_checkpoint()
-    to_learn, scores, refitted = _scores(config, data, watcher.log, distribution)
+    to_learn, scores, refitted = fit_all_scores(config, data, watcher.log, distribution)
     validation = Validation(kept, data, scores if kept.model.score_ngrams else None, refitted)
     new_trainer = partial(Trainer, config, distribution=distribution)
     to_learn = label_in_rounds(to_learn, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
     watcher.log("building the model")
-    if config.training.start_from_lsa:
-        watcher.log(f"finding what {len(to_learn.train):,} texts have in common, for the embeddings to start from")
+    if config.training.start_from_contexts:
+        watcher.log("finding what stands beside words, for the embeddings to start from")
     trainer = new_trainer(to_learn)
     keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
     records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))
@@ -121,7 +121,7 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
     return summary
 
 
-def _scores(
+def fit_all_scores(
     config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
 ) -> tuple[PreparedData, FittedScores | None, FittedScores | None]:
     """What the encoder learns from, the n-gram scores, and those that a checkpoint keeps instead; the chief fits them for all workers."""

@@ -13,15 +13,15 @@ import tensorflow as tf
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
+from mha_cli.training.contexts import start_from_contexts
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
-from mha_cli.training.lsa import start_from_lsa
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 from mha_cli.training.winners import training_output, winners_suffice
@@ -57,8 +57,8 @@ class Trainer:
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
-        if config.training.start_from_lsa:
-            self._start_from_lsa()
+        if config.training.start_from_contexts:
+            self._start_from_contexts()
         self._averaged = self.model.trainable_variables if config.training.average_decay else []  # the weights that have an average
         self._averages = [tf.Variable(weight) for weight in self._averaged]
         self._train_step = self._compile_train_step()
@@ -111,14 +111,16 @@ class Trainer:
         finally:
             _assign(self._averaged, current)
 
-    def _start_from_lsa(self) -> None:
+    def _start_from_contexts(self) -> None:
         tables = {weight.path: weight for weight in self._lazily}
         words, ngrams = tables["embedding/token_embeddings"], tables.get("embedding/ngram_embeddings")
+        data, config = self.data, self.config
 
         def started() -> list[npt.NDArray[Any]]:
             words_VD = np.array(words)
             ngrams_BD = np.zeros((0, words_VD.shape[1]), np.float32) if ngrams is None else np.array(ngrams)
-            start_from_lsa(words_VD, ngrams_BD, self.data.train, self.config.model.max_ngram, self.config.seed)
+            texts = data.train if data.unlabelled is None else join_reviews(data.train, data.unlabelled)
+            start_from_contexts(words_VD, ngrams_BD, texts, config.model.max_ngram, config.seed)
             return [words_VD] if ngrams is None else [words_VD, ngrams_BD]
 
         _assign([words] if ngrams is None else [words, ngrams], self.distribution.from_chief(started))
