@@ -39,7 +39,8 @@ MOST_TOKENS = 5_000_000
 """Of more, some of the texts are looked at, drawn at random."""
 
 POWER_ITERATIONS = 4
-CHUNK_TEXTS = 2_000
+CHUNK_TOKENS = 500_000
+"""Tokens that are looked at together, roughly."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -82,8 +83,9 @@ def start_from_contexts(words_VD: Floats, ngrams_BD: Floats, texts: EncodedRevie
 
 
 def _chunks(texts: EncodedReviews) -> Iterator[_Chunk]:
-    for start in range(0, len(texts), CHUNK_TEXTS):
-        lengths = texts.lengths[start : start + CHUNK_TEXTS]
+    num_texts = max(1, len(texts) * CHUNK_TOKENS // max(1, len(texts.tokens)))
+    for start in range(0, len(texts), num_texts):
+        lengths = texts.lengths[start : start + num_texts]
         tokens = texts.tokens[texts.offsets[start] : texts.offsets[start + len(lengths)]]
         yield _Chunk(ids_of(tokens), np.repeat(np.arange(len(lengths)), lengths))
 

@@ -14,6 +14,7 @@ from mha_cli.layers.fast.dispatch import form_of_auto
 from mha_cli.ngram_scores.fit import MOST_REVIEWS
 from mha_cli.system.memory import available_memory
 from mha_cli.system.processor import available_cores
+from mha_cli.training.contexts import MOST_TOKENS, WINDOW
 
 BYTES = 4
 FRAMEWORK_BYTES = 700_000_000
@@ -36,6 +37,9 @@ NGRAM_BYTES = 55
 
 SOLVER_BYTES = 25
 """Likewise in the copy of every solver, one a class, that runs at the same time."""
+
+CONTEXT_BYTES = 13
+"""For one word or n-gram and one word beside it, where embeddings start from contexts."""
 
 SUBWORDS_OF_REVIEW = 0.4
 """Of a review's subwords those that come for the first time, roughly: only these are kept."""
@@ -78,10 +82,13 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     features_of_token = model.score_ngrams + (SUBWORDS_OF_REVIEW * _subwords_of_token(data.train) if model.score_subwords else 0)
     fitting = (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features_of_token
     salience = 2 * BYTES * units * model.score_ngrams if model.score_windows else 0
+    looked_at = min(MOST_TOKENS, sum(len(part.tokens) for part in (data.train, data.unlabelled) if part is not None))
+    contexts = CONTEXT_BYTES * 2 * WINDOW * model.max_ngram * looked_at if training.start_from_contexts else 0
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
-        "model.score_buckets or model.score_ngrams": 4 * BYTES * table + round((fitting + salience) * fitted_tokens),
+        "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
+        + max(contexts, round((fitting + salience) * fitted_tokens)),  # one after the other
         steps: largest,
     }
 
