@@ -74,7 +74,7 @@ def start_from_contexts(words_VD: Floats, ngrams_BD: Floats, texts: EncodedRevie
     information_RV = _positive_information(counts_RV, num_words)
     width = min(words_VD.shape[1], num_words)
     _, singular_K, vectors_KV = randomized_svd(information_RV[:num_words], n_components=width, n_iter=POWER_ITERATIONS, random_state=seed)
-    found_RK = information_RV @ (vectors_KV / np.sqrt(np.maximum(singular_K, 1e-9))[:, None]).T
+    found_RK = information_RV @ (vectors_KV / np.sqrt(np.maximum(singular_K, 1e-9))[:, None]).T  # of words U √Σ, where U Σ Vᵀ is theirs
     length_R1 = np.linalg.norm(found_RK, axis=1, keepdims=True)
     is_found_R = length_R1[:, 0] > 1e-6
     found_RK *= np.sqrt(width) / np.maximum(length_R1, 1e-6)
