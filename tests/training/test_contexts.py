@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict
 from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.preparation import prepare
 from mha_cli.text.ngrams import ngram_buckets
 from mha_cli.training import contexts
 from mha_cli.training.contexts import start_from_contexts
+from mha_cli.training.trainer import Trainer
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import Config
 
 WORDS, BUCKETS, WIDTH, MAX_NGRAM = 30, 64, 4, 3
+TABLE = "embedding/token_embeddings"
 
 
 def random_texts(number: int) -> EncodedReviews:
@@ -121,14 +123,25 @@ def small_config(folder: Path, start_from_contexts: bool = True, **model: Any) -
     )
 
 
-@pytest.mark.parametrize("model", [{}, {"max_ngram": 2, "ngram_buckets": 64}])
-def test_a_run_starts_from_it_and_goes_on_as_if_uninterrupted(tmp_path: Path, model: dict[str, int]) -> None:
-    config = small_config(tmp_path, **model)
+def word_embeddings(config: Config) -> npt.NDArray[np.float32]:
+    return Trainer(config, prepare(config)).weights()[TABLE]
+
+
+def test_a_trainer_of_words_alone_starts_from_them(tmp_path: Path) -> None:
+    found, random = (word_embeddings(small_config(tmp_path, start_from_contexts=on)) for on in (True, False))
+    assert not np.allclose(found, random, atol=0.02)
+
+
+def test_texts_without_labels_count_too(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    (tmp_path / "more.txt").write_text("a b c\nb a c\n" * 50)
+    more = config.model_copy(update={"data": config.data.model_copy(update={"unlabelled": str(tmp_path / "more.txt")})})
+    assert not np.allclose(word_embeddings(config), word_embeddings(more), atol=0.02)
+
+
+def test_a_run_starts_from_them_and_goes_on_as_if_uninterrupted(tmp_path: Path) -> None:
+    config = small_config(tmp_path, max_ngram=2, ngram_buckets=64)
     train(config, tmp_path / "whole")
-    train(small_config(tmp_path, start_from_contexts=False, **model), tmp_path / "random")
     interrupt(config, tmp_path / "interrupted", 6)
     train(config, tmp_path / "interrupted", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "interrupted")
-    table = "embedding/token_embeddings"
-    one, other = (read_checkpoint(tmp_path / name / "checkpoint.keras").weights[table] for name in ("whole", "random"))
-    assert not np.allclose(one, other, atol=0.02)
