@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mha_cli.text.expressions import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
+from mha_cli.text.expressions import all_latin, latin_words, letter_words, may_have_addresses, plain_words, unformatted, unicode_words
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig
@@ -39,7 +39,7 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
 
 def _letters_splitter(punctuation: bool) -> Callable[[str], list[str]]:
     """What ``make_splitter`` was before there was ``text.tokenizer``, for the checkpoints of then."""
-    find_words = plain_words(punctuation)
+    find_words = letter_words(punctuation)
     mark_run = re.compile(r"[^\w\s\x00-\x7f]{32}")  # composing takes quadratic time in the length of a run of combining marks
 
     def split(text: str) -> list[str]:
