@@ -22,6 +22,9 @@ SPELT_WORD = 3.0
 MOST_WITH_SUBWORDS = 5_000_000
 """Tokens of all texts up to which subwords are read: of more texts the words themselves tell enough."""
 
+TAUGHT_TEXTS = 1_000
+"""Texts a class, on average, from which on n-gram scores teach the encoder: of fewer, those fitted on other texts say too little."""
+
 MOST_SCORES = 1 << 25
 """Numbers in the table of n-gram scores, at most."""
 
@@ -85,7 +88,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         facts: what the texts are like.
         named: settings that stand already, by section; what is read with one that is switched off is off too.
     """
-    model = named.get("model", {})
+    model, training = named.get("model", {}), named.get("training", {})
     scored, has_ngrams = (model.get(name, 0) > least for name, least in (("score_ngrams", 0), ("max_ngram", 1)))
     spelt = facts.characters >= SPELT_WORD and facts.num_tokens <= MOST_WITH_SUBWORDS
     has_subwords = model.get("subword_buckets", spelt) or model.get("score_subwords", spelt and scored)
@@ -110,6 +113,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         "training": {
             "epochs": max(2, min(10, round(100_000 / facts.num_texts))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
+            "distil_scores": scored and facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not training.get("pseudo_labels"),
         },
     }
     return {

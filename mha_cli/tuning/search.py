@@ -21,13 +21,14 @@ from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.errors import MhaError
-from mha_cli.ngram_scores.fit import FittedScores, fit_scores
+from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.system.whole_files import atomic_write
+from mha_cli.training.distribution import Distribution
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit
-from mha_cli.training.run import TrainingSummary, fingerprint, train
+from mha_cli.training.run import TrainingSummary, fingerprint, fit_all_scores, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, with_settings
@@ -173,23 +174,24 @@ def _search(config: Config, study: Study, space: Space, budget: Budget, data: Pr
 
 
 class _Scores:
-    """N-gram scores, which are fitted once for all trials that do not differ in them."""
+    """What trials have of n-gram scores, which are fitted once for all that do not differ in them."""
 
     def __init__(self, data: PreparedData, watcher: Watcher) -> None:
         @lru_cache(KEPT_SCORES)
-        def fitted(settings: str, class_weights: str) -> FittedScores:
+        def fitted(settings: str, class_weights: str) -> tuple[PreparedData, FittedScores | None]:
             model = data.config.model.model_copy(update=json.loads(settings))
             training = data.config.training.model_copy(update={"class_weights": class_weights})
-            return fit_scores(data.config.model_copy(update={"model": model, "training": training}), data, watcher.log)
+            config = data.config.model_copy(update={"model": model, "training": training})
+            to_learn, scores, _ = fit_all_scores(config, data, watcher.log, Distribution())
+            return to_learn, scores
 
         self._fitted = fitted
 
-    def of(self, config: Config) -> FittedScores | None:
-        """The scores that a config asks for."""
-        if not config.model.score_ngrams:
-            return None
+    def of(self, config: Config) -> tuple[PreparedData, FittedScores | None]:
+        """What the encoder of a config learns from, and the scores that stand beside it."""
         settings = {name: value for name, value in config.model.model_dump().items() if name.startswith("score_")}
-        return self._fitted(json.dumps(settings), config.training.class_weights)
+        to_learn, scores = self._fitted(json.dumps(settings), config.training.class_weights)
+        return to_learn, scores if config.of_checkpoint().model.score_ngrams else None
 
 
 def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: Watcher) -> tuple[EpochRecord, bool]:
@@ -208,7 +210,8 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
     """
     config = with_settings(data.config, settings_of(trial.params), "these settings")
     refuse_what_does_not_fit(config, data)
-    validation = Validation(config, data, scored.of(config))
+    to_learn, scores = scored.of(config)
+    validation = Validation(config.of_checkpoint(), data, scores)
 
     def on_step(progress: StepProgress) -> None:
         watcher.on_step(progress)
@@ -217,7 +220,7 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
 
     kept = record = None
     quarter = 0
-    for record in fit(Trainer(config, data), validation, lambda _: None, on_step):
+    for record in fit(Trainer(config, to_learn), validation, lambda _: None, on_step):
         kept = record if record.best else kept
         if (reached := QUARTERS * record.epoch // config.training.epochs) > quarter:
             quarter = reached

@@ -22,7 +22,7 @@ SEARCHED = ("model", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
 NOT_SEARCHED = ("refit_scores", "distil_scores", "keep_scores", "pseudo_labels", "labelled_epochs")
-"""Settings of training that trials do without: they learn from the validation part, or take a training of their own."""
+"""Settings of training that stay as they are: they say what is learnt from what, and go together."""
 
 LEAST_SHARE = 0.2
 """Share of the texts that trials are judged by, at least: on few, the best of many is the luckiest."""
@@ -39,7 +39,7 @@ def default_search(config: Config) -> list[str]:
     searched = {
         # How far the weights go, and how often they see a text.
         "training.learning_rate": f"{rate / 4:g}..{min(10.0, rate * 4):g}",
-        "training.epochs": f"{max(1, epochs // 2)}..{2 * epochs}",
+        "training.epochs": f"{max(training.labelled_epochs + 1, epochs // 2)}..{2 * epochs}",
         # How much the encoder can hold.
         "model.embed_dim": ",".join(map(str, widths)),
         # What keeps it from learning few texts by heart.
@@ -145,7 +145,5 @@ def trial_config(config: Config) -> Config:
     """
     if config.training.pseudo_labels:
         raise MhaError("tune trains without pseudo-labels", "set training.pseudo_labels=0 and training.labelled_epochs=0")
-    if config.training.distil_scores:
-        raise MhaError("tune trains without distillation", "set training.distil_scores=false, keep_scores=true and labelled_epochs=0")
     data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
     return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_scores": False})})

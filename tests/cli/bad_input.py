@@ -170,11 +170,6 @@ SECTIONS: dict[str, list[Case]] = {
             "tune --config imdb --set training.pseudo_labels=1 --set data.unlabelled_split=unsupervised",
             "tune trains without pseudo-labels; set training.pseudo_labels=0 and training.labelled_epochs=0",
         ),
-        Case(
-            "`mha tune` with scores that teach",
-            "tune --config imdb-encoder",
-            "tune trains without distillation; set training.distil_scores=false, keep_scores=true and labelled_epochs=0",
-        ),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
             "`multi-worker` where nobody names workers",

@@ -63,6 +63,7 @@ def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
         ("model", "score_ending", facts(500, 2, 100, 200), facts(500, 2, 101, 200), (0, 50)),
         ("text", "subword_characters", facts(500, 2, 20, 50, characters=2.99), facts(500, 2, 20, 50, characters=3.0), (0, 16)),
         ("text", "subword_characters", facts(9, 2, 9, 9, tokens=5_000_001), facts(9, 2, 9, 9, tokens=5_000_000), (0, 16)),
+        ("training", "distil_scores", facts(5999, 6, 20, 50), facts(6000, 6, 20, 50), (False, True)),
         ("data", "validation_share", facts(4000, 2, 20, 50), facts(2000, 2, 20, 50), (0.05, 0.1)),
         ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 19), facts(9, 2, 9, 9, tokens=1 << 22), (1 << 21, 1 << 21)),
         ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 17), facts(9, 2, 9, 9, tokens=(1 << 17) + 1), (1 << 20, 1 << 21)),
@@ -70,6 +71,12 @@ def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
 )
 def test_borders(section: str, setting: str, below: Facts, above: Facts, values: tuple[Any, Any]) -> None:
     assert tuple(getattr(getattr(decide(TEXTS, of_texts), section), setting) for of_texts in (below, above)) == values
+
+
+@pytest.mark.parametrize("named", ["model.score_ngrams=0", "training.pseudo_labels=1", "training.distil_scores=false"])
+def test_no_scores_teach_where_there_are_none_or_something_else_does(named: str) -> None:
+    config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", "data.unlabelled=more.txt", named])
+    assert not decide(config, KINDS_OF_TEXTS["films"]).training.distil_scores
 
 
 NAMED = {
@@ -88,6 +95,8 @@ NAMED = {
     "model.score_windows": [[], [3]],
     "training.epochs": [1],
     "training.batch_size": [4],
+    "training.distil_scores": [False, True],
+    "training.keep_scores": [False],
 }
 KINDS_OF_TEXTS = {
     "tiny": facts(4, 2, 3, 5),

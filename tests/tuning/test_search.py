@@ -113,11 +113,22 @@ def test_what_falls_behind_at_half_of_its_epochs_is_stopped(tmp_path: Path) -> N
         assert len(steps) == 4 if trial.state.name == "COMPLETE" else len(steps) in (2, 3)
 
 
-def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path) -> None:
+TEACHING = {"model.score_ngrams": 1, "model.score_buckets": 64, "training.distil_scores": True}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        pytest.param(TEACHING, marks=pytest.mark.process, id="scores teach"),
+        pytest.param(TEACHING | {"training.keep_scores": False}, marks=pytest.mark.process, id="and go"),
+    ],
+)
+def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path, settings: dict[str, Any]) -> None:
     from mha_cli.checkpoint.runs import run_directory
     from mha_cli.training.run import train
 
-    summary = tuned(tmp_path / "run", Budget(100, trials=2))
+    summary = tuned(tmp_path / "run", Budget(100, trials=2), settings=with_settings(config(), settings, "test"))
     again = trial_config(load_config(tmp_path / "run" / "best.yaml"))
     with run_directory(tmp_path / "again", again) as held:
         best = train(again, held).best
@@ -127,13 +138,13 @@ def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_scores_are_fitted_once_for_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
-    fit_scores = searching.fit_scores
+    fit_all_scores = searching.fit_all_scores
 
     def counted(config: Config, *rest: Any) -> Any:
         fitted.append(config.model.score_ngrams)
-        return fit_scores(config, *rest)
+        return fit_all_scores(config, *rest)
 
-    monkeypatch.setattr(searching, "fit_scores", counted)
+    monkeypatch.setattr(searching, "fit_all_scores", counted)
     settings = with_settings(config(), {"model.score_ngrams": 1, "model.score_buckets": 64}, "test")
     summary = tuned(tmp_path / "run", Budget(100, trials=5), settings=settings, search=["model.score_ngrams=1,2"])
     assert {trial.settings["model.score_ngrams"] for trial in summary.trials} == {1, 2}

@@ -42,10 +42,6 @@ def test_values_of_any_kind_come_back_as_they_were() -> None:
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_what_is_searched_by_default_fits_every_recipe(recipe: str) -> None:
     settings = ["data.train=reviews.csv"] if recipe == "text" else []
-    if recipe == "imdb-semi" or recipe.startswith("imdb-encoder"):
-        with pytest.raises(MhaError, match="without distillation; set training"):
-            trial_config(load_config(find_config(recipe)))
-        settings = ["training.distil_scores=false", "training.keep_scores=true", "training.labelled_epochs=0"]
     config = trial_config(load_config(find_config(recipe), settings))
     found = space_of(default_search(config), config)
     assert (
