@@ -88,12 +88,13 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         facts: what the texts are like.
         named: settings that stand already, by section; what is read with one that is switched off is off too.
     """
-    model, training = named.get("model", {}), named.get("training", {})
+    data, model = named.get("data", {}), named.get("model", {})
     scored, has_ngrams = (model.get(name, 0) > least for name, least in (("score_ngrams", 0), ("max_ngram", 1)))
     spelt = facts.characters >= SPELT_WORD and facts.num_tokens <= MOST_WITH_SUBWORDS
     has_subwords = model.get("subword_buckets", spelt) or model.get("score_subwords", spelt and scored)
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
     is_weighed = scored and facts.median_length > LONG_TEXT and model.get("positions") != "none"
+    has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # which the scores would label, for every epoch to read
     most_rows = MOST_SCORES // num_outputs(facts.num_classes)
     decided = {
         "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
@@ -113,7 +114,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         "training": {
             "epochs": max(2, min(10, round(100_000 / facts.num_texts))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
-            "distil_scores": scored and facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not training.get("pseudo_labels"),
+            "distil_scores": scored and facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not has_unlabelled,
         },
     }
     return {

@@ -73,9 +73,13 @@ def test_borders(section: str, setting: str, below: Facts, above: Facts, values:
     assert tuple(getattr(getattr(decide(TEXTS, of_texts), section), setting) for of_texts in (below, above)) == values
 
 
-@pytest.mark.parametrize("named", ["model.score_ngrams=0", "training.pseudo_labels=1", "training.distil_scores=false"])
-def test_no_scores_teach_where_there_are_none_or_something_else_does(named: str) -> None:
-    config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", "data.unlabelled=more.txt", named])
+@pytest.mark.parametrize(
+    "named", [["model.score_ngrams=0"], ["data.unlabelled=more.txt"], ["data.unlabelled=more.txt", "training.pseudo_labels=1"]]
+)
+def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
+    """Every epoch would read those as well, however many they are."""
+    config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
+    assert decide(TEXTS, KINDS_OF_TEXTS["films"]).training.distil_scores
     assert not decide(config, KINDS_OF_TEXTS["films"]).training.distil_scores
 
 
