@@ -90,9 +90,8 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         keep_config(output, config)
         state.parent.mkdir(exist_ok=True)
 
-    kept = config.of_checkpoint()
     to_learn, scores, refitted = fit_all_scores(config, data, watcher.log, distribution)
-    validation = Validation(kept, data, scores if kept.model.score_ngrams else None, refitted)
+    validation = Validation.of_run(config, data, scores, refitted)
     new_trainer = partial(Trainer, config, distribution=distribution)
     to_learn = label_in_rounds(to_learn, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
@@ -109,7 +108,7 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         epochs_run=len(records),
         num_train=len(to_learn.train),
         num_validation=len(data.validation),
-        num_parameters=num_parameters(kept, len(data.vocabulary), len(data.class_names)),
+        num_parameters=num_parameters(config.of_checkpoint(), len(data.vocabulary), len(data.class_names)),
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
         precision=trainer.precision,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,12 @@ class Validation:
         self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
         self._stack: Stack | None = None
         self._of_encoder = np.zeros((0, len(data.class_names)), np.float32)
+
+    @classmethod
+    def of_run(cls, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> Self:
+        """The judge of what a run keeps: without the n-gram scores if they were only to teach the encoder."""
+        config = config.of_checkpoint()
+        return cls(config, data, fitted if config.model.score_ngrams else None, kept)
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
         """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold, but for a temperature."""

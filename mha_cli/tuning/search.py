@@ -188,10 +188,9 @@ class _Scores:
         self._fitted = fitted
 
     def of(self, config: Config) -> tuple[PreparedData, FittedScores | None]:
-        """What the encoder of a config learns from, and the scores that stand beside it."""
+        """What the encoder of a config learns from, and the scores, if there are any."""
         settings = {name: value for name, value in config.model.model_dump().items() if name.startswith("score_")}
-        to_learn, scores = self._fitted(json.dumps(settings), config.training.class_weights)
-        return to_learn, scores if config.of_checkpoint().model.score_ngrams else None
+        return self._fitted(json.dumps(settings), config.training.class_weights)
 
 
 def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: Watcher) -> tuple[EpochRecord, bool]:
@@ -211,7 +210,7 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
     config = with_settings(data.config, settings_of(trial.params), "these settings")
     refuse_what_does_not_fit(config, data)
     to_learn, scores = scored.of(config)
-    validation = Validation(config.of_checkpoint(), data, scores)
+    validation = Validation.of_run(config, data, scores)
 
     def on_step(progress: StepProgress) -> None:
         watcher.on_step(progress)

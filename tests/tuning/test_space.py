@@ -39,6 +39,11 @@ def test_values_of_any_kind_come_back_as_they_were() -> None:
     assert settings_of(own_values(found, config)) == {"model.num_heads": 4, "training.clip_norm": None, "model.positions": "learned"}
 
 
+def test_some_epoch_is_left_to_guessed_labels() -> None:
+    settings = ["training.epochs=4", "training.labelled_epochs=3"]
+    assert "training.epochs=4..8" in default_search(load_config(find_config("imdb-semi"), settings))
+
+
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_what_is_searched_by_default_fits_every_recipe(recipe: str) -> None:
     settings = ["data.train=reviews.csv"] if recipe == "text" else []
