@@ -331,6 +331,10 @@ class TrainingConfig(Settings):
         description="The embeddings of words and n-grams start from what stands beside them in all texts, those without labels, too; "
         "otherwise at random.",
     )
+    score_vectors: bool = Field(
+        False,
+        description="The n-gram scores are fitted on vectors of n-grams as well, which come from all texts, those without labels, too.",
+    )
     distil_scores: bool = Field(
         False,
         description="The n-gram scores teach the encoder: the target of a text is half its label, half what scores fitted on other texts "
@@ -425,6 +429,8 @@ class Config(Settings):
     def _scores_to_distil(self) -> Self:
         if self.training.distil_scores and not self.model.score_ngrams:
             raise ValueError("training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
+        if self.training.score_vectors and not self.model.score_ngrams:
+            raise ValueError("training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3")
         if not (self.training.keep_scores or self.training.distil_scores):
             raise ValueError("training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true")
         if self.training.distil_scores and self.training.pseudo_labels:

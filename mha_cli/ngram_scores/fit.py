@@ -25,6 +25,7 @@ from mha_cli.ngram_scores.linear import FOLDS, Strength, cross_fitted, fit_linea
 from mha_cli.ngram_scores.salience import learn_salience, salient_scores
 from mha_cli.ngram_scores.stacking import fit_stack
 from mha_cli.ngram_scores.strength import choose_strength
+from mha_cli.ngram_scores.vectors import learn_vectors
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
 
@@ -115,14 +116,19 @@ def _fit(
     weights = loss_weights(config.training.class_weights, one_hot(reviews.labels, num_classes))
     ngrams = ngrams_of(reviews, model)
     features = text_features(reviews, ngrams, model)
-    strength = strength or choose_strength(features, reviews.labels, num_classes, weights, config.seed)
-    table, bias = fit_linear_model(features, reviews.labels, num_classes, strength, weights)
+    vectors = None
+    if config.training.score_vectors:
+        log("learning vectors of n-grams from all texts")
+        more = [] if data.unlabelled is None else [ngrams_of(data.unlabelled, model)]
+        vectors = learn_vectors([ngrams, *more], config.seed)
+    strength = strength or choose_strength(features, reviews.labels, num_classes, weights, config.seed, vectors)
+    table, bias = fit_linear_model(features, reviews.labels, num_classes, strength, weights, vectors)
     scores_NU = np.zeros((len(reviews), len(bias)), np.float32)
     if not model.score_windows and not cross_fit:
         return FittedScores(table, bias, None, strength), rows, scores_NU
     folds = rng.permutation(len(reviews)) % FOLDS
     scores_EU = np.zeros((len(ngrams.buckets) if model.score_windows else 0, len(bias)), np.float32)
-    for own, without in cross_fitted(features, reviews.labels, num_classes, strength, weights, folds, log):
+    for own, without in cross_fitted(features, reviews.labels, num_classes, strength, weights, folds, log, vectors):
         scores_NU[own] = features[own] @ without.table + without.bias
         if model.score_windows:
             own_E = np.repeat(own, np.diff(ngrams.offsets))

@@ -1,5 +1,8 @@
 """The linear model that n-gram scores come from: one against the rest, by support vectors, on features weighed by what they tell.
 
+On request it reads the sum of a text's n-gram vectors beside them. A score of that sum is the sum of the scores of the vectors, so that
+one table holds both.
+
 A feature's weight is its inverse document frequency times the square root of how far its log-odds ratio lies from zero, as the root
 mean square over the classes. One matrix serves all classes, so that many of them cost no more than the solver takes.
 
@@ -7,7 +10,8 @@ Source: Spärck Jones 1972, "A Statistical Interpretation of Term Specificity an
 2008, "Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content of Political Conflict", eq. 15 (the ratio, with
 a prior); weighing features by such ratios is NB-SVM's idea (Wang and Manning 2012, "Baselines and Bigrams", section 2.3).
 
-Axes: N reviews, R buckets, F buckets that occur, C classes, U units of a score.
+Axes: N reviews, R buckets, F buckets that occur, C classes, U units of a score, V n-grams
+that have a vector, D its width.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from mha_cli.config.parameters import num_outputs
+from mha_cli.ngram_scores.vectors import NgramVectors
 from mha_cli.system.processor import available_cores
 
 TOLERANCE = 1e-2
@@ -59,7 +64,12 @@ class Strength(NamedTuple):
 
 
 def fit_linear_model(
-    features: Any, labels: npt.NDArray[np.int32], num_classes: int, strength: Strength, weights: Floats | None = None
+    features: Any,
+    labels: npt.NDArray[np.int32],
+    num_classes: int,
+    strength: Strength,
+    weights: Floats | None = None,
+    vectors: NgramVectors | None = None,
 ) -> LinearModel:
     """A linear model of every class; the margin alone for a class that no review is of, or all, and zeros where no review has a feature.
 
@@ -71,6 +81,7 @@ def fit_linear_model(
         num_classes: number of classes, C.
         strength: of the regularization, and of what comes out.
         weights: how much each review's loss counts, (N,); None for all alike.
+        vectors: vectors of n-grams whose sum over a review is read, too.
     """
     occurring, columns = np.unique(features.indices, return_inverse=True)
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
@@ -78,21 +89,28 @@ def fit_linear_model(
     weighed = csr_matrix((compact.data * scale_F[columns], columns, features.indptr), compact.shape)
     rms = float(np.sqrt(np.square(weighed.data).sum() / len(labels))) or 1.0
     weighed.data /= rms
+    sums_ND = np.zeros((len(labels), 0)) if vectors is None else compact @ vectors.of(occurring)
+    mean_D = sums_ND.mean(axis=0)
+    spread = float(np.sqrt(np.square(sums_ND - mean_D).sum() / len(labels))) or 1.0
+    read = weighed if vectors is None else hstack([weighed, csr_matrix((sums_ND - mean_D) / spread)], format="csr")
 
-    def fit(class_id: int) -> tuple[Any, float]:
+    def fit(class_id: int) -> tuple[Any, Any, float]:
         is_class = labels == class_id
         if not len(occurring):
-            return 0.0, 0.0
+            return 0.0, 0.0 * mean_D, 0.0
         if is_class.all() or not is_class.any():
-            return 0.0, 1.0 if is_class.all() else -1.0
-        model = LinearSVC(C=strength.c, dual=False, tol=TOLERANCE).fit(weighed, is_class, weights)
-        return model.coef_[0] * scale_F / rms, float(model.intercept_[0])
+            return 0.0, 0.0 * mean_D, 1.0 if is_class.all() else -1.0
+        model = LinearSVC(C=strength.c, dual=False, tol=TOLERANCE).fit(read, is_class, weights)
+        scores_F, direction_D = np.split(model.coef_[0], [len(occurring)])
+        return scores_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
     units = num_outputs(num_classes)
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
     with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:  # the cores are taken
-        for unit, (scores_F, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
-            table[occurring, unit], bias[unit] = strength.nats * scores_F, strength.nats * shift
+        for unit, (scores_F, direction_D, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
+            table[occurring, unit], bias[unit] = strength.nats * scores_F, strength.nats * (shift - mean_D @ direction_D)
+            if vectors is not None:
+                table[vectors.buckets, unit] += strength.nats * (vectors.vectors @ direction_D)
     return LinearModel(table, bias)
 
 
@@ -104,6 +122,7 @@ def cross_fitted(
     weights: Floats,
     folds: npt.NDArray[np.int64],
     log: Callable[[str], None],
+    vectors: NgramVectors | None = None,
 ) -> Iterator[tuple[npt.NDArray[np.bool_], LinearModel]]:
     """Which reviews are in a fold, (N,), and the linear model of all others; fold by fold.
 
@@ -115,11 +134,12 @@ def cross_fitted(
         weights: how much each review's loss counts, (N,).
         folds: fold of each review, below ``FOLDS``, (N,).
         log: reporter of what is done, a line at a time.
+        vectors: see ``fit_linear_model``.
     """
     for fold in range(FOLDS):
         log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
         own, others = folds == fold, folds != fold
-        yield own, fit_linear_model(features[others], labels[others], num_classes, strength, weights[others])
+        yield own, fit_linear_model(features[others], labels[others], num_classes, strength, weights[others], vectors)
 
 
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mha_cli.ngram_scores.linear import Floats, Strength, fit_linear_model
 from mha_cli.ngram_scores.stacking import fit_scale
+from mha_cli.ngram_scores.vectors import NgramVectors
 
 FOLDS = 3
 """Parts of the reviews; two teach and one is scored."""
@@ -37,7 +38,9 @@ class _Judged(NamedTuple):
     strength: Strength
 
 
-def choose_strength(features: Any, labels: npt.NDArray[np.int32], num_classes: int, weights: Floats, seed: int) -> Strength:
+def choose_strength(
+    features: Any, labels: npt.NDArray[np.int32], num_classes: int, weights: Floats, seed: int, vectors: NgramVectors | None = None
+) -> Strength:
     """The strength of least cross-entropy on reviews that a linear model has not learnt from.
 
     Args:
@@ -46,6 +49,7 @@ def choose_strength(features: Any, labels: npt.NDArray[np.int32], num_classes: i
         num_classes: number of classes.
         weights: how much each review's loss counts in fitting, (N,).
         seed: of the order in which the reviews of a class are dealt out over the folds.
+        vectors: see ``linear.fit_linear_model``.
     """
     order = np.random.default_rng(seed).permutation(len(labels))
     folds = np.empty(len(labels), np.int64)
@@ -55,7 +59,7 @@ def choose_strength(features: Any, labels: npt.NDArray[np.int32], num_classes: i
 
     def scores(fold: int, c: float) -> Any:
         own, others = folds == fold, folds != fold
-        model = fit_linear_model(features[others], labels[others], num_classes, Strength(c, USUAL_NATS), weights[others])
+        model = fit_linear_model(features[others], labels[others], num_classes, Strength(c, USUAL_NATS), weights[others], vectors)
         return features[own] @ model.table + model.bias
 
     def judge(c: float) -> _Judged:

@@ -1,0 +1,128 @@
+"""Vectors of n-grams, learnt from texts alone: n-grams that stand in the same texts point the same way, whatever their labels.
+
+The vector of a text is the sum of those of half of its n-grams, drawn at random, at unit length. Each n-gram of the other half is to tell
+to which of the texts of a batch it belongs, by the cosines of its vector with theirs.
+
+Source: Thongtan and Phienthrakul 2019, "Sentiment Classification Using Document Embeddings Trained with Cosine Similarity", eq. 1 and 2
+(texts that predict their n-grams, by the cosine); Chen 2017, "Efficient Vector Representation for Documents through Corruption", eq. 1 (a
+text as the sum of what is left of it); van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", eq. 4 (the
+other texts of the batch in place of sampled n-grams); Duchi, Hazan and Singer 2011, "Adaptive Subgradient Methods", figure 1 (Adagrad,
+here with one rate a row).
+
+Axes: E distinct n-grams of each text, all texts one after another, P those of the texts of a batch, A those of them that are asked, T texts
+of a batch, V n-grams that have a vector, U those of a batch, F some buckets, D width of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mha_cli.ngram_scores.features import Ngrams
+
+WIDTH = 64
+LEAST_TEXTS = 3
+"""Texts that an n-gram has to stand in: what stands in fewer tells little of others."""
+
+SHARPNESS = 12.0
+"""What a cosine of 1 is worth as a logit."""
+
+EPOCHS = 3
+BATCH_TEXTS = 64
+LEARNING_RATE = 0.1
+"""At the first step; it falls to zero along a line."""
+
+Floats = npt.NDArray[np.float32]
+
+
+class NgramVectors(NamedTuple):
+    """N-grams that have a vector.
+
+    Args:
+        buckets: their numbers by hash, rising, int64 (V,).
+        vectors: their vectors, of unit length, (V, D).
+    """
+
+    buckets: npt.NDArray[np.int64]
+    vectors: Floats
+
+    def of(self, buckets_F: npt.NDArray[Any]) -> Floats:
+        """The vectors of some buckets, (F, D), zeros for those that have none."""
+        rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
+        found: Floats = self.vectors[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
+        return found
+
+
+def learn_vectors(texts: Sequence[Ngrams], seed: int) -> NgramVectors | None:
+    """The vectors of n-grams that stand in several texts; None where there are none, or no two texts to tell apart.
+
+    Args:
+        texts: n-grams of the texts, a part after another.
+        seed: of the random start, the order of the texts and the halves.
+    """
+    buckets_E = np.concatenate([part.buckets for part in texts])
+    lengths = np.concatenate([np.diff(part.offsets) for part in texts])
+    buckets_V = np.flatnonzero(np.bincount(buckets_E) >= LEAST_TEXTS)
+    if not len(buckets_V):
+        return None
+    row_of_bucket = np.full(buckets_E.max() + 1, -1, np.int32)
+    row_of_bucket[buckets_V] = np.arange(len(buckets_V))
+    rows_E = row_of_bucket[buckets_E]
+    text_E = np.repeat(np.arange(len(lengths)), lengths)[rows_E >= 0]
+    rows_E, offsets = rows_E[rows_E >= 0], np.concatenate([[0], np.cumsum(np.bincount(text_E, minlength=len(lengths)))])
+
+    rng = np.random.default_rng(seed)
+    vectors_VD = tf.Variable(rng.uniform(-0.05, 0.05, (len(buckets_V), WIDTH)).astype(np.float32))
+    steps = EPOCHS * -(-len(lengths) // BATCH_TEXTS)
+    step = _compile_step(vectors_VD, steps)
+    for _ in range(EPOCHS):
+        order = rng.permutation(len(lengths))
+        for start in range(0, len(order), BATCH_TEXTS):
+            batch = order[start : start + BATCH_TEXTS]
+            rows_P = np.concatenate([rows_E[offsets[text] : offsets[text + 1]] for text in batch])
+            text_P = np.repeat(np.arange(len(batch), dtype=np.int32), offsets[batch + 1] - offsets[batch])
+            step(rows_P, text_P, rng.random(len(rows_P)) < 0.5, len(batch))
+    return NgramVectors(buckets_V, np.array(tf.math.l2_normalize(vectors_VD, axis=1)))
+
+
+def batch_loss(vectors_UD: Any, row_P: Any, text_P: Any, asked_P: Any, num_texts: Any) -> Any:
+    """The mean cross-entropy of the text that an n-gram belongs to, in nats, over the n-grams that are asked.
+
+    Args:
+        vectors_UD: vectors of the n-grams of a batch, of any length.
+        row_P: row of each n-gram of each text in them.
+        text_P: number of its text.
+        asked_P: whether it is asked to which text it belongs; the others make up the vectors of the texts.
+        num_texts: texts of the batch, T.
+    """
+    unit_UD = tf.math.l2_normalize(vectors_UD, axis=1)
+    told_PD = tf.gather(unit_UD, row_P[~asked_P])
+    texts_TD = tf.math.l2_normalize(tf.math.unsorted_segment_sum(told_PD, text_P[~asked_P], num_texts), axis=1)
+    logits_AT = SHARPNESS * tf.matmul(tf.gather(unit_UD, row_P[asked_P]), texts_TD, transpose_b=True)
+    losses_A = tf.nn.sparse_softmax_cross_entropy_with_logits(text_P[asked_P], logits_AT)
+    return tf.math.divide_no_nan(tf.reduce_sum(losses_A), tf.cast(tf.size(losses_A), tf.float32))
+
+
+def _compile_step(vectors_VD: tf.Variable, steps: int) -> Callable[..., Any]:
+    squares_V, done = tf.Variable(tf.zeros(vectors_VD.shape[0])), tf.Variable(0.0)
+    of_ngrams = [tf.TensorSpec([None], kind) for kind in (tf.int32, tf.int32, tf.bool)]
+
+    @tf.function(autograph=False, input_signature=[*of_ngrams, tf.TensorSpec([], tf.int32)])
+    def step(rows_P: Any, text_P: Any, asked_P: Any, num_texts: Any) -> None:
+        rows_U, row_P = tf.unique(rows_P)
+        vectors_UD = vectors_VD.sparse_read(rows_U)
+        with tf.GradientTape() as tape:
+            tape.watch(vectors_UD)
+            loss = batch_loss(vectors_UD, row_P, text_P, asked_P, num_texts)
+        gradient_UD = tf.convert_to_tensor(tape.gradient(loss, vectors_UD))
+        squares_U = squares_V.sparse_read(rows_U) + tf.reduce_mean(tf.square(gradient_UD), axis=1)
+        squares_V.scatter_update(tf.IndexedSlices(squares_U, rows_U))
+        rate = LEARNING_RATE * (1.0 - done / steps)
+        vectors_VD.scatter_sub(tf.IndexedSlices(tf.math.divide_no_nan(rate * gradient_UD, tf.sqrt(squares_U)[:, None]), rows_U))
+        done.assign_add(1.0)
+
+    return step

@@ -1,0 +1,169 @@
+"""Vectors of n-grams against plain NumPy in float64, and what they make of the scores."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.svm import LinearSVC
+
+from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
+from mha_cli.ngram_scores import linear, vectors
+from mha_cli.ngram_scores.features import Ngrams, ngrams_of
+from mha_cli.ngram_scores.fit import cross_fit_scores, fit_scores
+from mha_cli.ngram_scores.linear import Strength, feature_weights, fit_linear_model
+from mha_cli.ngram_scores.vectors import NgramVectors, batch_loss, learn_vectors
+from tests.ngram_scores.test_fit import prepared
+from tests.reviews import bucket, encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Doubles = npt.NDArray[np.float64]
+
+
+def of_texts(*texts: Sequence[int]) -> Ngrams:
+    """Texts that have these buckets, which stand for n-grams."""
+    buckets = [number for text in texts for number in text]
+    return Ngrams(np.array(buckets, np.int32), np.arange(len(buckets)), np.cumsum([0, *map(len, texts)]))
+
+
+def unit(vector: Doubles) -> Doubles:
+    return vector / max(float(np.linalg.norm(vector)), 1e-9)
+
+
+def loss_by_hand(table: Doubles, texts: list[list[int]], asked: list[list[bool]]) -> float:
+    """The mean over the n-grams that are asked of minus the logarithm of what each gives its own text."""
+    told = [[row for row, is_asked in zip(text, of_text, strict=True) if not is_asked] for text, of_text in zip(texts, asked, strict=True)]
+    sums = [unit(sum((unit(table[row]) for row in text), np.zeros(table.shape[1]))) for text in told]
+    losses = []
+    for number, (text, of_text) in enumerate(zip(texts, asked, strict=True)):
+        for row, is_asked in zip(text, of_text, strict=True):
+            if is_asked:
+                logits = [12.0 * float(unit(table[row]) @ other) for other in sums]
+                losses.append(np.log(np.sum(np.exp(logits))) - logits[number])
+    return float(np.mean(losses)) if losses else 0.0
+
+
+def random_texts(number: int, num_rows: int, seed: int = 0) -> list[list[int]]:
+    rng = np.random.default_rng(seed)
+    return [sorted(rng.choice(num_rows, rng.integers(1, num_rows), replace=False).tolist()) for _ in range(number)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])  # with 0 nothing is asked, with 1 no text has a vector
+def test_the_loss_is_that_of_the_formula(share: float) -> None:
+    texts, rng = random_texts(7, 13), np.random.default_rng(1)
+    table = rng.normal(0, 2, (13, 5))
+    asked = [(rng.random(len(text)) < share).tolist() for text in texts]
+    text_P = np.repeat(np.arange(7, dtype=np.int32), [len(text) for text in texts])
+    found = batch_loss(table.astype(np.float32), np.concatenate(texts).astype(np.int32), text_P, np.concatenate(asked), 7)
+    assert float(found) == pytest.approx(loss_by_hand(table, texts, asked), abs=1e-5)
+
+
+def test_learning_is_adagrad_on_that_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"WIDTH": 5, "EPOCHS": 2, "BATCH_TEXTS": 4, "LEAST_TEXTS": 1}.items():
+        monkeypatch.setattr(vectors, name, value)
+    texts = random_texts(7, 11)
+    found = learn_vectors([of_texts(*texts[:3]), of_texts(*texts[3:])], 3)
+    assert found is not None
+    assert found.buckets.tolist() == list(range(11))
+
+    rng = np.random.default_rng(3)
+    table = rng.uniform(-0.05, 0.05, (11, 5)).astype(np.float32).astype(np.float64)
+    squares, done = np.zeros(11), 0
+    for _ in range(2):
+        order = rng.permutation(7)
+        for batch in (order[:4], order[4:]):
+            of_batch = [texts[number] for number in batch]
+            drawn = rng.random(sum(map(len, of_batch))) < 0.5
+            asked = [part.tolist() for part in np.split(drawn, np.cumsum([len(text) for text in of_batch])[:-1])]
+            gradient = np.zeros_like(table)
+            for index in np.ndindex(*table.shape):
+                moved = [table.copy(), table.copy()]
+                moved[0][index] += 1e-6
+                moved[1][index] -= 1e-6
+                gradient[index] = (loss_by_hand(moved[0], of_batch, asked) - loss_by_hand(moved[1], of_batch, asked)) / 2e-6
+            squares += (gradient**2).mean(axis=1)
+            moves = squares > 0
+            table[moves] -= 0.1 * (1 - done / 4) * gradient[moves] / np.sqrt(squares[moves, None])
+            done += 1
+    np.testing.assert_allclose(found.vectors, [unit(row) for row in table], atol=1e-4)
+
+
+def test_what_stands_in_the_same_texts_points_the_same_way() -> None:
+    rng = np.random.default_rng(0)
+    texts = [(rng.choice(20, 8, replace=False) + 20 * (number % 2)).tolist() for number in range(400)]
+    found = learn_vectors([of_texts(*texts)], 0)
+    assert found is not None
+    np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1.0, atol=1e-5)
+    cosines = found.vectors @ found.vectors.T
+    within = (cosines[:20, :20].sum() + cosines[20:, 20:].sum() - 40) / (2 * 20 * 19)
+    assert within > cosines[:20, 20:].mean() + 0.5
+
+
+def test_a_seed_gives_the_same_bits() -> None:
+    texts = of_texts(*random_texts(40, 23))
+    first, again, other = (learn_vectors([texts], seed) for seed in (0, 0, 1))
+    assert first is not None and again is not None and other is not None
+    np.testing.assert_array_equal(first.vectors, again.vectors)
+    assert not np.allclose(first.vectors, other.vectors, atol=0.1)
+
+
+@pytest.mark.parametrize("texts", [[], [[]], [[1, 2], [2], [1, 3]]])
+def test_rare_ngrams_have_none(texts: list[list[int]]) -> None:
+    assert learn_vectors([of_texts(*texts)], 0) is None
+    found = learn_vectors([of_texts(*texts, [7], [7], [7, 5])], 0)
+    assert found is not None
+    assert found.buckets.tolist() == [7]
+    np.testing.assert_array_equal(found.of(np.array([0, 5, 7, 9])), [np.zeros(64), np.zeros(64), found.vectors[0], np.zeros(64)])
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_one_table_holds_scores_of_ngrams_and_of_their_vectors(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "TOLERANCE", 1e-8)
+    rng, strength = np.random.default_rng(0), Strength(c=2.5, nats=1.7)
+    labels = rng.integers(0, num_classes, 61).astype(np.int32)
+    features = np.where(rng.random((61, 23)) < 0.3, rng.uniform(0.1, 1, (61, 23)), 0).astype(np.float32)
+    features[np.arange(61), labels] = 0.9
+    features[:, 11] = 0  # stands in texts without labels alone
+    known = NgramVectors(np.array([0, 2, 3, 11, 17]), rng.normal(size=(5, 7)).astype(np.float32))
+    model = fit_linear_model(csr_matrix(features), labels, num_classes, strength, None, known)
+
+    weighed = features[:, np.arange(23) != 11]
+    weighed = weighed * feature_weights(csr_matrix(weighed), labels, num_classes)
+    weighed /= np.sqrt((weighed**2).sum(axis=1).mean())
+    sums = features[:, known.buckets] @ known.vectors
+    sums -= sums.mean(axis=0)
+    sums /= np.sqrt((sums**2).sum(axis=1).mean())
+    for number, class_id in enumerate([1] if num_classes == 2 else range(num_classes)):
+        theirs = LinearSVC(C=2.5, dual=True, tol=1e-10, max_iter=1_000_000, random_state=0)
+        theirs.fit(np.hstack([weighed, sums]), labels == class_id)
+        ours = features @ model.table[:, number] + model.bias[number]
+        np.testing.assert_allclose(ours, 1.7 * theirs.decision_function(np.hstack([weighed, sums])), atol=2e-4)
+    assert model.table[11].any()
+
+
+def test_a_word_that_no_label_knows_is_judged_by_the_company_it_keeps() -> None:
+    """Words 2 to 9 go with the second class, 10 to 17 with the first; 18 and 19 stand beside them in texts without labels alone."""
+    rng = np.random.default_rng(0)
+
+    def texts(number: int, *more: int) -> list[list[int]]:
+        return [[*rng.choice(8, 5, replace=False) + (2 if row % 2 else 10), *([more[row % 2]] if more else [])] for row in range(number)]
+
+    labelled, unlabelled = encoded(texts(60), [row % 2 for row in range(60)]), encoded(texts(600, 19, 18))
+    model = ModelConfig(score_ngrams=1, score_buckets=1024)
+    assert 18 not in ngrams_of(labelled, model).buckets
+    found = {}
+    for on in (False, True):
+        config = Config(model=model, training=TrainingConfig(score_vectors=on))
+        data = dataclasses.replace(prepared(config, labelled, labelled, 2), unlabelled=unlabelled)
+        table = fit_scores(config, data, lambda _: None).table
+        found[on] = table[bucket([18], 1024), 0], table[bucket([19], 1024), 0]
+        np.testing.assert_array_equal(cross_fit_scores(config, data, lambda _: None)[0].table, table)
+    assert found[False] == (0, 0)
+    assert found[True][0] > 0.05
+    assert found[True][1] < -0.05
