@@ -1,13 +1,13 @@
 """The n-grams and subwords of reviews as sparse features: what a linear model reads.
 
 Axes: N reviews, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another, W characters of a token,
-R buckets.
+R buckets, V n-grams that have a vector, F some buckets, D width of a vector.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,24 @@ class Ngrams:
     buckets: npt.NDArray[np.int32]
     tokens: npt.NDArray[np.int64]
     offsets: npt.NDArray[np.int64]
+
+
+class NgramVectors(NamedTuple):
+    """N-grams that have a vector.
+
+    Args:
+        buckets: their numbers by hash, rising, int64 (V,).
+        vectors: their vectors, of unit length, (V, D).
+    """
+
+    buckets: npt.NDArray[np.int64]
+    vectors: npt.NDArray[np.float32]
+
+    def of(self, buckets_F: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """The vectors of some buckets, (F, D), zeros for those that have none."""
+        rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
+        found: npt.NDArray[np.float32] = self.vectors[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
+        return found
 
 
 def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:

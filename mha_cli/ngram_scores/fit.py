@@ -30,7 +30,8 @@ from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
 
 MOST_REVIEWS = 100_000
-"""Reviews that scores are fitted on, at most; drawn at random, since the n-grams of all of them are in memory at once."""
+"""Reviews that scores are fitted on, at most, and texts without labels beside them; drawn at random, since the n-grams of all are in memory
+at once."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -119,8 +120,10 @@ def _fit(
     vectors = None
     if config.training.score_vectors:
         log("learning vectors of n-grams from all texts")
-        more = [] if data.unlabelled is None else [ngrams_of(data.unlabelled, model)]
-        vectors = learn_vectors([ngrams, *more], config.seed)
+        texts = [ngrams]
+        if data.unlabelled is not None:
+            texts.append(ngrams_of(data.unlabelled.random_part(MOST_REVIEWS, np.random.default_rng(config.seed)), model))
+        vectors = learn_vectors(texts, config.seed)
     strength = strength or choose_strength(features, reviews.labels, num_classes, weights, config.seed, vectors)
     table, bias = fit_linear_model(features, reviews.labels, num_classes, strength, weights, vectors)
     scores_NU = np.zeros((len(reviews), len(bias)), np.float32)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.ngram_scores.features import NgramVectors
 from mha_cli.ngram_scores.linear import Floats, Strength, fit_linear_model
 from mha_cli.ngram_scores.stacking import fit_scale
-from mha_cli.ngram_scores.vectors import NgramVectors
 
 FOLDS = 3
 """Parts of the reviews; two teach and one is scored."""

@@ -10,19 +10,19 @@ other texts of the batch in place of sampled n-grams); Duchi, Hazan and Singer 2
 here with one rate a row).
 
 Axes: E distinct n-grams of each text, all texts one after another, P those of the texts of a batch, A those of them that are asked, T texts
-of a batch, V n-grams that have a vector, U those of a batch, F some buckets, D width of a vector.
+of a batch, V n-grams that have a vector, U those of a batch, D width of a vector.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mha_cli.ngram_scores.features import Ngrams
+from mha_cli.ngram_scores.features import Ngrams, NgramVectors
 
 WIDTH = 64
 LEAST_TEXTS = 3
@@ -37,24 +37,6 @@ LEARNING_RATE = 0.1
 """At the first step; it falls to zero along a line."""
 
 Floats = npt.NDArray[np.float32]
-
-
-class NgramVectors(NamedTuple):
-    """N-grams that have a vector.
-
-    Args:
-        buckets: their numbers by hash, rising, int64 (V,).
-        vectors: their vectors, of unit length, (V, D).
-    """
-
-    buckets: npt.NDArray[np.int64]
-    vectors: Floats
-
-    def of(self, buckets_F: npt.NDArray[Any]) -> Floats:
-        """The vectors of some buckets, (F, D), zeros for those that have none."""
-        rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
-        found: Floats = self.vectors[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
-        return found
 
 
 def learn_vectors(texts: Sequence[Ngrams], seed: int) -> NgramVectors | None:

@@ -38,6 +38,9 @@ NGRAM_BYTES = 55
 SOLVER_BYTES = 25
 """Likewise in the copy of every solver, one a class, that runs at the same time."""
 
+VECTOR_BYTES = 60
+"""For one n-gram of one text, with a label or without, where vectors of n-grams are learnt."""
+
 CONTEXT_BYTES = 13
 """For one word or n-gram and one word beside it, where embeddings start from contexts."""
 
@@ -82,13 +85,15 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     features_of_token = model.score_ngrams + (SUBWORDS_OF_REVIEW * _subwords_of_token(data.train) if model.score_subwords else 0)
     fitting = (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features_of_token
     salience = 2 * BYTES * units * model.score_ngrams if model.score_windows else 0
+    read = [part for part in (data.train, data.unlabelled) if part is not None and training.score_vectors]
+    vectors = VECTOR_BYTES * model.score_ngrams * sum(float(part.lengths.mean()) * min(len(part), MOST_REVIEWS) for part in read)
     looked_at = min(MOST_TOKENS, sum(len(part.tokens) for part in (data.train, data.unlabelled) if part is not None))
     contexts = CONTEXT_BYTES * 2 * WINDOW * model.max_ngram * looked_at if training.start_from_contexts else 0
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
         "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
-        + max(contexts, round((fitting + salience) * fitted_tokens)),  # one after the other
+        + max(contexts, round((fitting + salience) * fitted_tokens + vectors)),  # one after the other
         steps: largest,
     }
 

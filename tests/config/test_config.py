@@ -493,6 +493,10 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:2: training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3",
         ),
         (
+            "training:\n  score_vectors: true\n",
+            "x.yaml:2: training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3",
+        ),
+        (
             "training:\n  keep_scores: false\n",
             "x.yaml:2: training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true",
         ),

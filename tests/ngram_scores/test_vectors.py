@@ -13,10 +13,10 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
 from mha_cli.ngram_scores import linear, vectors
-from mha_cli.ngram_scores.features import Ngrams, ngrams_of
+from mha_cli.ngram_scores.features import Ngrams, NgramVectors, ngrams_of
 from mha_cli.ngram_scores.fit import cross_fit_scores, fit_scores
 from mha_cli.ngram_scores.linear import Strength, feature_weights, fit_linear_model
-from mha_cli.ngram_scores.vectors import NgramVectors, batch_loss, learn_vectors
+from mha_cli.ngram_scores.vectors import batch_loss, learn_vectors
 from tests.ngram_scores.test_fit import prepared
 from tests.reviews import bucket, encoded
 

@@ -48,6 +48,17 @@ def test_scores_count_the_reviews_that_they_are_fitted_on(data: PreparedData, mo
     assert whole - (total(data, *scores) - total(data)) == pytest.approx(80 * len(data.train.tokens), rel=1e-3)
 
 
+def test_vectors_count_all_texts(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, vectors = ("model.score_ngrams=2", "model.score_buckets=4096"), "training.score_vectors=true"
+    more = dataclasses.replace(data, unlabelled=data.train)
+    assert total(more, *scores) == total(data, *scores)
+    tokens = len(data.train.tokens)
+    assert total(data, *scores, vectors) - total(data, *scores) == pytest.approx(60 * 2 * tokens, abs=2)
+    assert total(more, *scores, vectors) - total(data, *scores) == pytest.approx(60 * 2 * 2 * tokens, abs=2)
+    monkeypatch.setattr(footprint, "MOST_REVIEWS", len(data.train) // 2)
+    assert total(more, *scores, vectors) - total(data, *scores) == pytest.approx(60 * 2 * tokens, rel=1e-3)
+
+
 def test_contexts_count_where_fitting_scores_takes_less(data: PreparedData) -> None:
     pairs, contexts = ("model.max_ngram=2", "model.ngram_buckets=64"), "training.start_from_contexts=true"
     assert total(data, *pairs, contexts) - total(data, *pairs) == 13 * 10 * 2 * len(data.train.tokens)
