@@ -21,7 +21,7 @@ BY_MAGNITUDE = 10
 SEARCHED = ("model", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
-NOT_SEARCHED = ("refit_scores", "distil_scores", "keep_scores", "pseudo_labels", "labelled_epochs")
+NOT_SEARCHED = ("refit_scores", "score_vectors", "distil_scores", "keep_scores", "pseudo_labels", "labelled_epochs")
 """Settings of training that stay as they are: they say what is learnt from what, and go together."""
 
 LEAST_SHARE = 0.2

@@ -39,7 +39,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
     training |= {"keep_scores": keep, "refit_scores": refit}
     if unlabelled:
         (folder / "more.txt").write_text("".join(f"a d c says{number % classes}\n" for number in range(9)))
-        data["unlabelled"], training["labelled_epochs"] = str(folder / "more.txt"), 1
+        data["unlabelled"], training["labelled_epochs"], training["score_vectors"] = str(folder / "more.txt"), 1, True
     model = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "score_ngrams": 2, "score_buckets": 512, "score_windows": [2]}
     text = {"vocabulary_size": 50, "sequence_length": 9}
     return config_from_dict({"data": data, "text": text, "model": model, "training": training}, "test")
