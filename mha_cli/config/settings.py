@@ -393,7 +393,9 @@ class Config(Settings):
         if self.training.keep_scores:
             return self
         none = {name: field.default for name, field in ModelConfig.model_fields.items() if name.startswith("score_")}
-        training = self.training.model_copy(update={"distil_scores": False, "keep_scores": True, "labelled_epochs": 0, "score_vectors": False})
+        training = self.training.model_copy(
+            update={"distil_scores": False, "keep_scores": True, "labelled_epochs": 0, "score_vectors": False}
+        )
         return self.model_copy(update={"model": self.model.model_copy(update=none), "training": training})
 
     @model_validator(mode="after")
