@@ -10,8 +10,7 @@ Source: Spärck Jones 1972, "A Statistical Interpretation of Term Specificity an
 2008, "Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content of Political Conflict", eq. 15 (the ratio, with
 a prior); weighing features by such ratios is NB-SVM's idea (Wang and Manning 2012, "Baselines and Bigrams", section 2.3).
 
-Axes: N reviews, R buckets, F buckets that occur, C classes, U units of a score, V n-grams
-that have a vector, D its width.
+Axes: N reviews, R buckets, F buckets that occur, C classes, U units of a score, D width of a vector.
 """
 
 from __future__ import annotations
