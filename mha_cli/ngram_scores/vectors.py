@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from mha_cli.ngram_scores.features import Ngrams, NgramVectors
@@ -36,11 +35,9 @@ BATCH_TEXTS = 64
 LEARNING_RATE = 0.1
 """At the first step; it falls to zero along a line."""
 
-Floats = npt.NDArray[np.float32]
-
 
 def learn_vectors(texts: Sequence[Ngrams], seed: int) -> NgramVectors | None:
-    """The vectors of n-grams that stand in several texts; None where there are none, or no two texts to tell apart.
+    """The vectors of n-grams that stand in several texts; None where there are none.
 
     Args:
         texts: n-grams of the texts, a part after another.
