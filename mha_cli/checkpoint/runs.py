@@ -155,8 +155,8 @@ def keep_config(output: Path, config: Config) -> None:
 
 
 def has_state(output: Path) -> bool:
-    """Whether a run directory holds anything that was learnt: a state, pseudo-labels, or the checkpoint of an epoch."""
-    return (output / CHECKPOINT).is_file() or any((output / STATE.parent).rglob("*.np[yz]"))
+    """Whether a run directory holds anything that was learnt: a state, or the checkpoint of an epoch."""
+    return (output / CHECKPOINT).is_file() or (output / STATE).is_file()
 
 
 @contextmanager

@@ -80,7 +80,9 @@ def config_from_dict(value: object, name: str) -> Config:
 
 
 def written_config(document: YamlDocument) -> Config:
-    """A config that mha itself wrote, perhaps before a setting was there: a setting that is missing means what mha did then.
+    """A config that mha itself wrote, perhaps before a setting was there or when one was that is gone.
+
+    A setting that is missing means what mha did then; one that is gone only said how the model was trained.
 
     Raises:
         MhaError: a setting does not fit.
@@ -88,6 +90,11 @@ def written_config(document: YamlDocument) -> Config:
     value = document.value
     if isinstance(value, dict) and isinstance(text := value.get("text", {}), dict):
         value = {**value, "text": {"tokenizer": "letters", **text}}
+    if isinstance(value, dict) and isinstance(training := value.get("training"), dict) and "pseudo_labels" in training:
+        training = {name: setting for name, setting in training.items() if name != "pseudo_labels"}
+        if not training.get("distil_scores"):
+            training.pop("labelled_epochs", None)
+        value = {**value, "training": training}
     return _validated(value, document)
 
 

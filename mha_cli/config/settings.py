@@ -303,12 +303,6 @@ class TrainingConfig(Settings):
         description="Weight of a text's loss: balanced is texts / (classes * texts of its class), so that all classes count alike, "
         "however rare.",
     )
-    pseudo_labels: int = Field(
-        0,
-        ge=0,
-        le=10,
-        description="Rounds in which the trained model labels the unlabelled texts, as surely as it is, and the next learns from all.",
-    )
     labelled_epochs: int = Field(
         0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out those with a guessed label."
     )
@@ -351,10 +345,9 @@ class TrainingConfig(Settings):
 
     @model_validator(mode="after")
     def _labelled_epochs_follow_others(self) -> Self:
-        if self.labelled_epochs and not (self.pseudo_labels or self.distil_scores):
+        if self.labelled_epochs and not self.distil_scores:
             raise ValueError(
-                f"labelled_epochs={self.labelled_epochs} leaves out guessed labels, and without pseudo_labels or distil_scores there are "
-                "none; take 0"
+                f"labelled_epochs={self.labelled_epochs} leaves out guessed labels, and without distil_scores there are none; take 0"
             )
         if self.labelled_epochs and self.labelled_epochs >= self.epochs:
             raise ValueError(
@@ -435,18 +428,15 @@ class Config(Settings):
             raise ValueError("training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3")
         if not (self.training.keep_scores or self.training.distil_scores):
             raise ValueError("training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true")
-        if self.training.distil_scores and self.training.pseudo_labels:
-            raise ValueError("training.distil_scores labels the unlabelled texts itself; take pseudo_labels=0")
         return self
 
     @model_validator(mode="after")
     def _guesses_need_texts(self) -> Self:
-        needs = "pseudo_labels" if self.training.pseudo_labels else "labelled_epochs"
-        if not getattr(self.training, needs):
+        if not self.training.labelled_epochs:
             return self
         name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
         if name is None:
-            raise ValueError(f"training.{needs} needs unlabelled texts, which source={self.data.source} has none of; take 0")
+            raise ValueError(f"training.labelled_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0")
         if getattr(self.data, name) is None:
-            raise ValueError(f"training.{needs} needs unlabelled texts; set data.{name}, or take training.{needs}=0")
+            raise ValueError(f"training.labelled_epochs needs unlabelled texts; set data.{name}, or take training.labelled_epochs=0")
         return self

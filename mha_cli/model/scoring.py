@@ -53,29 +53,21 @@ def compile_forward(model: keras.layers.Layer, token_shape: tuple[int | None, ..
     )
 
 
-def predict_probabilities(
-    forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None
-) -> Floats:
+def predict_probabilities(forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews) -> Floats:
     """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
     Args:
         forward: model from ``compile_forward``.
         forward_pass: estimate of the memory that a batch takes.
         reviews: reviews to classify.
-        on_reviews: function that is called with the number of reviews done so far.
     """
-    outputs = predict_outputs(forward, forward_pass, reviews, on_reviews)
+    outputs = predict_outputs(forward, forward_pass, reviews)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
-def predict_outputs(
-    forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None
-) -> Floats:
+def predict_outputs(forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews) -> Floats:
     """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
     outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)
-    done = 0
     for rows in scoring_batches(reviews.lengths, forward_pass):
         outputs[rows] = forward(reviews.padded(rows)).numpy()
-        done += len(rows)
-        on_reviews(done)
     return outputs

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import Config
+from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, score_reviews
 from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.pseudo_labels import with_pseudo_labels
 
 SHARE = 0.5
 """Of a labelled text's target that the scores give."""
@@ -57,5 +57,12 @@ def taught_by_scores(
     labelled_NC, *arrays = distribution.from_chief(targets)
     taught = dataclasses.replace(data, targets=labelled_NC)
     if data.unlabelled is not None:
-        taught = with_pseudo_labels(taught, data.unlabelled, arrays.pop(0))
+        taught = with_guesses(taught, data.unlabelled, arrays.pop(0))
     return taught, FittedScores.from_arrays(arrays)
+
+
+def with_guesses(data: PreparedData, texts: EncodedReviews, targets: npt.NDArray[np.float32]) -> PreparedData:
+    """Texts without labels among those to learn from, as the classes that ``targets`` (M, C) gives them."""
+    train = join_reviews(data.train, dataclasses.replace(texts, labels=targets.argmax(axis=1).astype(np.int32)))
+    targets = np.concatenate([data.targets, targets])
+    return dataclasses.replace(data, train=train, targets=targets, unlabelled=None, num_guessed=len(texts))

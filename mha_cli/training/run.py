@@ -26,7 +26,6 @@ from mha_cli.training.distribution import Distribution, distributed
 from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit_resumably
 from mha_cli.training.precision import choose_precision
-from mha_cli.training.pseudo_labels import label_in_rounds
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.version import __version__
@@ -92,13 +91,11 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
 
     to_learn, scores, refitted = fit_all_scores(config, data, watcher.log, distribution)
     validation = Validation.of_run(config, data, scores, refitted)
-    new_trainer = partial(Trainer, config, distribution=distribution)
-    to_learn = label_in_rounds(to_learn, config.training.pseudo_labels, new_trainer, validation, watcher, state.parent, distribution)
 
     watcher.log("building the model")
     if config.training.start_from_contexts:
         watcher.log("finding what stands beside words, for the embeddings to start from")
-    trainer = new_trainer(to_learn)
+    trainer = Trainer(config, to_learn, distribution)
     keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
     records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))
 

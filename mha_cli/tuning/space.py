@@ -21,7 +21,7 @@ BY_MAGNITUDE = 10
 SEARCHED = ("model", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
-NOT_SEARCHED = ("refit_scores", "score_vectors", "distil_scores", "keep_scores", "pseudo_labels", "labelled_epochs")
+NOT_SEARCHED = ("refit_scores", "score_vectors", "distil_scores", "keep_scores", "labelled_epochs")
 """Settings of training that stay as they are: they say what is learnt from what, and go together."""
 
 LEAST_SHARE = 0.2
@@ -138,12 +138,6 @@ def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> C
 
 
 def trial_config(config: Config) -> Config:
-    """The config by which the texts are read and trials are trained, with enough texts held out to tell trials apart.
-
-    Raises:
-        MhaError: trials of it would not be short trainings.
-    """
-    if config.training.pseudo_labels:
-        raise MhaError("tune trains without pseudo-labels", "set training.pseudo_labels=0 and training.labelled_epochs=0")
+    """The config by which the texts are read and trials are trained, with enough texts held out to tell trials apart."""
     data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
     return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_scores": False})})

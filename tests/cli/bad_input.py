@@ -165,11 +165,6 @@ SECTIONS: dict[str, list[Case]] = {
                 ),
             )
         ),
-        Case(
-            "`mha tune` with pseudo-labels",
-            "tune --config imdb --set training.pseudo_labels=1 --set data.unlabelled_split=unsupervised",
-            "tune trains without pseudo-labels; set training.pseudo_labels=0 and training.labelled_epochs=0",
-        ),
         Case("an argument too many", "train x.yaml --config x.yaml", "Got unexpected extra argument…(x.yaml); see `mha train --help`"),
         Case(
             "`multi-worker` where nobody names workers",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
+from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config, written_config
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
 from mha_cli.config.yaml_file import parse_yaml
 from mha_cli.errors import EXIT_USAGE, MhaError
@@ -467,25 +467,11 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Labelled epochs without others before them
         (
             "training:\n  labelled_epochs: 1\n",
-            "x.yaml:1: training: labelled_epochs=1 leaves out guessed labels, and without pseudo_labels or distil_scores there are none; "
-            "take 0",
+            "x.yaml:1: training: labelled_epochs=1 leaves out guessed labels, and without distil_scores there are none; take 0",
         ),
         (
-            "training:\n  epochs: 3\n  pseudo_labels: 1\n  labelled_epochs: 3\n",
+            "training:\n  epochs: 3\n  distil_scores: true\n  labelled_epochs: 3\n",
             "x.yaml:1: training: labelled_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
-        ),
-        # Pseudo-labels without texts to label
-        (
-            "training:\n  pseudo_labels: 1\n",
-            "x.yaml:2: training.pseudo_labels needs unlabelled texts, which source=sample has none of; take 0",
-        ),
-        (
-            "data:\n  source: files\n  train: x.csv\ntraining:\n  pseudo_labels: 1\n",
-            "x.yaml:5: training.pseudo_labels needs unlabelled texts; set data.unlabelled, or take training.pseudo_labels=0",
-        ),
-        (
-            "data:\n  source: tfds\n  name: x\ntraining:\n  pseudo_labels: 1\n",
-            "x.yaml:5: training.pseudo_labels needs unlabelled texts; set data.unlabelled_split, or take training.pseudo_labels=0",
         ),
         # Scores that teach
         (
@@ -501,12 +487,18 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:2: training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  distil_scores: true\n  pseudo_labels: 1\n",
-            "x.yaml:5: training.distil_scores labels the unlabelled texts itself; take pseudo_labels=0",
-        ),
-        (
             "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  distil_scores: true\n  labelled_epochs: 1\n",
             "x.yaml:6: training.labelled_epochs needs unlabelled texts, which source=sample has none of; take 0",
+        ),
+        (
+            "data:\n  source: files\n  train: x.csv\nmodel:\n  score_ngrams: 1\n  score_buckets: 9\n"
+            "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
+            "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled, or take training.labelled_epochs=0",
+        ),
+        (
+            "data:\n  source: tfds\n  name: x\nmodel:\n  score_ngrams: 1\n  score_buckets: 9\n"
+            "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
+            "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled_split, or take training.labelled_epochs=0",
         ),
         (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
@@ -518,10 +510,10 @@ def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
     assert error_of(text).startswith(message)
 
 
-def test_pseudo_labels_with_texts_to_label() -> None:
-    files = load("data: {source: files, train: x.csv, unlabelled: y.txt}\ntraining: {pseudo_labels: 2}\n")
-    tfds = load("data: {source: tfds, name: x, unlabelled_split: y}\ntraining: {pseudo_labels: 2}\n")
-    assert files.training.pseudo_labels == tfds.training.pseudo_labels == 2
+def test_a_setting_that_is_gone_is_read_where_mha_has_written_it_and_refused_elsewhere() -> None:
+    text = "training:\n  pseudo_labels: 1\n  labelled_epochs: 2\n"
+    assert written_config(parse_yaml(text, "x.yaml")) == load("text: {tokenizer: letters}\n")
+    assert error_of(text).startswith("x.yaml:2: training.pseudo_labels is not a setting; choose from ")
 
 
 def test_heads_that_do_not_divide_are_fine_with_a_width_of_their_own() -> None:

@@ -73,9 +73,7 @@ def test_borders(section: str, setting: str, below: Facts, above: Facts, values:
     assert tuple(getattr(getattr(decide(TEXTS, of_texts), section), setting) for of_texts in (below, above)) == values
 
 
-@pytest.mark.parametrize(
-    "named", [["model.score_ngrams=0"], ["data.unlabelled=more.txt"], ["data.unlabelled=more.txt", "training.pseudo_labels=1"]]
-)
+@pytest.mark.parametrize("named", [["model.score_ngrams=0"], ["data.unlabelled=more.txt"]])
 def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
     """Every epoch would read those as well, however many they are."""
     config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])

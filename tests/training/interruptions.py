@@ -12,7 +12,6 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, run_directory
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.training import run
-from mha_cli.training.pseudo_labels import LABELS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,13 +30,11 @@ def train(
 
 
 def difference(one: Path, other: Path) -> str:
-    """Where two finished runs differ in metrics, weights or pseudo-labels, bit for bit; empty if nowhere."""
+    """Where two finished runs differ in metrics, weights or history, bit for bit; empty if nowhere."""
     first, second = read_checkpoint(one / CHECKPOINT), read_checkpoint(other / CHECKPOINT)
     if first.metrics != second.metrics:
         return "metrics"
     different = [path for path, weight in first.weights.items() if not np.array_equal(weight, second.weights[path])]
-    labels = [path.relative_to(one) for path in one.rglob(LABELS)]
-    different += [str(path) for path in labels if not np.array_equal(np.load(one / path), np.load(other / path))]
     histories = [[_without_times(line) for line in (folder / run.HISTORY).read_text().splitlines()] for folder in (one, other)]
     return ", ".join([*different, *(["history"] if histories[0] != histories[1] else [])])
 
@@ -47,7 +44,7 @@ def _without_times(line: str) -> str:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """The same metrics, weights, history, and pseudo-labels, if there are any, bit for bit."""
+    """The same metrics, weights and history, bit for bit."""
     assert not difference(one, other)
 
 

@@ -1,4 +1,4 @@
-"""Kills a training in NumPy with pseudo-labels before each of its renames, and after those of labels, and lets it go on.
+"""Kills a training in NumPy before each of its renames, and lets it go on.
 
     python -m tests.training.kills FOLDER
 
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from mha_cli.checkpoint.runs import CONFIG
 from mha_cli.training import state
-from mha_cli.training.pseudo_labels import LABELS
 from tests.training.interruptions import difference, train
 from tests.training.numpy_trainer import in_numpy, numpy_config, numpy_data
 
@@ -26,17 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def counted(replace: Callable[..., None], deadly: int, after: bool) -> tuple[Callable[..., None], list[Any]]:
+def counted(replace: Callable[..., None], deadly: int) -> tuple[Callable[..., None], list[Any]]:
     """``os.replace`` that kills this process at its call number ``deadly``, and the calls so far."""
     calls: list[Any] = []
 
     def call(*arguments: Any) -> None:
         calls.append(arguments)
-        if len(calls) == deadly and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(*arguments)
         if len(calls) == deadly:
             os.kill(os.getpid(), signal.SIGKILL)
+        replace(*arguments)
 
     return call, calls
 
@@ -45,16 +42,15 @@ def main(folder: Path) -> dict[str, Any]:
     """Kill at every rename."""
     in_numpy(setattr)
     state.LEAST_SECONDS, state.MOST_SHARE = 0.0, 1e9  # a save after every step
-    config, data, replace = numpy_config(pseudo_labels=1), numpy_data(), os.replace
-    os.replace, renames = counted(replace, 0, after=False)
+    config, data, replace = numpy_config(), numpy_data(), os.replace
+    os.replace, renames = counted(replace, 0)
     train(config, folder / "whole", data=data)
     os.replace, faults, output = replace, [], folder / "run"
     names = [Path(target).name for _, target in renames]
-    deaths = [(number, after) for number, name in enumerate(names, start=1) for after in (False, True) if not after or name == LABELS]
-    for number, after in deaths:  # otherwise, what is on disk after a rename is also there before the next
+    for number, name in enumerate(names, start=1):  # what is on disk after a rename is also there before the next
         child = os.fork()
         if not child:
-            os.replace, _ = counted(replace, number, after)
+            os.replace, _ = counted(replace, number)
             train(config, output, data=data)
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -64,7 +60,7 @@ def main(folder: Path) -> dict[str, Any]:
         train(config, output, data=data, resume=output.exists())
         wrong += [difference(folder / "whole", output), *(path.name for path in output.rglob("*.tmp"))]
         if any(wrong):
-            faults.append(f"{'after' if after else 'before'} {names[number - 1]}, rename {number}: {wrong}")
+            faults.append(f"before {name}, rename {number}: {wrong}")
         shutil.rmtree(output)
     return {"renames": names, "faults": faults}
 

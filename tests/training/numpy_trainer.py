@@ -11,22 +11,21 @@ from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, 
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.runtime import forward
 from mha_cli.text.vocabulary import Vocabulary
-from mha_cli.training import pseudo_labels, run, validation
+from mha_cli.training import run, validation
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from tests.reviews import encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.data.corpus import EncodedReviews
 
 MOMENTUM, DROPOUT = 0.9, 0.2
 WORDS = ("film", "plot", "cast", "scene", "it", "fine", "dull")
 NUM_TRAIN, NUM_VALIDATION, NUM_UNLABELLED = 56, 20, 37
-STEPS, STEPS_OF_ALL = 4, 6
-"""Of an epoch on the labelled reviews, and on these and the unlabelled ones, in batches of 16."""
+EPOCHS, STEPS = 3, 4
+"""Steps of an epoch, in batches of 16."""
 
 
 class NumpyTrainer:
@@ -82,26 +81,9 @@ class NumpyTrainer:
         return forward.global_max_pool(x, mask)
 
 
-def probabilities_of(reviews: EncodedReviews, weights: Mapping[str, np.ndarray], model: ModelConfig) -> np.ndarray:
-    """Probabilities of all classes, (N, C)."""
-    return forward.class_probabilities(reviews.padded(np.arange(len(reviews))), weights, model)
-
-
-def plain_scorer(checkpoint: Checkpoint) -> Callable[..., np.ndarray]:
-    """A ``Scorer`` of one batch, which counts the texts one by one."""
-
-    def score(reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> np.ndarray:
-        for number in range(1, len(reviews) + 1):
-            on_reviews(number)
-        return probabilities_of(reviews, checkpoint.weights, checkpoint.config.model)
-
-    return score
-
-
 def in_numpy(patch: Any) -> None:
     """Let ``run.train`` train in NumPy; ``patch`` sets an attribute of a module."""
     patch(run, "Trainer", NumpyTrainer)
-    patch(pseudo_labels, "Scorer", plain_scorer)
     built: list[str] = []  # once for all runs: their models have one architecture
 
     def keras_config(model: Callable[[], Any]) -> str:
@@ -113,8 +95,8 @@ def in_numpy(patch: Any) -> None:
 
 
 def numpy_config(**training: Any) -> Config:
-    """Two rounds of two epochs each, then two of the run's own model."""
-    settings = {"epochs": 2, "batch_size": 16, "learning_rate": 0.05, "word_dropout": 0.2, "pseudo_labels": 2} | training
+    """Three epochs."""
+    settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 0.05, "word_dropout": 0.2} | training
     return Config(
         seed=3,
         data=FilesData(source="files", train="never-read.csv", unlabelled="never-read.txt"),

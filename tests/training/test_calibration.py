@@ -14,7 +14,7 @@ from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.training.calibration import fit_temperature, tempered, with_temperature
 from mha_cli.training.validation import Validation
-from tests.training.numpy_trainer import NumpyTrainer, numpy_config, numpy_data, probabilities_of
+from tests.training.numpy_trainer import NumpyTrainer, numpy_config, numpy_data
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -72,7 +72,8 @@ def test_a_checkpoint_is_as_sure_as_its_temperature_says() -> None:
     encoder = trainer.predict(data.validation)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(encoder, labels))
     kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True))
-    probabilities = probabilities_of(data.validation, kept.weights, config.model)
+    reviews = data.validation
+    probabilities = forward.class_probabilities(reviews.padded(np.arange(len(reviews))), kept.weights, config.model)
     temperature = kept.metrics["temperature"]
     assert temperature > 1.5
     np.testing.assert_allclose(probabilities, tempered(encoder, temperature), atol=1e-5)

@@ -24,20 +24,16 @@ from mha_cli.errors import MhaError
 from mha_cli.system.watcher import SILENT, StepProgress
 from mha_cli.system.whole_files import LOCK, locked
 from mha_cli.training import state
-from mha_cli.training.pseudo_labels import LABELS
 from mha_cli.training.state import restore_state, save_state
 from tests.checkpoints import damaged
-from tests.cli.command import ROOT, TIMEOUT, environment, tree
+from tests.cli.command import ROOT, TIMEOUT, environment
 from tests.training.interruptions import assert_same_run, interrupt, train
-from tests.training.numpy_trainer import NUM_TRAIN, STEPS, STEPS_OF_ALL, NumpyTrainer, numpy_config
+from tests.training.numpy_trainer import EPOCHS, STEPS, NumpyTrainer, numpy_config
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
 
 pytestmark = pytest.mark.usefixtures("trained_in_numpy")
-
-ROUND_1, ROUND_2 = 2 * STEPS, 2 * STEPS_OF_ALL
-"""Steps of the two teachers; the run's own model has as many as the second."""
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +47,12 @@ def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathF
     output = tmp_path_factory.mktemp("whole") / "run"
     steps: list[StepProgress] = []
     train(config, output, dataclasses.replace(SILENT, on_step=steps.append), data)
-    assert [step.steps for step in steps] == [STEPS] * ROUND_1 + [STEPS_OF_ALL] * 2 * ROUND_2
+    assert [step.steps for step in steps] == [STEPS] * EPOCHS * STEPS
     return output
 
 
 def test_stopped_after_any_step(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
-    for stop in range(1, ROUND_1 + 2 * ROUND_2 + 1):
+    for stop in range(1, EPOCHS * STEPS + 1):
         output = tmp_path / f"run-{stop}"
         interrupt(config, output, stop, data)
         assert has_state(output)
@@ -65,37 +61,11 @@ def test_stopped_after_any_step(config: Config, data: PreparedData, whole: Path,
 
 
 def test_stopped_again_and_again(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
-    stops = [1, STEPS - 1, STEPS, STEPS + 1, ROUND_1 + 1, ROUND_1 + STEPS_OF_ALL + 3, ROUND_1 + ROUND_2 + 5]
+    stops = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 1]
     firsts = [interrupt(config, tmp_path, stop - last, data, resume=last > 0) for last, stop in itertools.pairwise([0, *stops])]
-    assert [(first.epoch, first.step) for first in firsts] == [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (1, 2), (2, 4)]
+    assert [(first.epoch, first.step) for first in firsts] == [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2)]
     train(config, tmp_path, data=data, resume=True)
     assert_same_run(whole, tmp_path)
-
-
-def test_stopped_while_the_texts_are_labelled(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
-    log: list[str] = []
-    stopping = dataclasses.replace(SILENT, log=log.append, stop=lambda: log[-1].startswith("labelling"))
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "run", stopping, data)
-    seen: list[StepProgress] = []
-    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
-    assert (seen[0].epoch, seen[0].step, seen[0].steps) == (1, 1, STEPS_OF_ALL)  # the first teacher had only to label once more
-    assert_same_run(whole, tmp_path / "run")
-
-
-def test_stopped_in_an_epoch_that_leaves_the_guesses_out(data: PreparedData, tmp_path: Path) -> None:
-    config = numpy_config(pseudo_labels=1, labelled_epochs=1)
-    train(config, tmp_path / "whole", data=data)
-    interrupt(config, tmp_path / "run", 2 * STEPS + STEPS_OF_ALL + 3, data)
-    seen: list[StepProgress] = []
-    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
-    assert (seen[0].epoch, seen[0].step, seen[0].steps) == (2, 4, STEPS)
-    assert_same_run(tmp_path / "whole", tmp_path / "run")
-
-
-def test_nothing_of_a_teacher_is_left_but_its_labels(whole: Path) -> None:
-    found = {name for name, content in tree(whole / "last").items() if content is not None}
-    assert found == {"state.npz", "round-1/pseudo_labels.npy", "round-2/pseudo_labels.npy"}
 
 
 def test_the_state_is_saved_now_and_then_without_being_asked(
@@ -125,10 +95,10 @@ def test_killed_before_every_rename(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["faults"] == []
     renames = Counter(found["renames"])
-    assert renames.pop(CHECKPOINT) >= 2  # the first epoch of the teacher and of the run's own model is its best so far
-    of_states = ROUND_1 + ROUND_2 + 4  # after every step, and after every epoch again
+    assert renames.pop(CHECKPOINT) >= 1  # the first epoch is the best so far
+    of_states = EPOCHS * (STEPS + 1)  # after every step, and after every epoch again
     # The config as it is given, and as the data decide it.
-    assert renames == {"config.yaml": 2, STATE.name: of_states, LABELS: 1, "history.jsonl": 2, "metrics.json": 1}
+    assert renames == {"config.yaml": 2, STATE.name: of_states, "history.jsonl": EPOCHS, "metrics.json": 1}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("the disk is full")])
@@ -161,16 +131,15 @@ def test_a_lock_that_a_killed_run_left_is_no_run(config: Config, data: PreparedD
 
 @pytest.fixture(scope="module")
 def stopped(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped in its second round, to be copied."""
+    """A run that was stopped in its second epoch, to be copied."""
     output = tmp_path_factory.mktemp("stopped") / "run"
-    interrupt(config, output, ROUND_1 + 2, data)
-    assert not (output / CHECKPOINT).exists()
+    interrupt(config, output, STEPS + 2, data)
     return output
 
 
 def test_a_damaged_state(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
     shutil.copytree(stopped, tmp_path / "run")
-    path = tmp_path / "run" / "last" / "round-2" / STATE.name
+    path = tmp_path / "run" / STATE
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from: .*; train anew in another folder$"):
         train(config, tmp_path / "run", data=data, resume=True)
@@ -188,7 +157,7 @@ def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: 
 
 
 def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
-    path = Path(shutil.copy(stopped / "last" / "round-2" / STATE.name, tmp_path))
+    path = Path(shutil.copy(stopped / STATE, tmp_path))
     whole, trainer, rng = path.read_bytes(), NumpyTrainer(config, data), random.Random(0)
     restore_state(path, trainer)
     expected = trainer.arrays()
@@ -205,17 +174,6 @@ def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config,
             for array, value in zip(trainer.arrays(), expected, strict=True):
                 np.testing.assert_array_equal(array, value)
     assert refused > 150
-
-
-def test_labels_that_are_damaged_or_of_other_texts(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
-    shutil.copytree(stopped, tmp_path / "run")
-    labels = tmp_path / "run" / "last" / "round-1" / LABELS
-    labels.write_bytes(labels.read_bytes()[:-100])
-    with pytest.raises(MhaError, match=r"pseudo_labels\.npy: cannot be resumed from: .*; train anew in another folder$"):
-        train(config, tmp_path / "run", data=data, resume=True)
-    np.save(labels, np.zeros((NUM_TRAIN, 2), np.float32))
-    with pytest.raises(MhaError, match=r"pseudo_labels\.npy: belongs to other texts; train anew in another folder$"):
-        train(config, tmp_path / "run", data=data, resume=True)
 
 
 # What the data decide
