@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -39,8 +40,8 @@ def data(
         list[str],
         typer.Argument(
             metavar="CONFIG|FILE",
-            help="A recipe by its name or a YAML file, whose training and test data are meant; or labelled texts as for `mha init`: files "
-            "(CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
+            help="A recipe by its name, a YAML file or a run directory, whose training and test data are meant; or labelled texts as for "
+            "`mha init`: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
             show_default=False,
         ),
     ],
@@ -83,17 +84,20 @@ def data(
 def _config_of(
     given: Sequence[str], text_column: str | None, label_column: str | None, overrides: Sequence[str]
 ) -> tuple[Config, Layout | None]:
-    """The config that is given, a recipe or a YAML file; or for files of texts the recipe text, and how they are laid out.
+    """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and how they are laid out.
 
     Raises:
         MhaError: there is no such file, or a setting does not fit.
     """
+    from mha_cli.checkpoint.runs import CONFIG
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, recipe_names
     from mha_cli.data.layout import find_layout
     from mha_cli.data.paths import matching_paths
 
     name, *others = given
+    if os.path.isfile(os.path.join(name, CONFIG)):
+        name = os.path.join(name, CONFIG)
     if name in recipe_names() or name.endswith((".yaml", ".yml")):
         if others:
             raise MhaError(f"{printable(name, 200)}: a config stands alone", "name its data in it, or with --set data.train=FILE")

@@ -117,6 +117,7 @@ def application(checkpoint: Checkpoint) -> FastAPI:
             answer = json.loads(await batches.answer([asked.text], one))
             return _json(json.dumps({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", responses={421: failures[421]})
     async def healthz() -> dict[str, str]:
         """Say that the service is there, and with which model."""

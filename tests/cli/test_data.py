@@ -60,6 +60,9 @@ def test_training_and_test_data_of_a_config(tmp_path: Path, mha: Mha) -> None:
     )
     (tmp_path / "lamps.yaml").write_text(settings)
     result = mha("data", "lamps.yaml", "--set", "data.test=b.csv")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text(settings)
+    assert mha("data", "run", "--set", "data.test=b.csv").stdout == result.stdout
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     rows = {cells[1].strip(): cells[2:4] for line in result.lines if len(cells := line.split("│")) == 5}

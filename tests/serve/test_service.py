@@ -117,6 +117,8 @@ def test_health(port: int) -> None:
     status, found = ask(port, "/healthz")
     assert (status, found["status"], found["version"]) == (200, "ok", __version__)
     assert found["model"].endswith("/small.keras")
+    status, _, body = ask_raw(port, "/healthz", None, "HEAD")  # as balancers ask
+    assert (status, body) == (200, b"")
 
 
 FORM = '; send {"text": "…"}, or to /predict {"texts": ["…", …]}'
