@@ -67,6 +67,8 @@ MODEL_CASES = {
     "key-and-value-dim": _case(key_dim=3, value_dim=5, normalization="pre", use_bias=False, positions="sinusoidal", num_classes=5),
     "bigrams": _case(max_ngram=2, ngram_buckets=19),
     "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=37, positions="sinusoidal", num_classes=3),
+    "convolution": _case(convolution_width=3, max_ngram=2, ngram_buckets=19, num_classes=3),
+    "wide-convolution": _case(convolution_width=9, positions="sinusoidal"),
     "scores": _case(score_ngrams=3, score_buckets=41),
     "scores-and-ngrams": _case(score_ngrams=2, score_buckets=17, score_ending=3, max_ngram=3, ngram_buckets=19, num_classes=3),
     "scores-in-windows": _case(score_ngrams=2, score_buckets=17, score_ending=3, score_windows=[1, 4], num_classes=3),

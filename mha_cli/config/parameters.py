@@ -69,6 +69,8 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
         weights["ngram_embeddings"] = (config.model.ngram_buckets, config.model.embed_dim)
     if config.model.subword_buckets:
         weights["subword_embeddings"] = (config.model.subword_buckets, config.model.embed_dim)
+    if config.model.convolution_width:
+        weights["convolution_kernel"] = (config.model.convolution_width, config.model.embed_dim)
     return _group("embedding", "layers/positional_embedding", weights)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 
 class Settings(BaseModel):
@@ -139,7 +139,7 @@ class TextConfig(Settings):
         return (None, 1 + self.subword_characters) if self.subword_characters else (None,)
 
 
-_WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
+_WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "convolution_width": 0, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
 """The most that a setting may be in a model that ignores the order of words."""
 
 HeadCount = Annotated[int, Field(ge=1, le=256)]
@@ -157,6 +157,12 @@ class ModelConfig(Settings):
     )
     subword_buckets: int = Field(
         0, ge=0, le=100_000_000, description="Rows of the table of subwords, whose mean embedding is added to the token's; 0 for none."
+    )
+    convolution_width: int = Field(
+        0,
+        ge=0,
+        le=99,
+        description="Tokens whose embeddings, each times learnt numbers, are added to that of the one in their middle; odd; 0 for none.",
     )
     score_ngrams: int = Field(
         0,
@@ -201,6 +207,13 @@ class ModelConfig(Settings):
         0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training, before the residual sum."
     )
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
+
+    @field_validator("convolution_width")
+    @classmethod
+    def _convolution_has_a_middle(cls, width: int) -> int:
+        if width and width % 2 == 0:
+            raise ValueError(f"{width} tokens have no middle; take {width - 1} or {width + 1}")
+        return width
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:

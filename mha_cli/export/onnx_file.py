@@ -140,7 +140,7 @@ def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
 
 
 def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
-    """Token embedding, embeddings of the n-grams that end there, mean embedding of its subwords and position embedding, (B, L, D)."""
+    """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
     model, weights = checkpoint.config.model, checkpoint.weights
     x_BLD = graph("Gather", graph.constant(weights["embedding/token_embeddings"], "token_embeddings"), graph.ids_BL, name="embedding")
     if model.max_ngram > 1:
@@ -154,6 +154,8 @@ def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
         sums_BLD, numbers_BL1 = _subword_sums(graph, table, model.subword_buckets, checkpoint.config.text.subword_characters)
         mean_BLD = graph("Div", sums_BLD, graph("Max", numbers_BL1, graph.constant(np.float32(1.0))))
         x_BLD = graph("Add", x_BLD, mean_BLD)
+    if model.convolution_width:
+        x_BLD = _with_neighbours(graph, x_BLD, mask_BL, weights["embedding/convolution_kernel"])
     if model.positions == "none":
         return x_BLD
     learned = model.positions == "learned"
@@ -161,6 +163,16 @@ def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
     positions_SD = weights["embedding/position_embeddings"] if learned else sinusoid(longest, model.embed_dim)
     positions_LD = _first(graph, graph.constant(positions_SD, "position_embeddings"), _length(graph), axis=0)
     return graph("Add", x_BLD, positions_LD, name="embedded")
+
+
+def _with_neighbours(graph: _Graph, x_BLD: str, mask_BL: str, kernel_ND: npt.NDArray[np.float32]) -> str:
+    """Embeddings and their depthwise convolution, (B, L, D)."""
+    width, reach = kernel_ND.shape[1], len(kernel_ND) // 2
+    x_BLD = graph("Mul", x_BLD, _unsqueeze(graph, _as_float(graph, mask_BL), 2))
+    kernel_D1N = graph.constant(kernel_ND.T[:, None], "convolution_kernel")
+    x_BDL = graph("Transpose", x_BLD, perm=[0, 2, 1])
+    convolved_BDL = graph("Conv", x_BDL, kernel_D1N, group=width, pads=[reach, reach], name="convolution")
+    return graph("Add", x_BLD, graph("Transpose", convolved_BDL, perm=[0, 2, 1]))
 
 
 def _ngrams(graph: _Graph, mask_BL: str, n: int, buckets: int) -> tuple[str, str]:

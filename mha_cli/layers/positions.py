@@ -1,6 +1,6 @@
 """Token embeddings with positions added: the only place where the model learns in which order the words stand.
 
-Axes: B batch, L length, S longest length, W characters of a token, D model width.
+Axes: B batch, L length, S longest length, W characters of a token, D model width, N width of a convolution.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any
 
 @keras.saving.register_keras_serializable(package="mha")
 class PositionalEmbedding(Layer):
-    """Token embedding plus position embedding, with dropout on the sum; on request also those of its subwords and of n-grams ending there.
+    """Token embedding plus position embedding, with dropout on the sum.
+
+    On request the embeddings of its subwords and of n-grams ending there are added to a token's, and then what a depthwise convolution
+    makes of it and its neighbours: word order as it is near a word, wherever that stands.
 
     Args:
         sequence_length: longest input, S; a longer one is an error.
@@ -42,11 +45,14 @@ class PositionalEmbedding(Layer):
         ngram_buckets: rows of the table that all n-grams share by hash; two that fall into one row are not told apart.
         ngram_dropout: share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training, in [0, 1).
         subword_buckets: rows of the table that all subwords share by hash; 0 for none. With it a token has characters beside its id.
+        convolution_width: tokens that the convolution sees, N, odd, the token itself in their middle; 0 for none. It starts at zero, and
+            carries order, so ``positions="none"`` takes 0 only.
 
     Masking: ``compute_mask`` is True where the id is not 0, and Keras hands it to the layers that follow.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.4, 3.5 and 5.4 (without the factor √D of 3.4); subwords:
-    Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2.
+    Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2; the convolution: Chu et al. 2023, "Conditional
+    Positional Encodings for Vision Transformers", section 3.3.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class PositionalEmbedding(Layer):
         ngram_buckets: int = 0,
         ngram_dropout: float = 0.0,
         subword_buckets: int = 0,
+        convolution_width: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -72,9 +79,13 @@ class PositionalEmbedding(Layer):
             raise ValueError(f"max_ngram is {max_ngram}, so ngram_buckets must be at least 1")
         if subword_buckets < 0:
             raise ValueError(f"subword_buckets is {subword_buckets}; it must be 0 or more")
+        if convolution_width and (convolution_width < 0 or convolution_width % 2 == 0):
+            raise ValueError(f"convolution_width is {convolution_width}; it must be odd, or 0")
+        if convolution_width and positions == "none":
+            raise ValueError(f"convolution_width is {convolution_width}, but it carries word order and positions is 'none'; take 0")
         self.sequence_length, self.vocabulary_size, self.embed_dim, self.positions = sequence_length, vocabulary_size, embed_dim, positions
         self.dropout, self.max_ngram, self.ngram_buckets, self.ngram_dropout = dropout, max_ngram, ngram_buckets, ngram_dropout
-        self.subword_buckets = subword_buckets
+        self.subword_buckets, self.convolution_width = subword_buckets, convolution_width
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
 
@@ -104,6 +115,10 @@ class PositionalEmbedding(Layer):
             self.subword_embeddings = self.add_weight(
                 name="subword_embeddings", shape=(self.subword_buckets, self.embed_dim), initializer="uniform", autocast=False
             )
+        if self.convolution_width:
+            self.convolution_kernel = self.add_weight(
+                name="convolution_kernel", shape=(self.convolution_width, self.embed_dim), initializer="zeros"
+            )
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
         """Embed tokens.
@@ -117,7 +132,7 @@ class PositionalEmbedding(Layer):
         """
         if token_ids.shape[1] is not None and token_ids.shape[1] > self.sequence_length:
             raise ValueError(f"the input is {token_ids.shape[1]} tokens long; sequence_length allows {self.sequence_length}")
-        embedded_BLD = self.embed_words(token_ids, training=training)
+        embedded_BLD = self.with_neighbours(self.embed_words(token_ids, training=training), self.compute_mask(token_ids))
         if self.position_embeddings is not None:
             positions_LD = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(token_ids)[1]]
             embedded_BLD = embedded_BLD + ops.cast(positions_LD, self.compute_dtype)
@@ -136,6 +151,16 @@ class PositionalEmbedding(Layer):
             sums_BLD, numbers_BL1 = subword_sums(self.subword_embeddings, token_ids, self.compute_dtype, training)
             embedded_BLD = embedded_BLD + self.unit_dropout(sums_BLD / ops.maximum(numbers_BL1, 1), training=training)
         return embedded_BLD
+
+    def with_neighbours(self, words_BLD: Any, mask_BL: Any) -> Any:
+        """What ``embed_words`` gives, and what the convolution makes of it added: x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), (B, L, D)."""
+        if not self.convolution_width:
+            return words_BLD
+        length, reach = ops.shape(words_BLD)[1], self.convolution_width // 2
+        words_BLD = words_BLD * ops.expand_dims(ops.cast(mask_BL, words_BLD.dtype), 2)
+        padded = ops.pad(words_BLD, [[0, 0], [reach, reach], [0, 0]])
+        kernel_ND = ops.cast(self.convolution_kernel, words_BLD.dtype)
+        return words_BLD + sum(padded[:, n : n + length] * kernel_ND[n] for n in range(self.convolution_width))
 
     def compute_mask(self, token_ids: Any, previous: Any = None) -> Any:
         """Bool (B, L): True at real tokens, False at padding."""

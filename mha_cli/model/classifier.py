@@ -40,6 +40,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         ngram_buckets=model.ngram_buckets,
         ngram_dropout=model.ngram_dropout,
         subword_buckets=model.subword_buckets,
+        convolution_width=model.convolution_width,
         name="embedding",
     )(token_ids)
     for block in range(model.num_blocks):

@@ -101,7 +101,7 @@ def classify(features_BD: Array, weights: Weights) -> Array:
 
 
 def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
-    """Token embedding, embeddings of the n-grams that end there, mean embedding of its subwords and position embedding, (B, L, D)."""
+    """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
     token_ids_BL = ids_of(tokens)
     x_BLD = weights["embedding/token_embeddings"].take(token_ids_BL, axis=0)  # several times faster than an index
     for n in range(2, model.max_ngram + 1):
@@ -110,12 +110,24 @@ def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
     if model.subword_buckets:
         sums_BLD, numbers_BL1 = subword_sums(weights["embedding/subword_embeddings"], tokens)
         x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
+    if model.convolution_width:
+        x_BLD = with_neighbours(x_BLD, token_ids_BL != 0, weights["embedding/convolution_kernel"])
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
         x_BLD += weights["embedding/position_embeddings"][:length]
     elif model.positions == "sinusoidal":
         x_BLD += sinusoid(length, model.embed_dim)
     return x_BLD
+
+
+def with_neighbours(x_BLD: Array, mask_BL: Array, kernel_ND: Array) -> Array:
+    """Embeddings and their depthwise convolution, whose kernel is N wide: x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), (B, L, D)."""
+    length, reach = x_BLD.shape[1], len(kernel_ND) // 2
+    sums_BLD = x_BLD * mask_BL[:, :, None]
+    padded, product_BLD = np.pad(sums_BLD, [(0, 0), (reach, reach), (0, 0)]), np.empty_like(sums_BLD)
+    for n, kernel_D in enumerate(kernel_ND):
+        sums_BLD += np.multiply(padded[:, n : n + length], kernel_D, out=product_BLD)
+    return sums_BLD
 
 
 def ngram_scores(tokens: Array, weights: Weights, model: ModelConfig) -> Array:

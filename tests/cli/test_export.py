@@ -33,7 +33,8 @@ TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film 
 """Short, unknown, and longer than the model's 13 tokens."""
 TOKENS = ["[PAD]", "[UNK]", *WORDS]
 
-SCORES = {"max_ngram": 3, "ngram_buckets": 19, "score_ngrams": 2, "score_buckets": 41, "score_ending": 3, "score_windows": [2, 7]}
+NGRAMS = {"max_ngram": 3, "ngram_buckets": 19, "convolution_width": 5}
+SCORES = {**NGRAMS, "score_ngrams": 2, "score_buckets": 41, "score_ending": 3, "score_windows": [2, 7]}
 SUBWORDS = {**SCORES, "subword_buckets": 29, "score_subwords": True, "score_buckets": 64}
 CASES: dict[str, dict[str, Any]] = {
     "post": {},

@@ -120,7 +120,7 @@ def test_widths_of_the_heads() -> None:
 
 
 def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
-    model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, embed_dim=12).without_positions()
+    model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, convolution_width=5, embed_dim=12).without_positions()
     assert model == ModelConfig(positions="none", embed_dim=12)
     assert ModelConfig.model_validate(model.model_dump()) == model
     scored = ModelConfig(score_ngrams=3, score_buckets=9, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
@@ -412,6 +412,11 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "model:\n  max_ngram: 2\n  ngram_buckets: 9\n  positions: none\n",
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
+        (
+            "model:\n  convolution_width: 3\n  positions: none\n",
+            "x.yaml:1: model: convolution_width=3 carries word order and positions=none must not; take convolution_width=0",
+        ),
+        ("model:\n  convolution_width: 4\n", "x.yaml:2: model.convolution_width: 4 tokens have no middle; take 3 or 5"),
         (
             "model:\n  subword_buckets: 9\n",
             "x.yaml:2: model.subword_buckets=9 needs text.subword_characters above 0; take 24, or subword_buckets=0",

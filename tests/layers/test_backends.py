@@ -105,7 +105,7 @@ def all_cases() -> dict[str, Case]:
         **{f"encoder-at-positions-{norm}": some_positions_case(norm, x, real) for norm in ("post", "pre")},
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
-            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=37),
+            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=37, convolution_width=5),
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(
@@ -113,6 +113,7 @@ def all_cases() -> dict[str, Case]:
         ),
         "model": model_case(train=True),
         "model-ngrams": model_case(train=True, **ngrams),
+        "model-convolution": model_case(train=True, **ngrams, convolution_width=3),
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
         "model-scores": model_case(train=True, score_ngrams=2, score_buckets=31, score_ending=3, score_windows=[2]),
         "model-subwords": model_case(train=True, characters=11, subword_buckets=19, score_subwords=True, score_ngrams=1, score_buckets=31),

@@ -29,7 +29,7 @@ def built(positions: str, **arguments: Any) -> PositionalEmbedding:
 
 @pytest.mark.parametrize(
     ("positions", "max_ngram", "characters", "at_default"),
-    [("learned", 3, 0, ["positions", "subword_buckets"]), ("sinusoidal", 2, 11, []), ("none", 1, 3, ["max_ngram"])],
+    [("learned", 3, 0, ["positions", "subword_buckets"]), ("sinusoidal", 2, 11, []), ("none", 1, 3, ["max_ngram", "convolution_width"])],
 )
 def test_honours_the_layer_contract(positions: str, max_ngram: int, characters: int, at_default: list[str], tmp_path: Path) -> None:
     arguments = {
@@ -42,6 +42,7 @@ def test_honours_the_layer_contract(positions: str, max_ngram: int, characters: 
         "ngram_buckets": BUCKETS,
         "ngram_dropout": 0.2,
         "subword_buckets": 19 if characters else 0,
+        "convolution_width": 0 if positions == "none" else 3,
     }
     token_ids = np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, LENGTH)).astype(np.int32)
     tokens = with_characters(token_ids, characters)
@@ -127,6 +128,29 @@ def test_ngrams_are_added_where_they_end(positions: str) -> None:
     np.testing.assert_allclose(layer.embed_words(TOKEN_IDS), expected - table[:LENGTH], atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [1, 3, 9])
+def test_the_convolution_equals_torch(width: int) -> None:
+    torch = pytest.importorskip("torch")
+    layer = built("sinusoidal", max_ngram=2, ngram_buckets=BUCKETS, convolution_width=width)
+    plain = built("sinusoidal", max_ngram=2, ngram_buckets=BUCKETS)
+    for weight, same in zip(layer.trainable_variables, plain.trainable_variables, strict=False):
+        same.assign(weight)
+    words_BLD = np.array(plain.embed_words(TOKEN_IDS)) * (TOKEN_IDS != 0)[:, :, None]  # nothing comes from padding
+    kernel_ND = np.array(layer.convolution_kernel)
+    assert kernel_ND.shape == (width, WIDTH)
+    images, kernels = torch.tensor(words_BLD).swapaxes(1, 2), torch.tensor(kernel_ND.T[:, None].copy())
+    convolved_BLD = torch.nn.functional.conv1d(images, kernels, padding="same", groups=WIDTH).swapaxes(1, 2).numpy()
+    np.testing.assert_allclose(layer(TOKEN_IDS), words_BLD + convolved_BLD + sinusoidal_positions(LENGTH, WIDTH), atol=1e-5)
+
+
+def test_a_convolution_starts_as_none() -> None:
+    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, convolution_width=5)
+    mask = (TOKEN_IDS != 0)[:, :, None]
+    found = np.array(layer(TOKEN_IDS))
+    expected = np.array(layer.token_embeddings)[TOKEN_IDS] + np.array(layer.position_embeddings)[:LENGTH]
+    np.testing.assert_allclose(found * mask, expected * mask, atol=1e-7)
+
+
 @pytest.mark.parametrize(("characters", "buckets"), [(3, 5), (11, 19), (23, 64), (7, 1_000_003)])
 def test_the_mean_of_its_subwords_is_added_to_a_token(characters: int, buckets: int) -> None:
     layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", subword_buckets=buckets)
@@ -200,6 +224,11 @@ def test_ngrams_without_positions_or_buckets_are_refused() -> None:
     message = r"^max_ngram is 2, but n-grams carry word order and positions is 'none'; take max_ngram 1$"
     with pytest.raises(ValueError, match=message):
         PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", max_ngram=2, ngram_buckets=BUCKETS)
+    with pytest.raises(ValueError, match=r"^convolution_width is 3, but it carries word order and positions is 'none'; take 0$"):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", convolution_width=3)
+    for width in (4, -1):
+        with pytest.raises(ValueError, match=rf"^convolution_width is {width}; it must be odd, or 0$"):
+            PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, convolution_width=width)
     with pytest.raises(ValueError, match=r"^max_ngram is 2, so ngram_buckets must be at least 1$"):
         PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, max_ngram=2)
 

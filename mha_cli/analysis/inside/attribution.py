@@ -48,18 +48,20 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     forward_pass.refuse_too_long(len(tokens))
     model = to_model(checkpoint)
     review = tf.constant(tokens[None])
-    review_1LD = tf.convert_to_tensor(model.get_layer("embedding")(review, training=False))
-    words_1LD = tf.convert_to_tensor(model.get_layer("embedding").embed_words(review, training=False))
-    start_1LD = review_1LD - words_1LD  # the positions alone
+    embedding, no_padding_1L = model.get_layer("embedding"), tf.ones((1, len(tokens)), dtype=tf.bool)
+    review_1LD = tf.convert_to_tensor(embedding(review, training=False))
+    words_1LD = tf.convert_to_tensor(embedding.embed_words(review, training=False))
+    start_1LD = review_1LD - embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
     scores_1U = scores_of(model, review)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     together = forward_pass.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
     for some_S11 in np.array_split(shares_S11, math.ceil(steps / together)):
-        path_SLD = start_1LD + some_S11 * words_1LD
+        path_SLD = some_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)
-            total = tf.reduce_sum(class_probability(model, path_SLD, scores_1U, class_id))
+            embedded_SLD = start_1LD + embedding.with_neighbours(path_SLD, no_padding_1L)
+            total = tf.reduce_sum(class_probability(model, embedded_SLD, scores_1U, class_id))
         mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
     attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
     ends = class_probability(model, tf.concat([start_1LD, review_1LD], axis=0), scores_1U, class_id)
