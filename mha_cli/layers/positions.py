@@ -156,11 +156,9 @@ class PositionalEmbedding(Layer):
         """What ``embed_words`` gives, and what the convolution makes of it added: x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), (B, L, D)."""
         if not self.convolution_width:
             return words_BLD
-        length, reach = ops.shape(words_BLD)[1], self.convolution_width // 2
         words_BLD = words_BLD * ops.expand_dims(ops.cast(mask_BL, words_BLD.dtype), 2)
-        padded = ops.pad(words_BLD, [[0, 0], [reach, reach], [0, 0]])
-        kernel_ND = ops.cast(self.convolution_kernel, words_BLD.dtype)
-        return words_BLD + sum(padded[:, n : n + length] * kernel_ND[n] for n in range(self.convolution_width))
+        kernel_ND1 = ops.expand_dims(ops.cast(self.convolution_kernel, words_BLD.dtype), 2)
+        return words_BLD + ops.depthwise_conv(words_BLD, kernel_ND1, padding="same", data_format="channels_last")
 
     def compute_mask(self, token_ids: Any, previous: Any = None) -> Any:
         """Bool (B, L): True at real tokens, False at padding."""

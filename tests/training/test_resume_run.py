@@ -52,6 +52,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "model.dropout": 0.2,
         "model.max_ngram": 2,
         "model.ngram_buckets": 64,
+        "model.convolution_width": 3,
         "model.score_ngrams": 2,
         "model.score_buckets": 256,
         "model.score_windows": "[3]",
