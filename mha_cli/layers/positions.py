@@ -52,7 +52,7 @@ class PositionalEmbedding(Layer):
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.4, 3.5 and 5.4 (without the factor √D of 3.4); subwords:
     Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2; the convolution: Chu et al. 2023, "Conditional
-    Positional Encodings for Vision Transformers", section 3.3.
+    Positional Encodings for Vision Transformers", section 3 (Positional Encoding Generator).
     """
 
     def __init__(
