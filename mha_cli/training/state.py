@@ -33,13 +33,13 @@ LEAST_SECONDS = 30.0
 MOST_SHARE = 0.015
 """Share of the time that saving may take."""
 
-UNREADABLE = (
+_UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
     *(ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError),
 )
 """What NumPy and zipfile raise for bytes that are not what they say."""
 
-WAY_OUT = "train anew in another folder"
+_WAY_OUT = "train anew in another folder"
 
 
 class StateSaver:
@@ -112,10 +112,10 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
         history = json.loads(str(written))
         records = [EpochRecord(**record) for record in history["epochs"]]
         position = EpochPosition(**history["position"])
-    except UNREADABLE as error:
-        raise cannot_resume(path, error) from None
+    except _UNREADABLE as error:
+        raise _cannot_resume(path, error) from None
     if [array.shape for array in arrays] != shapes:
-        raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", WAY_OUT)
+        raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", _WAY_OUT)
     trainer.set_arrays(arrays)
     trainer.position = position
     return records
@@ -128,10 +128,10 @@ def _read_state(path: Path) -> list[npt.NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return [file["history"], *(file[f"variable_{index}"] for index in range(len(file.files) - 1))]
-    except UNREADABLE as error:
-        raise cannot_resume(path, error) from None
+    except _UNREADABLE as error:
+        raise _cannot_resume(path, error) from None
 
 
-def cannot_resume(path: Path, error: BaseException) -> MhaError:
+def _cannot_resume(path: Path, error: BaseException) -> MhaError:
     """What is said of a damaged file that an interrupted run needs."""
-    return MhaError(f"{shown_path(path)}: cannot be resumed from: {printable(str(error))}", WAY_OUT)
+    return MhaError(f"{shown_path(path)}: cannot be resumed from: {printable(str(error))}", _WAY_OUT)
