@@ -46,14 +46,13 @@ def accuracies(checkpoint: Checkpoint, held_out: EncodedReviews, scored: Encoded
 
     if not checkpoint.config.model.score_ngrams:
         return {"whole": accuracy(asked["encoder"])} | {name: accuracy(answers) for name, answers in asked.items()}
-    none = np.zeros_like(known["scores"]), np.zeros_like(asked["scores"])
-    of_encoder = fit_stack(logits_of(known["encoder"]), none[0], held_out.labels)
-    of_scores = fit_stack(none[0], known["scores"], held_out.labels)
+    of_encoder = fit_stack(logits_of(known["encoder"]), None, held_out.labels)
+    of_scores = fit_stack(np.zeros_like(known["scores"]), known["scores"], held_out.labels)
     encoders = ("encoder", "encoder without heads")
     return {
         "whole": accuracy(asked["whole"]),
-        **{name: accuracy(probabilities_of(of_encoder.logits(logits_of(asked[name]), none[1]))) for name in encoders},
-        "scores": accuracy(probabilities_of(of_scores.logits(none[1], asked["scores"]))),
+        **{name: accuracy(probabilities_of(of_encoder.logits(logits_of(asked[name])))) for name in encoders},
+        "scores": accuracy(probabilities_of(of_scores.logits(0.0, asked["scores"]))),
     }
 
 

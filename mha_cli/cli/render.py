@@ -29,18 +29,18 @@ def training(summary: TrainingSummary, following: str) -> None:
     """The closing table of a training, and the command that may follow."""
     best = summary.best
     rate = summary.num_train * summary.epochs_run / summary.seconds
-    temperature = {}
-    if "temperature" in summary.metrics:
+    calibration = {}
+    if "calibration_error_after" in summary.metrics:
         before, after = (summary.metrics[f"calibration_error_{when}"] for when in ("before", "after"))
-        temperature = {"temperature": f"{summary.metrics['temperature']:.2f}; calibration error {after:.4f}, without it {before:.4f}"}
+        calibration = {"calibration error": f"{after:.4f}, without a scale and a shift {before:.4f}"}
     print_figures(
         "Training",
         {
             "checkpoint": str(summary.checkpoint),
             "epoch kept": f"{best.epoch} of {summary.epochs_run}",
             "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} texts",
-            "validation loss": f"{summary.metrics['validation_loss']:.4f}",
-            **temperature,
+            "validation loss": f"{best.validation_loss:.4f}",
+            **calibration,
             "trained on": f"{summary.num_train:,} texts",
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",

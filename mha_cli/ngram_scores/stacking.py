@@ -1,7 +1,7 @@
 """Two readers of a review, one answer: how much encoder and n-gram scores each count, found on reviews that neither has learnt from.
 
 On reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to
-trust them.
+trust them. Nor whether it leans to a class: the largest of many values is larger once no dropout takes some of them away.
 
 Source: Wolpert 1992, "Stacked Generalization"; Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.1 (a scale
 and a shift need few reviews).
@@ -24,11 +24,14 @@ from mha_cli.runtime.metrics import mean_loss_and_accuracy
 USUAL_WEIGHTS = (0.2, 0.85)
 """What encoder and scores count, as the mean over kinds of data, which is what few reviews are held against (`docs/experiments.md`)."""
 
-SPREADS = (0.13, 0.15, 0.2)
-"""Standard deviations, over kinds of data, of both weights around these and of a unit's shift around zero."""
+SPREADS = (0.13, 0.15)
+"""Standard deviations, over kinds of data, of both weights around these."""
+
+SHIFT_SPREAD = 0.2
+"""The same of a unit's shift around zero."""
 
 SCALE_SPREAD = 0.5
-"""Standard deviation, over kinds of data, of a scale's logarithm around zero."""
+"""The same of the weight of an encoder alone around 1, and of a scale's logarithm around zero."""
 
 LARGEST_SCALE = 3.0
 """Bound of a scale's logarithm."""
@@ -50,35 +53,37 @@ class Stack:
     score_weight: float
     bias: Floats
 
-    def logits(self, encoder_logits: Any, scores: Any) -> Any:
+    def logits(self, encoder_logits: Any, scores: Any = 0.0) -> Any:
         """Logits of both together, (N, U)."""
         return self.encoder_weight * encoder_logits + self.score_weight * scores + self.bias
 
 
-def fit_stack(encoder_logits: Floats, scores: Floats, labels: npt.NDArray[np.int32]) -> Stack:
+def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray[np.int32]) -> Stack:
     """The most probable weights: of least cross-entropy, but for few reviews near the usual ones.
 
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
-        scores: n-gram scores, logits by themselves, (N, U).
+        scores: n-gram scores, logits by themselves, (N, U); None for an encoder alone, which gets a scale and a shift.
         labels: class ids, (N,).
     """
-    units = encoder_logits.shape[1]
-    truths = (np.arange(len(labels)), labels)
-    usual = np.concatenate([USUAL_WEIGHTS, np.zeros(units)])
-    pull = 0.5 / (np.square([*SPREADS[:2], *[SPREADS[2]] * units]) * len(labels))  # of normal distributions, an nth for each review
+    units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
+    readers = [encoder_logits] if scores is None else [encoder_logits, scores]
+    weights, spreads = ([1.0], [SCALE_SPREAD]) if scores is None else (USUAL_WEIGHTS, SPREADS)
+    usual = np.array([*weights, *[0.0] * units])
+    pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each review
 
     def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
-        log_probabilities = log_softmax(_of_classes(x[0] * encoder_logits + x[1] * scores + x[2:]), axis=1)
+        logits = np.tensordot(x[:-units], readers, axes=1) + x[-units:]
+        log_probabilities = log_softmax(_of_classes(logits), axis=1)
         errors = np.exp(log_probabilities)
         errors[truths] -= 1.0
         errors = errors[:, -units:] / len(labels)
-        gradient = np.concatenate([[(errors * encoder_logits).sum(), (errors * scores).sum()], errors.sum(axis=0)])
+        gradient = np.concatenate([[(errors * reader).sum() for reader in readers], errors.sum(axis=0)])
         loss = float(pull @ np.square(x - usual) - log_probabilities[truths].mean())
         return loss, gradient + 2.0 * pull * (x - usual)
 
     found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
-    return Stack(float(found[0]), float(found[1]), found[2:].astype(np.float32))
+    return Stack(float(found[0]), 0.0 if scores is None else float(found[1]), found[-units:].astype(np.float32))
 
 
 def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, keras_config
@@ -20,7 +21,6 @@ from mha_cli.ngram_scores.fit import FittedScores, score_reviews
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.training.calibration import fit_temperature, tempered, with_temperature
 from mha_cli.training.trainer import Trainer
 
 Floats = npt.NDArray[np.float32]
@@ -39,8 +39,8 @@ class Validation:
     def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
         self._config, self._data, self._kept = config, data, kept or fitted
         self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
-        self._stack: Stack | None = None
-        self._of_encoder = np.zeros((0, len(data.class_names)), np.float32)
+        self._stack = Stack(1.0, 1.0, np.zeros(num_outputs(len(data.class_names)), np.float32))  # as it is, until it is scored
+        self._calibration: dict[str, float] = {}
 
     @classmethod
     def of_run(cls, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> Self:
@@ -49,42 +49,26 @@ class Validation:
         return cls(config, data, fitted if config.model.score_ngrams else None, kept)
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
-        """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold, but for a temperature."""
-        reviews = self._data.validation
-        probabilities = trainer.predict(reviews)
-        if self.scores_NU is not None:
-            encoder_NU = logits_of(probabilities)
-            self._stack = fit_stack(encoder_NU, self.scores_NU, reviews.labels)
-            probabilities = probabilities_of(self._stack.logits(encoder_NU, self.scores_NU))
-        else:
-            self._of_encoder = probabilities
+        """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold."""
+        reviews, scores_NU = self._data.validation, self.scores_NU
+        of_encoder = trainer.predict(reviews)
+        encoder_NU = logits_of(of_encoder)
+        self._stack = fit_stack(encoder_NU, scores_NU, reviews.labels)
+        probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if scores_NU is None else scores_NU))
+        if scores_NU is None:
+            before, after = (calibration_error(answers, reviews.labels) for answers in (of_encoder, probabilities))
+            self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
         return mean_loss_and_accuracy(probabilities, reviews.labels)
 
     def checkpoint(self, trainer: Trainer, record: EpochRecord) -> Checkpoint:
-        """What was scored last, with the figures of its epoch.
-
-        An encoder alone is given a temperature. Beside n-gram scores, the weights of both are fitted to the same loss on the same reviews.
-        """
-        weights = trainer.weights()
+        """What was scored last, with the figures of its epoch."""
         metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
-        if self._kept and self._stack:
-            weights = compose(weights, self._kept, self._stack)
-        else:
-            labels = self._data.validation.labels
-            temperature = fit_temperature(self._of_encoder, labels)
-            weights, probabilities = with_temperature(weights, temperature), tempered(self._of_encoder, temperature)
-            metrics |= {
-                "validation_loss": mean_loss_and_accuracy(probabilities, labels)[0],
-                "temperature": temperature,
-                "calibration_error_before": calibration_error(self._of_encoder, labels),
-                "calibration_error_after": calibration_error(probabilities, labels),
-            }
         return Checkpoint(
             config=self._config,
             class_names=self._data.class_names,
             vocabulary=self._data.vocabulary,
-            metrics=metrics,
-            weights=weights,
+            metrics=metrics | self._calibration,
+            weights=compose(trainer.weights(), self._kept, self._stack),
             keras_config=self._keras_config,
         )
 
@@ -93,13 +77,16 @@ class Validation:
         return keras_config(build_classifier(self._config, len(self._data.vocabulary), len(self._data.class_names)))
 
 
-def compose(encoder: Mapping[str, Floats], fitted: FittedScores, stack: Stack) -> dict[str, Floats]:
+def compose(encoder: Mapping[str, Floats], fitted: FittedScores | None, stack: Stack) -> dict[str, Floats]:
     """The weights of a classifier, by path, from those of its encoder and its n-gram scores, which count as much as a stack says."""
-    kernel = np.concatenate([encoder["classifier/kernel"] * stack.encoder_weight, np.eye(len(stack.bias)) * stack.score_weight])
-    bias = encoder["classifier/bias"] * stack.encoder_weight + fitted.bias * stack.score_weight + stack.bias
-    composed = {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32)}
-    salience = {} if fitted.salience is None else {"scores/salience": fitted.salience}
-    return {**composed, "scores/table": fitted.table, **salience}
+    kernel = encoder["classifier/kernel"] * stack.encoder_weight
+    bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
+    scores = {}
+    if fitted is not None:
+        kernel = np.concatenate([kernel, np.eye(len(bias)) * stack.score_weight])
+        bias = bias + fitted.bias * stack.score_weight
+        scores = {"scores/table": fitted.table} | ({} if fitted.salience is None else {"scores/salience": fitted.salience})
+    return {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32), **scores}
 
 
 def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], FittedScores | None]:

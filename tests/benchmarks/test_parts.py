@@ -44,12 +44,12 @@ def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
     known = reviews.subset(np.arange(25))
     accuracies = parts.accuracies(checkpoint, known, reviews)
     assert accuracies["whole"] == pytest.approx((expected["whole"].argmax(axis=1) == reviews.labels).mean())
-    scores, none = expected["scores"], np.zeros_like(expected["scores"])
-    logits = fit_stack(none[:25], scores[:25], known.labels).logits(none, scores)
+    scores = expected["scores"]
+    logits = fit_stack(np.zeros_like(scores[:25]), scores[:25], known.labels).logits(0.0, scores)
     said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
     assert accuracies["scores"] == pytest.approx((said == reviews.labels).mean())
     logits = logits_of(expected["encoder"])
-    logits = fit_stack(logits[:25], none[:25], known.labels).logits(logits, none)
+    logits = fit_stack(logits[:25], None, known.labels).logits(logits)
     said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
     assert accuracies["encoder"] == pytest.approx((said == reviews.labels).mean())
 

@@ -1,4 +1,4 @@
-"""Stacked readers against SciPy's other optimizers and finite differences."""
+"""Stacked readers, and an encoder alone, against SciPy's other optimizers and finite differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 from mha_cli.ngram_scores import stacking
-from mha_cli.ngram_scores.stacking import SPREADS, USUAL_WEIGHTS, Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 Floats = npt.NDArray[np.float32]
 
@@ -25,13 +26,16 @@ def two_readers(num_classes: int, num_reviews: int = 500) -> tuple[Floats, Float
     return encoder.astype(np.float32), scores.astype(np.float32), labels.astype(np.int32)
 
 
-def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats, labels: npt.NDArray[np.int32]) -> float:
+def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats | None, labels: npt.NDArray[np.int32]) -> float:
     """Minus the logarithm of how probable the weights are, over the number of reviews, up to a constant."""
-    logits = x[0] * encoder.astype(np.float64) + x[1] * scores.astype(np.float64) + x[2:]
+    logits = x[0] * encoder.astype(np.float64) + x[-encoder.shape[1] :]
+    away = [(x[0] - 1) / SCALE_SPREAD, *(x[-encoder.shape[1] :] / SHIFT_SPREAD)]
+    if scores is not None:
+        logits += x[1] * scores.astype(np.float64)
+        away[:1] = [(x[0] - USUAL_WEIGHTS[0]) / SPREADS[0], (x[1] - USUAL_WEIGHTS[1]) / SPREADS[1]]
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
     cross_entropy = (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]).sum()
-    away = [(x[0] - USUAL_WEIGHTS[0]) / SPREADS[0], (x[1] - USUAL_WEIGHTS[1]) / SPREADS[1], *(x[2:] / SPREADS[2])]
     return float(cross_entropy + np.square(away).sum() / 2) / len(labels)
 
 
@@ -39,20 +43,29 @@ def weights_of(stack: Stack) -> npt.NDArray[np.float64]:
     return np.array([stack.encoder_weight, stack.score_weight, *stack.bias])
 
 
+def readers_of(num_classes: int, with_scores: bool, num_reviews: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
+    encoder, scores, labels = two_readers(num_classes, num_reviews)
+    return encoder, scores if with_scores else None, labels
+
+
+@pytest.mark.parametrize("with_scores", [True, False])
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_the_weights_are_those_of_another_optimizer(num_classes: int) -> None:
-    readers = two_readers(num_classes)
-    start = np.zeros(2 + readers[0].shape[1])
+def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_scores: bool) -> None:
+    readers = readers_of(num_classes, with_scores)
+    start = np.zeros(1 + with_scores + readers[0].shape[1])
     found = minimize(loss_of, start, args=readers, method="Powell", options={"xtol": 1e-6, "ftol": 1e-12, "maxiter": 5000}).x
-    assert np.abs(found[2:]).max() > 0.1
-    np.testing.assert_allclose(weights_of(fit_stack(*readers)), found, atol=5e-3)
+    assert np.abs(found[1 + with_scores :]).max() > 0.1
+    weights = weights_of(fit_stack(*readers))
+    assert with_scores or weights[1] == 0
+    np.testing.assert_allclose(weights if with_scores else np.delete(weights, 1), found, atol=5e-3)
 
 
+@pytest.mark.parametrize("with_scores", [True, False])
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, with_scores: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr(stacking, "minimize", lambda *arguments, **_: given.append(arguments) or minimize(*arguments, jac=True))
-    readers = two_readers(num_classes, 50)
+    readers = readers_of(num_classes, with_scores, 50)
     fit_stack(*readers)
     (loss_and_gradient, start) = given[0]
     for x in (start, np.random.default_rng(0).normal(size=len(start))):
@@ -68,8 +81,26 @@ def test_few_reviews_leave_the_weights_as_usual_and_many_decide_them(num_classes
     encoder, _, labels = two_readers(num_classes, 5000)
     noise = np.random.default_rng(0).normal(size=encoder.shape).astype(np.float32)
     away = [np.abs(weights_of(fit_stack(encoder[:n], 0.5 * noise[:n], labels[:n])) - usual) for n in (5, 5000)]
-    assert (away[0][:2] < SPREADS[:2]).all()
+    assert (away[0][:2] < SPREADS).all()
     assert away[1][1] > 2 * SPREADS[1]
+
+
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> None:
+    """Labels come as often as a third of its logits says, without their shift: five reviews tell little of that, five thousand all."""
+    rng = np.random.default_rng(5)
+    shift = rng.normal(size=1 if num_classes == 2 else num_classes)
+    said = 3 * rng.normal(0.0, 0.8, (5000, len(shift))) + shift
+    labels = np.array([rng.choice(num_classes, p=row) for row in probabilities_of((said - shift) / 3)], np.int32)
+    encoder = said.astype(np.float32)
+    few, many = (fit_stack(encoder[:n], None, labels[:n]) for n in (5, 5000))
+    assert few.encoder_weight > many.encoder_weight
+    assert np.abs(few.bias).max() < min(SHIFT_SPREAD, np.abs(many.bias).max())
+    assert many.encoder_weight == pytest.approx(1 / 3, rel=0.06)
+    np.testing.assert_allclose(many.bias - many.bias.mean() * (num_classes > 2), -(shift - shift.mean() * (num_classes > 2)) / 3, atol=0.08)
+    losses = [mean_loss_and_accuracy(probabilities_of(logits), labels) for logits in (encoder, many.logits(encoder))]
+    assert losses[1][0] < losses[0][0]
+    assert losses[1][1] > losses[0][1]
 
 
 def test_classes_in_another_order_have_the_same_weights() -> None:

@@ -1,4 +1,4 @@
-"""An encoder composed with n-gram scores gives the stacked probabilities, as Keras and NumPy compute them."""
+"""An encoder, alone or composed with n-gram scores, gives the stacked probabilities, as Keras and NumPy compute them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
 from mha_cli.runtime import forward
-from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training.validation import Validation, compose, decompose
@@ -83,6 +83,33 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
         weight.assign(composed[weight.path])
     units = scores.shape[1]
     np.testing.assert_allclose(np.array(keras_model(token_ids))[:, -units:], expected[:, -units:], atol=1e-4)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> None:
+    config, data = a_config([], score_ngrams=0), some_data(num_classes)
+    trainer = NumpyTrainer(config, data)
+    layer, *others = trainer.arrays()
+    trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
+    token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
+    encoder = trainer.predict(data.validation)
+    expected = probabilities_of(fit_stack(logits_of(encoder), None, labels).logits(logits_of(encoder)))
+    assert (expected.argmax(axis=1) != encoder.argmax(axis=1)).any()
+
+    validation = Validation(config, data, None)
+    loss, accuracy = validation.score(trainer)
+    assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
+    assert loss < mean_loss_and_accuracy(encoder, labels)[0]
+    kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True))
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, kept.weights, config.model), expected, atol=1e-5)
+    assert {weight.dtype for weight in kept.weights.values()} == {np.dtype(np.float32)}
+    assert kept.metrics == {
+        "epoch": 1,
+        "validation_accuracy": accuracy,
+        "validation_loss": loss,
+        "calibration_error_before": pytest.approx(calibration_error(encoder, labels)),
+        "calibration_error_after": pytest.approx(calibration_error(expected, labels)),
+    }
 
 
 def test_what_is_kept_is_not_what_is_scored(random_weights: Callable[..., Any]) -> None:
