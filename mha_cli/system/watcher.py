@@ -36,8 +36,8 @@ class EpochRecord:
     Args:
         train_loss: mean over the epoch, with dropout, label smoothing and the weights of the classes.
         train_accuracy: mean likewise, in [0, 1].
-        validation_loss: mean cross-entropy of the weights after the epoch, in nats.
-        validation_accuracy: share of right answers of the same weights, in [0, 1].
+        validation_loss: mean cross-entropy of what would be kept of the epoch, in nats.
+        validation_accuracy: share of right answers of the same, in [0, 1].
         seconds: time for the training steps, without scoring.
         best: True if this epoch is the best so far by ``training.select_by``, so that it is kept.
     """
