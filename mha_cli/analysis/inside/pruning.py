@@ -160,7 +160,7 @@ def prune(
 def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Watcher = SILENT) -> Checkpoint:
     """Train a checkpoint's weights further on its own training data, at a tenth of the learning rate.
 
-    The best epoch on the validation part is kept; the weights stay as they are if every epoch makes them worse.
+    The best epoch on the validation part is kept; if every one makes them worse, the last layer alone is changed, by a scale and a shift.
 
     Args:
         checkpoint: model to train on.
@@ -184,13 +184,12 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
     weights, scores = decompose(checkpoint.weights)
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, scores)
     trainer.set_weights(weights)
-    loss, accuracy = validation.score(trainer)
-    kept = [checkpoint]
+    start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
+    kept = [dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)]
 
     def keep(better: Checkpoint) -> None:
         kept.append(dataclasses.replace(checkpoint, weights=better.weights, metrics=better.metrics))
 
-    start = EpochRecord(0, math.nan, math.nan, loss, accuracy, 0.0, 0.0, best=True)
     for record in fit(trainer, validation, keep, watcher.on_step, best=start):
         watcher.on_epoch(record)
     return kept[-1]
