@@ -37,7 +37,7 @@ class Validation:
     """
 
     def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
-        self._config, self._data, self._kept = config, data, kept or fitted
+        self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
         self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
         self._stack = Stack(1.0, 1.0, np.zeros(num_outputs(len(data.class_names)), np.float32))  # as it is, until it is scored
         self._calibration: dict[str, float] = {}

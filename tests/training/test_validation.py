@@ -96,7 +96,8 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     expected = probabilities_of(fit_stack(logits_of(encoder), None, labels).logits(logits_of(encoder)))
     assert (expected.argmax(axis=1) != encoder.argmax(axis=1)).any()
 
-    validation = Validation(config, data, None)
+    taught_by = FittedScores(np.zeros((41, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
+    validation = Validation.of_run(config, data, taught_by, taught_by)
     loss, accuracy = validation.score(trainer)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
     assert loss < mean_loss_and_accuracy(encoder, labels)[0]
