@@ -98,9 +98,9 @@ def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> N
     assert np.abs(few.bias).max() < min(SHIFT_SPREAD, np.abs(many.bias).max())
     assert many.encoder_weight == pytest.approx(1 / 3, rel=0.06)
     np.testing.assert_allclose(many.bias - many.bias.mean() * (num_classes > 2), -(shift - shift.mean() * (num_classes > 2)) / 3, atol=0.08)
-    losses = [mean_loss_and_accuracy(probabilities_of(logits), labels) for logits in (encoder, many.logits(encoder))]
-    assert losses[1][0] < losses[0][0]
-    assert losses[1][1] > losses[0][1]
+    before, after = (mean_loss_and_accuracy(probabilities_of(logits), labels) for logits in (encoder, many.logits(encoder)))
+    assert after[0] < before[0]
+    assert after[1] > before[1]
 
 
 def test_classes_in_another_order_have_the_same_weights() -> None:

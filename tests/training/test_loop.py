@@ -78,10 +78,10 @@ def scikit_learn_loss(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any])
     return float(log_loss(labels, exact, labels=range(probabilities.shape[1])))
 
 
-def loss_as_kept(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any]) -> float:
-    """With the scale and the shift that these labels give an encoder alone."""
+def as_kept(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Probabilities with the scale and the shift that these labels give an encoder alone."""
     logits = logits_of(probabilities)
-    return scikit_learn_loss(probabilities_of(fit_stack(logits, None, labels).logits(logits)), labels)
+    return probabilities_of(fit_stack(logits, None, labels).logits(logits))
 
 
 def smoothed_cross_entropy(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any], label_smoothing: float) -> npt.NDArray[np.float64]:
@@ -344,7 +344,8 @@ def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedDa
     probabilities = trainer.predict(three_classes.validation)
     assert probabilities.shape == (30, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
-    assert records[-1].validation_loss == pytest.approx(loss_as_kept(probabilities, three_classes.validation.labels), abs=1e-5)
+    labels = three_classes.validation.labels
+    assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(as_kept(probabilities, labels), labels), abs=1e-5)
 
 
 @pytest.mark.parametrize("most_weights", [0, 2**27])
@@ -381,14 +382,17 @@ def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: 
     last, found = seen[-1]
 
     # The averaged weights are scored, and training goes on with the current ones.
-    loss, _ = Validation(trainer.config, tiny_data, None).score(trainer)
+    loss, accuracy = Validation(trainer.config, tiny_data, None).score(trainer)
     for left, current in zip(current_weights(trainer), last, strict=True):
         np.testing.assert_array_equal(left, current)
     model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
     for weight in model.trainable_variables:
         weight.assign(found[weight.path])
     probabilities = predict_probabilities(compile_forward(model), ForwardPass(tiny_config.model, 2), tiny_data.validation)
-    assert loss == pytest.approx(loss_as_kept(probabilities, tiny_data.validation.labels), abs=1e-5)
+    labels = tiny_data.validation.labels
+    kept = as_kept(probabilities, labels)
+    assert loss == pytest.approx(scikit_learn_loss(kept, labels), abs=1e-5)
+    assert accuracy == (kept.argmax(axis=1) == labels).mean()
 
 
 def test_without_averaging_the_current_weights_are_kept(tiny_config: Config, tiny_data: PreparedData) -> None:
