@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from mha_cli.training.distribution import Distribution
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from mha_cli.config.settings import Config
+    from mha_cli.training.run import TrainingSummary
 
 Floats = npt.NDArray[np.float32]
 
@@ -43,6 +46,19 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
     model = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "score_ngrams": 2, "score_buckets": 512, "score_windows": [2]}
     text = {"vocabulary_size": 50, "sequence_length": 9}
     return config_from_dict({"data": data, "text": text, "model": model, "training": training}, "test")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Config, TrainingSummary]]:
+    """A config of two classes and its finished run, by what ``write_texts`` is told; each is trained once."""
+
+    @cache
+    def run(unlabelled: bool, keep: bool = False, refit: bool = False) -> tuple[Config, TrainingSummary]:
+        folder = tmp_path_factory.mktemp("texts")
+        config = write_texts(folder, 2, unlabelled, keep, refit)
+        return config, train(config, folder / "run")
+
+    return run
 
 
 def taught(config: Config, data: PreparedData) -> PreparedData:
@@ -82,25 +98,23 @@ def test_without_unlabelled_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unlabelled", [False, True])
-def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path, unlabelled: bool) -> None:
-    config = write_texts(tmp_path, 2, unlabelled)
-    summary = train(config, tmp_path / "run")
+def test_the_encoder_stands_alone_in_the_checkpoint(finished: Callable[..., tuple[Config, TrainingSummary]], unlabelled: bool) -> None:
+    config, summary = finished(unlabelled)
     assert summary.num_train == 108 + 9 * unlabelled
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config.model.score_ngrams == 0
     assert not [path for path in checkpoint.weights if path.startswith("scores/")]
     assert summary.num_parameters == checkpoint.num_weights
     assert 0 <= checkpoint.metrics["calibration_error_after"] <= 1
-    assert load_config(tmp_path / "run" / "config.yaml") == config  # the run keeps what it was asked for
+    assert load_config(summary.checkpoint.with_name("config.yaml")) == config  # the run keeps what it was asked for
 
 
 @pytest.mark.parametrize("refit", [False, True])
-def test_scores_that_stay_beside_the_encoder_they_have_taught(tmp_path: Path, refit: bool) -> None:
-    config = write_texts(tmp_path, 2, unlabelled=True, keep=True, refit=refit)
+def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Callable[..., tuple[Config, TrainingSummary]], refit: bool) -> None:
+    config, summary = finished(True, keep=True, refit=refit)
     data = prepare(config)
     fitted = fit_scores(config, data, lambda _: None)
     expected = refit_scores(config, data, fitted, lambda _: None) if refit else fitted
-    summary = train(config, tmp_path / "run")
     assert summary.num_train == 108 + 9
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config == config
@@ -111,10 +125,9 @@ def test_scores_that_stay_beside_the_encoder_they_have_taught(tmp_path: Path, re
     assert "calibration_error_after" not in checkpoint.metrics  # both together never were anything else
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_a_run_that_is_gone_on_with(tmp_path: Path, keep: bool) -> None:
-    config = write_texts(tmp_path, 2, unlabelled=True, keep=keep)
-    train(config, tmp_path / "whole")
+@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_a_run_that_is_gone_on_with(finished: Callable[..., tuple[Config, TrainingSummary]], tmp_path: Path, keep: bool) -> None:
+    config, whole = finished(True, keep=keep)
     interrupt(config, tmp_path / "run", 10)
     train(config, tmp_path / "run", resume=True)
-    assert_same_run(tmp_path / "whole", tmp_path / "run")
+    assert_same_run(whole.checkpoint.parent, tmp_path / "run")
