@@ -44,6 +44,10 @@ def module_of(path: Path) -> ModuleType:
 # Generated pages
 
 
+def test_generated_pages_are_up_to_date(generate: ModuleType) -> None:
+    assert generate.outdated() == [], "run python docs/generate.py"
+
+
 def test_outdated_pages_are_named(generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = "<!-- Written by docs/generate.py with Typer {} and Rich 1.0; do not edit. -->\n"
     monkeypatch.setattr(generate, "_drawn_by", lambda: first.format("1.0"))

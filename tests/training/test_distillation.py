@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import Config
     from mha_cli.training.run import TrainingSummary
 
+    Finished = Callable[[bool, bool, bool], tuple[Config, TrainingSummary]]
+
 Floats = npt.NDArray[np.float32]
 
 
@@ -49,11 +51,11 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Config, TrainingSummary]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A config of two classes and its finished run, by what ``write_texts`` is told; each is trained once."""
 
-    @cache
-    def run(unlabelled: bool, keep: bool = False, refit: bool = False) -> tuple[Config, TrainingSummary]:
+    @cache  # which takes an argument with its name and the same one without for two
+    def run(unlabelled: bool, keep: bool, refit: bool, /) -> tuple[Config, TrainingSummary]:
         folder = tmp_path_factory.mktemp("texts")
         config = write_texts(folder, 2, unlabelled, keep, refit)
         return config, train(config, folder / "run")
@@ -98,8 +100,8 @@ def test_without_unlabelled_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unlabelled", [False, True])
-def test_the_encoder_stands_alone_in_the_checkpoint(finished: Callable[..., tuple[Config, TrainingSummary]], unlabelled: bool) -> None:
-    config, summary = finished(unlabelled)
+def test_the_encoder_stands_alone_in_the_checkpoint(finished: Finished, unlabelled: bool) -> None:
+    config, summary = finished(unlabelled, False, False)
     assert summary.num_train == 108 + 9 * unlabelled
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config.model.score_ngrams == 0
@@ -110,8 +112,8 @@ def test_the_encoder_stands_alone_in_the_checkpoint(finished: Callable[..., tupl
 
 
 @pytest.mark.parametrize("refit", [False, True])
-def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Callable[..., tuple[Config, TrainingSummary]], refit: bool) -> None:
-    config, summary = finished(True, keep=True, refit=refit)
+def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished, refit: bool) -> None:
+    config, summary = finished(True, True, refit)
     data = prepare(config)
     fitted = fit_scores(config, data, lambda _: None)
     expected = refit_scores(config, data, fitted, lambda _: None) if refit else fitted
@@ -126,8 +128,8 @@ def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Callable
 
 
 @pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-def test_a_run_that_is_gone_on_with(finished: Callable[..., tuple[Config, TrainingSummary]], tmp_path: Path, keep: bool) -> None:
-    config, whole = finished(True, keep=keep)
+def test_a_run_that_is_gone_on_with(finished: Finished, tmp_path: Path, keep: bool) -> None:
+    config, whole = finished(True, keep, False)
     interrupt(config, tmp_path / "run", 10)
     train(config, tmp_path / "run", resume=True)
     assert_same_run(whole.checkpoint.parent, tmp_path / "run")
