@@ -23,7 +23,7 @@ import hashlib
 import io
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
@@ -141,7 +141,7 @@ class Distribution:
         """A function that writes, on the chief; on the other workers one that does nothing."""
         return write if self.task.is_chief else lambda _: None
 
-    def refuse_difference(self, what: str, arrays: Callable[[], Arrays]) -> None:
+    def refuse_difference(self, what: str, arrays: Callable[[], Iterable[npt.NDArray[Any]]]) -> None:
         """Refuse to train together with workers that have other numbers than the chief.
 
         Args:

@@ -92,9 +92,16 @@ def save_state(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None
         return
     position = dataclasses.asdict(trainer.position)
     history = json.dumps({"epochs": [dataclasses.asdict(record) for record in records], "position": position})
-    arrays = {f"variable_{index}": array for index, array in enumerate(trainer.arrays())}
-    with atomic_write(path) as file:
-        np.savez(file, allow_pickle=False, history=np.array(history), **arrays)
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _write_array(archive, "history", np.array(history))
+        for index, array in enumerate(trainer.arrays()):
+            _write_array(archive, f"variable_{index}", array)
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: npt.NDArray[Any]) -> None:
+    """Add an array as ``numpy.savez`` does, which would take all of them at once."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:

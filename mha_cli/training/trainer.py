@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -83,9 +83,9 @@ class Trainer:
         distribution.stopping = bool(stops)
         return float(loss_sum), int(num_correct)
 
-    def arrays(self) -> list[npt.NDArray[Any]]:
-        """Everything that a step changes: weights, random states, optimizer, averages."""
-        return [np.array(variable) for variable in self._variables]
+    def arrays(self) -> Iterator[npt.NDArray[Any]]:
+        """Everything that a step changes: weights, random states, optimizer, averages; one after another, since tables are large."""
+        return (np.array(variable) for variable in self._variables)
 
     def set_arrays(self, arrays: list[npt.NDArray[Any]]) -> None:
         """Go on from what ``arrays`` gave on the chief."""

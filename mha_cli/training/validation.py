@@ -6,7 +6,6 @@ Axes: N reviews of the validation part, U units of the classifier, which are als
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -41,6 +40,8 @@ class Validation:
         self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
         self._stack = Stack(1.0, 1.0, np.zeros(num_outputs(len(data.class_names)), np.float32))  # as it is, until it is scored
         self._calibration: dict[str, float] = {}
+        # At once: a model takes its tables' memory, which the one that is trained then takes over.
+        self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
 
     @classmethod
     def of_run(cls, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> Self:
@@ -71,10 +72,6 @@ class Validation:
             weights=compose(trainer.weights(), self._kept, self._stack),
             keras_config=self._keras_config,
         )
-
-    @cached_property
-    def _keras_config(self) -> str:
-        return keras_config(build_classifier(self._config, len(self._data.vocabulary), len(self._data.class_names)))
 
 
 def compose(encoder: Mapping[str, Floats], fitted: FittedScores | None, stack: Stack) -> dict[str, Floats]:
