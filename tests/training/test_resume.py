@@ -10,7 +10,9 @@ import random
 import shutil
 import subprocess
 import sys
+import weakref
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,6 +156,25 @@ def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: 
         save_state(tmp_path / "state.npz", trainer, [])
         with pytest.raises(MhaError, match=r"belongs to another model, or to another version of mha; train anew in another folder$"):
             restore_state(tmp_path / "state.npz", NumpyTrainer(config, data))
+
+
+def test_a_state_is_saved_one_array_after_another(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    trainer = NumpyTrainer(config, data)
+    made: list[weakref.ref[np.ndarray]] = []
+    alive: list[int] = []
+
+    def one_by_one() -> Iterator[np.ndarray]:
+        for number in range(5):
+            array = np.full(3, number)
+            made.append(weakref.ref(array))
+            alive.append(sum(reference() is not None for reference in made))
+            yield array
+
+    trainer.arrays = one_by_one  # type: ignore[assignment, method-assign]
+    save_state(tmp_path / "state.npz", trainer, [])
+    with np.load(tmp_path / "state.npz") as saved:
+        assert [saved[f"variable_{number}"].tolist() for number in range(5)] == [[number] * 3 for number in range(5)]
+    assert max(alive) <= 2  # the one that is written stays until the next has taken its place
 
 
 def test_a_state_that_is_damaged_anywhere_is_refused_or_harmless(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
