@@ -10,10 +10,9 @@ A step of every worker (``Trainer`` has the code):
    embedding table the rows that a part touches, each once, gathered from all, so that no table of zeros travels.
 4. Every worker changes its own weights by that sum, outside ``strategy.run``. All began with the same weights, and so keep the same.
 
-Weights are ordinary variables, not the mirrored ones of ``strategy.scope()``, for three reasons. Keras's optimizers add gradients up by
-themselves inside ``strategy.run``, after they have limited their norm on every device for itself; outside they do neither. Rows of a
-mirrored variable cannot be looked up without reading the whole of it. And making one is a collective operation, in which a chief that
-alone builds a model for its checkpoint would wait for ever. Several devices of one worker read the weights from its first.
+Weights are ordinary variables, not the mirrored ones of ``strategy.scope()``, for two reasons. Keras's optimizers add gradients up by
+themselves inside ``strategy.run``, after they have limited their norm on every device for itself; outside they do neither. And rows of a
+mirrored variable cannot be looked up without reading the whole of it. Several devices of one worker read the weights from its first.
 """
 
 from __future__ import annotations
