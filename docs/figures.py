@@ -56,7 +56,7 @@ def draw_scale(rng: np.random.Generator) -> str:
     left.loglog(widths, widths, "--", color="grey", label="width")
     left.set_ylabel("variance of q·k")
     right.semilogx(widths, largest[False], "o-", label="softmax(Q Kᵀ)")
-    right.semilogx(widths, largest[True], "o-", label="softmax(Q Kᵀ / √K)")
+    right.semilogx(widths, largest[True], "o-", label="softmax(Q Kᵀ / √d_k)")
     right.axhline(1 / 32, linestyle="--", color="grey", label="even over 32 keys")
     right.set_ylabel("largest weight, mean")
     right.set_ylim(0, 1)

@@ -2,8 +2,8 @@
 
 To be read beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. The same numbers in less time or memory: ``fast/``.
 
-Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D width of an input, O output width.
-The formulas take arrays of one head as well, without H.
+Axes: B batch, L query length, M key length, H heads (the paper's h), K key width per head (d_k), V value width per head (d_v), D width of
+an input (d_model), O output width. The formulas take arrays of one head as well, without H. In a formula K is the keys, and V the values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCORINGS = ("dot_product", "additive")
 def scaled_dot_product_attention(
     q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None, scaled: bool = True
 ) -> tuple[Any, Any]:
-    """Attention(Q, K, V) = softmax(Q Kᵀ / √K) V.
+    """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V.
 
     Args:
         q_BHLK: queries, per head.
@@ -35,7 +35,7 @@ def scaled_dot_product_attention(
         v_BHMV: values, per head.
         mask_BHLM: bool, broadcastable; True where a query may look at a key.
         dropout: function applied to the weights before they mix the values.
-        scaled: False leaves out 1/√K, to show what it is there for.
+        scaled: False leaves out 1/√d_k, to show what it is there for.
 
     Returns:
         Mixed values (B, H, L, V) and attention weights (B, H, L, M); every row of the weights that may look anywhere sums to 1,
@@ -44,8 +44,15 @@ def scaled_dot_product_attention(
     Source: Vaswani et al. 2017, eq. 1.
     """
     if scaled:
-        q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5
+        q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5  # (Q / √d_k) Kᵀ is Q Kᵀ / √d_k, and queries mostly are fewer numbers than scores
     return mix_values(dot_products(q_BHLK, k_BHMK), v_BHMV, mask_BHLM, dropout)
+
+
+def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
+    """softmax(S) V, and the softmax itself, in the type of V; a score that the mask forbids counts as -∞ (section 3.2.3)."""
+    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
+    dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
+    return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
 
 
 def additive_attention(
@@ -62,14 +69,13 @@ def additive_attention(
     return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
 
 
-def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
-    """softmax(S) V, and the softmax itself, in the type of V."""
-    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
-    dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
-    return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
+def project_head(x_BLD: Any, kernel_DHK: Any, bias_HK: Any, i: int) -> Any:
+    """One head: x W_i + b_i, (B, L, K)."""
+    projected_BLK = ops.matmul(x_BLD, kernel_DHK[:, i])
+    return projected_BLK if bias_HK is None else projected_BLK + bias_HK[i]
 
 
-def split_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any = None) -> Any:
+def project_heads(x_BLD: Any, kernel_DHK: Any, bias_HK: Any = None) -> Any:
     """All heads in one product: x W_i + b_i for every head i, (B, H, L, K)."""
     width, heads, head_width = kernel_DHK.shape
     batch, length = ops.shape(x_BLD)[:2]
@@ -89,18 +95,12 @@ def merge_heads(mixed_BHLV: Any, kernel_HVO: Any, bias_O: Any = None) -> Any:
     return output_BLO if bias_O is None else output_BLO + bias_O
 
 
-def project(x_BLD: Any, kernel_DHK: Any, bias_HK: Any, i: int) -> Any:
-    """One head: x W_i + b_i, (B, L, K)."""
-    projected_BLK = ops.matmul(x_BLD, kernel_DHK[:, i])
-    return projected_BLK if bias_HK is None else projected_BLK + bias_HK[i]
-
-
 @keras.saving.register_keras_serializable(package="mha")
 class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_H) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula; its weights have the
-    same shapes in the same order.
+    Called like ``keras.layers.MultiHeadAttention``, with (query, value, key) and not the (q, k, v) of the formula, and what follows in its
+    order, too; its weights have the same shapes in the same order.
 
     Args:
         num_heads: number of heads, H.
@@ -110,7 +110,7 @@ class MultiHeadAttention(Layer):
         use_bias: whether the four projections add a bias.
         dropout: share of the attention weights zeroed in training, in [0, 1).
         scoring: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
-        use_scale: whether dot products are multiplied by 1/√K.
+        use_scale: whether dot products are multiplied by 1/√d_k.
         form: order of the computation, which leaves the result as it is: ``fused`` (all heads in one product), ``per_head`` (a loop over
             the heads, the form to read), ``blockwise`` or ``folded`` (less memory or time, see ``fast/``), or ``auto``, which chooses.
 
@@ -167,16 +167,16 @@ class MultiHeadAttention(Layer):
         query: Any,
         value: Any = None,
         key: Any = None,
-        mask: Any = None,
         query_mask: Any = None,
         value_mask: Any = None,
         key_mask: Any = None,
         attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        mask: Any = None,
         valid_lengths: Any = None,
         head_mask: Any = None,
-        return_attention_scores: bool = False,
-        use_causal_mask: bool = False,
-        training: bool | None = None,
     ) -> Any:
         """Attend from every query position to the key positions.
 
@@ -184,23 +184,24 @@ class MultiHeadAttention(Layer):
             query: (B, L, query width).
             value: (B, M, value width); the query by default, which makes it self-attention.
             key: (B, M, key width); the value by default.
-            mask: the query's padding mask where query is the only argument.
             query_mask: bool (B, L), True at real positions; Keras fills it in from an Embedding's mask.
             value_mask: bool (B, M), True at real positions of the value.
             key_mask: bool (B, M), True at real positions of the key.
             attention_mask: bool (L, M), (B, L, M) or (B, H, L, M), broadcastable, True where a query may look at a key.
+            return_attention_scores: also return the attention weights, after softmax and before dropout.
+            training: whether dropout is active.
+            use_causal_mask: whether a query looks only at its own position and those before it.
+            mask: the query's padding mask where query is the only argument.
             valid_lengths: int (B,) or (B, L), the number of first keys that an entry, or a query, may look at.
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives; 0 silences it.
-            return_attention_scores: also return the attention weights, after softmax and before dropout.
-            use_causal_mask: whether a query looks only at its own position and those before it.
-            training: whether dropout is active.
 
         Returns:
             (B, L, O), and with ``return_attention_scores`` also the weights (B, H, L, M).
         """
         query_mask = mask if query_mask is None else query_mask
         if value is None:
-            value, value_mask = query, query_mask if value_mask is None else value_mask
+            value = query
+            value_mask = query_mask if value_mask is None else value_mask
         key = value if key is None else key
         check_inputs(self, query=query, value=value, key=key)
         sizes = (query.shape[0], self.num_heads, query.shape[1], key.shape[1])
@@ -219,25 +220,16 @@ class MultiHeadAttention(Layer):
         queries_B1L1, heads_BH11 = query_gate(query_mask, self.compute_dtype), head_gate(head_mask, self.num_heads, self.compute_dtype)
         gate_BHL1 = combine(ops.multiply, sizes, query_mask=queries_B1L1, head_mask=heads_BH11)
         dropout = self.dropout if training else 0.0
+        # By one of the two methods that follow, or in a form of fast/; all give the same.
         return dispatch(self, query, key, value, mask_BHLM, gate_BHL1, dropout, return_attention_scores)
-
-    def fused(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, attend: Callable[..., tuple[Any, Any]]) -> Any:
-        """The plain form, all heads at once; ``attend`` gives mixed values and weights from queries, keys, values and mask."""
-        q_BHLK = split_heads(query, self.query_kernel, self.query_bias)
-        k_BHMK = split_heads(key, self.key_kernel, self.key_bias)
-        v_BHMV = split_heads(value, self.value_kernel, self.value_bias)
-        mixed_BHLV, weights_BHLM = attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM)
-        if gate_BHL1 is not None:
-            mixed_BHLV = mixed_BHLV * gate_BHL1
-        return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
 
     def per_head(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, dropout: float) -> tuple[Any, Any]:
         """The form to read: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and Concat(head_1, …, head_H) W^O = Σ head_i W_i^O."""
         outputs, weights = [], []
         for i in range(self.num_heads):
-            q_BLK = project(query, self.query_kernel, self.query_bias, i)
-            k_BMK = project(key, self.key_kernel, self.key_bias, i)
-            v_BMV = project(value, self.value_kernel, self.value_bias, i)
+            q_BLK = project_head(query, self.query_kernel, self.query_bias, i)
+            k_BMK = project_head(key, self.key_kernel, self.key_bias, i)
+            v_BMV = project_head(value, self.value_kernel, self.value_bias, i)
             head_BLV, weights_BLM = self.attend(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), dropout, head=i)
             if gate_BHL1 is not None:
                 head_BLV = head_BLV * of_head(gate_BHL1, i)
@@ -245,6 +237,16 @@ class MultiHeadAttention(Layer):
             weights.append(weights_BLM)
         output_BLO = sum(outputs)
         return output_BLO + self.output_bias if self.use_bias else output_BLO, ops.stack(weights, axis=1)
+
+    def fused(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, attend: Callable[..., tuple[Any, Any]]) -> Any:
+        """The plain form, all heads at once; ``attend`` gives mixed values and weights from queries, keys, values and mask."""
+        q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
+        k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
+        v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
+        mixed_BHLV, weights_BHLM = attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM)
+        if gate_BHL1 is not None:
+            mixed_BHLV = mixed_BHLV * gate_BHL1
+        return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
 
     def attend(
         self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, head: int | slice = slice(None)

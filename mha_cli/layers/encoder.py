@@ -36,13 +36,13 @@ class TransformerEncoder(Layer):
         attention_dropout: share of the attention weights zeroed in training.
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
         scoring: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
-        use_scale: whether dot products are multiplied by 1/√K.
+        use_scale: whether dot products are multiplied by 1/√d_k.
         attention_form: how attention is computed, see ``form`` of ``MultiHeadAttention``.
 
     Masking: padded positions are never looked at; the mask is handed on.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.1 and 3.3 eq. 2; pre-norm: Xiong et al. 2020,
-    "On Layer Normalization in the Transformer Architecture", fig. 1.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.1, 3.3 eq. 2 and 5.4; pre-norm: Xiong et al. 2020, "On
+    Layer Normalization in the Transformer Architecture", fig. 1.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class TransformerEncoder(Layer):
             head_mask: (H,) or (B, H), a number a head that multiplies what the head gives.
             training: whether dropout is active.
         """
-        if self.normalization == "pre":
-            x_BLD = inputs + self.attend(self.attention_norm(inputs), mask, head_mask, training)
-            return x_BLD + self.feed_forward(self.feed_forward_norm(x_BLD), training)
-        x_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))
-        return self.feed_forward_norm(x_BLD + self.feed_forward(x_BLD, training))
+        if self.normalization == "post":
+            y_BLD = self.attention_norm(inputs + self.attend(inputs, mask, head_mask, training))
+            return self.feed_forward_norm(y_BLD + self.feed_forward(y_BLD, training))
+        y_BLD = inputs + self.attend(self.attention_norm(inputs), mask, head_mask, training)
+        return y_BLD + self.feed_forward(self.feed_forward_norm(y_BLD), training)
 
     def attend(self, query: Any, mask: Any = None, head_mask: Any = None, training: bool | None = None, value: Any = None) -> Any:
         """What attention adds to the residual sum; the value, to which the mask belongs, is the query by default."""
@@ -124,7 +124,7 @@ class TransformerEncoder(Layer):
         return self._added(self.attention(query, value, value_mask=mask, head_mask=head_mask, training=training), training)
 
     def feed_forward(self, x_BLD: Any, training: bool | None = None) -> Any:
-        """What the feed-forward layer adds to the residual sum."""
+        """What the feed-forward layer adds to the residual sum: max(0, x W_1 + b_1) W_2 + b_2 at every position alike (or with gelu)."""
         return self._added(self.feed_forward_out(self.feed_forward_in(x_BLD)), training)
 
     def _added(self, x_BLD: Any, training: bool | None) -> Any:

@@ -1,4 +1,4 @@
-"""Token embeddings with positions added: the only place where the model learns in which order the words stand.
+"""Token embeddings with positions added: where the encoder learns in which order the words stand.
 
 Axes: B batch, L length, S longest length, W characters of a token, D model width, N width of a convolution.
 """
@@ -18,13 +18,13 @@ POSITIONS = ("learned", "sinusoidal", "none")
 
 
 def sinusoidal_positions(sequence_length: int, embed_dim: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """PE(s, 2i) = sin(s / 10000^(2i/D)), PE(s, 2i+1) = cos(s / 10000^(2i/D)), as (S, D).
+    """PE(s, 2i) = sin(s / 10000^(2i/D)), PE(s, 2i+1) = cos(s / 10000^(2i/D)), as (S, D); s is the paper's pos.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5.
     """
     position_S1 = np.arange(sequence_length, dtype=np.float64)[:, None]
     unit_D = np.arange(embed_dim)
-    angle_SD = position_S1 / 10_000.0 ** ((unit_D - unit_D % 2) / embed_dim)
+    angle_SD = position_S1 / 10_000.0 ** ((unit_D - unit_D % 2) / embed_dim)  # 2i, of the units 2i and 2i + 1
     return np.where(unit_D % 2 == 0, np.sin(angle_SD), np.cos(angle_SD)).astype(np.float32)
 
 

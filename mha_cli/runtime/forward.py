@@ -243,7 +243,7 @@ def multi_head_attention(
 
 
 def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, keep_attention: bool) -> tuple[Array, Array]:
-    """softmax(Q Kᵀ / √K) V of some heads, (B, L, H, V), and their attention weights (B, H, L, M), empty unless kept.
+    """softmax(Q Kᵀ / √d_k) V of some heads, (B, L, H, V), and their attention weights (B, H, L, M), empty unless kept.
 
     It is computed a block of reviews at a time, and long reviews a block of queries at a time: memory grows linearly with length.
     """
@@ -290,7 +290,7 @@ def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, 
 
 
 def attention_scores(q_BHLK: Array, k_BHMK: Array, weights: Weights, model: ModelConfig) -> Array:
-    """How well each key suits each query, (B, H, L, M): q·k / √K, or wᵀ tanh(q + k) (Bahdanau et al. 2015, section A.1.2)."""
+    """How well each key suits each query, (B, H, L, M): q·k / √d_k, or wᵀ tanh(q + k) (Bahdanau et al. 2015, section A.1.2)."""
     if model.scoring == "additive":
         heads = zip(q_BHLK.swapaxes(0, 1), k_BHMK.swapaxes(0, 1), weights["score_kernel"], strict=True)
         return np.stack([np.tanh(q_BLK[:, :, None] + k_BMK[:, None]) @ w_K for q_BLK, k_BMK, w_K in heads], axis=1)

@@ -72,7 +72,7 @@ def paper_attention(
         x: the inputs ``query``, ``value`` and ``key``, and the weights by name; with a ``score_kernel`` the scoring is additive.
         allowed_BHLM: bool, broadcastable; True where a query may look at a key.
         gate_BH: number that multiplies what a head gives.
-        use_scale: whether dot products are divided by √K.
+        use_scale: whether dot products are divided by √d_k.
     """
     q = np.einsum("bld,dhk->blhk", x["query"].astype(float), x["query_kernel"]) + x.get("query_bias", 0.0)
     k = np.einsum("bmd,dhk->bmhk", x["key"].astype(float), x["key_kernel"]) + x.get("key_bias", 0.0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -202,6 +203,11 @@ def test_attention_scores_come_out_of_a_model_too() -> None:
     model = keras.Model([symbolic_query, symbolic_value], [output, weights])
     for ours, expected in zip(model([query, value]), layer(query, value, return_attention_scores=True), strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
+
+
+def test_arguments_stand_in_keras_order() -> None:
+    ours, theirs = ([*signature(kind.call).parameters] for kind in (MultiHeadAttention, keras.layers.MultiHeadAttention))
+    assert ours[: len(theirs)] == theirs
 
 
 @pytest.mark.parametrize("use_bias", [True, False])

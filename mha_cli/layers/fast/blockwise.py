@@ -34,11 +34,11 @@ def blockwise_attention(
     block_length: int = BLOCK_LENGTH,
     scaled: bool = True,
 ) -> Any:
-    """softmax(Q Kᵀ / √K) V, a block of queries at a time.
+    """softmax(Q Kᵀ / √d_k) V, a block of queries at a time.
 
     With P the weights of a block, Z its dropout mask and dO the gradient that comes back to its output:
 
-        dV = Σ (P∘Z)ᵀ dO      dP = (dO Vᵀ)∘Z      dS = P ∘ (dP - rowsum(P ∘ dP))      dQ = dS K / √K      dK = Σ dSᵀ Q / √K
+        dV = Σ (P∘Z)ᵀ dO      dP = (dO Vᵀ)∘Z      dS = P ∘ (dP - rowsum(P ∘ dP))      dQ = dS K / √d_k      dK = Σ dSᵀ Q / √d_k
 
     Every one of these is differentiable itself, which gives second derivatives; rowsum(dO ∘ O), the same number as rowsum(P ∘ dP),
     would spare a pass, but leave out how O changes.
@@ -51,7 +51,7 @@ def blockwise_attention(
         dropout: share of the weights zeroed, in [0, 1).
         seed: state from ``SeedGenerator.next``, out of which forward and backward pass draw the same dropout mask.
         block_length: most queries of a block; all blocks have the same number of them, Q.
-        scaled: False leaves out 1/√K.
+        scaled: False leaves out 1/√d_k.
 
     Returns:
         Mixed values (B, H, L, V).

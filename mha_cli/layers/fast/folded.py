@@ -3,15 +3,15 @@
 What it buys: where a head is as wide as its input, half the projections, which cost more than the attention itself at usual lengths. A
 training step of the book's model does 192 reviews a second in place of 161 (docs/experiments.md, "The book's model").
 
-A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √K) (x W^V + b^V) W^O. Softmax does not see what a query adds to all its scores alike, so
+A head is softmax((x W^Q + b^Q) (x W^K + b^K)ᵀ / √d_k) (x W^V + b^V) W^O. Softmax does not see what a query adds to all its scores alike, so
 b^K drops out; and the weights of a query sum to 1, so b^V comes through as it is. What is left is
 
-    softmax((x A + a) xᵀ) x B + b   with   A = W^Q W^Kᵀ / √K,   a = b^Q W^Kᵀ / √K,   B = W^V W^O,   b = b^V W^O
+    softmax((x A + a) xᵀ) x B + b   with   A = W^Q W^Kᵀ / √d_k,   a = b^Q W^Kᵀ / √d_k,   B = W^V W^O,   b = b^V W^O
 
 so that all heads have the inputs themselves for keys and values. A and a say where a head looks, B and b what it writes.
 
-Axes: B batch, L query length, M key length, H heads, K key width per head, V value width per head, D, E and F widths of queries, keys and
-values, O output width.
+Axes: B batch, L query length, M key length, H heads, Q queries of all heads (L·H), K key width per head, V value width per head, D, E and
+F widths of queries, keys and values, O output width.
 
 Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", section "Attention Heads are Independent and Additive".
 """
@@ -44,8 +44,8 @@ def folded(
     (batch, length), keys = ops.shape(query_BLD)[:2], ops.shape(key_BME)[1]
     if layer.use_bias:
         query_BLD = ops.concatenate([query_BLD, ops.ones((batch, length, 1), query_BLD.dtype)], axis=2)  # 1 times a
-    q_BLE = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
-    q_B1QE = ops.reshape(q_BLE, (batch, 1, length * heads, key_width))
+    queries = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
+    q_B1QE = ops.reshape(queries, (batch, 1, length * heads, key_width))
     mask_B1QM = as_one_head(mask_BHLM, heads, length)
     mixed_B1QF, weights_B1QM = attend(q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM)
     mixed_BLHF = ops.reshape(mixed_B1QF, (batch, length, heads, value_width))
@@ -62,7 +62,7 @@ def folded(
 
 
 def attend_folded(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
-    """softmax(Q Kᵀ) V, and the weights: the factor 1/√K is in A and a already."""
+    """softmax(Q Kᵀ) V, and the weights: the factor 1/√d_k is in A and a already."""
     weights_B1QM = ops.cast(masked_softmax(dot_products(q_B1QE, k_B1ME), mask_B1QM), v_B1MF.dtype)
     return ops.matmul(weights_B1QM, v_B1MF), weights_B1QM
 
