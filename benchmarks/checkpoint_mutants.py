@@ -294,8 +294,8 @@ def config(original: Original, rng: random.Random) -> Made:
     earlier = settings | {"text": {name: value for name, value in settings["text"].items() if name != "tokenizer"}}
     letters = outcome_of(settings | {"text": settings["text"] | {"tokenizer": "letters"}}, same)
     yield "of before there was text.tokenizer", sealed(members, config=earlier), letters
-    long = settings | {"model": settings["model"] | {"num_heads": [1] * 7_000}}
-    yield "long", sealed(members, config=long), r"mha\.json: the config has more than 20,000 characters"
+    long = settings | {"model": settings["model"] | {"num_heads": [1] * 70_000}}
+    yield "long", sealed(members, config=long), r"mha\.json: the config has more than 200,000 characters"
 
 
 def outcome_of(settings: Any, same: Checkpoint) -> str | Checkpoint:

@@ -35,7 +35,7 @@ from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_to_dict, written_config
 from mha_cli.config.parameters import Parameter, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
-from mha_cli.config.yaml_file import YamlDocument
+from mha_cli.config.yaml_file import MAX_BYTES, YamlDocument
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import ForwardPass
@@ -46,7 +46,9 @@ MEMBERS = ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt",
 SMALL_WEIGHTS = "weights.int8"
 SMALL_MEMBERS = (SMALL_WEIGHTS, "vocabulary.txt", "mha.json")
 MAX_DESCRIPTION_BYTES = 1_000_000
-MAX_CONFIG_BYTES = 20_000
+MAX_CONFIG_CHARACTERS = 2 * MAX_BYTES
+"""Of the config as JSON: room for whatever stood in a YAML file, while a list of its faults takes little memory."""
+
 MAX_JSON_BYTES = 4_000_000
 MAX_ID_BYTES = 4 * MAX_TOKEN_LENGTH + 1
 """Bytes of a token in the vocabulary, at most: four a character in UTF-8, and a line feed."""
@@ -96,7 +98,7 @@ class Checkpoint:
 
     @property
     def forward_pass(self) -> ForwardPass:
-        """The measures that decide how much memory the model takes where TensorFlow computes it."""
+        """The measures that decide how much memory the model takes."""
         characters = self.config.text.subword_characters
         return ForwardPass(self.config.model, len(self.class_names), self.name or "this model", characters=characters)
 
@@ -125,6 +127,9 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
     Raises:
         MhaError: the file cannot be written, or could not be read again.
     """
+    config = config_to_dict(checkpoint.config)
+    if _is_too_long(config):
+        raise MhaError(f"{shown_path(path)}: the settings are too long to be read again", "name files by patterns, such as 'parts/*.csv'")
     if small:
         members = {SMALL_WEIGHTS: quantize(checkpoint.weights, checkpoint.parameters)}
     else:
@@ -134,7 +139,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
     members["vocabulary.txt"] = "\n".join(checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :]).encode()
     description = {
         "format": FORMAT_VERSION,
-        "config": config_to_dict(checkpoint.config),
+        "config": config,
         "class_names": list(checkpoint.class_names),
         "metrics": dict(checkpoint.metrics),
         **({"thresholds": dict(checkpoint.thresholds)} if checkpoint.thresholds else {}),
@@ -224,9 +229,13 @@ def _read_description(archive: Archive) -> dict[str, Any]:
 
 
 def _config(value: object, name: str) -> Config:
-    if len(json.dumps(value)) > MAX_CONFIG_BYTES:  # a long list of faults would take much memory to report
-        raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_BYTES:,} characters", WAY_OUT)
+    if _is_too_long(value):
+        raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters", WAY_OUT)
     return written_config(YamlDocument(value, f"{name}: mha.json"))
+
+
+def _is_too_long(config: object) -> bool:
+    return len(json.dumps(config, ensure_ascii=False)) > MAX_CONFIG_CHARACTERS
 
 
 def _class_names(value: object, name: str) -> tuple[str, ...]:

@@ -20,7 +20,10 @@ class DataSettings(Settings):
     """Settings that every data source has."""
 
     validation_share: float = Field(
-        0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch, stratified by class."
+        0.1,
+        gt=0,
+        le=0.5,
+        description="Share of the training split held out to choose the best epoch; stratified by class where it is drawn at random.",
     )
 
     validation: Literal["random", "names"] = Field(
@@ -357,15 +360,9 @@ class TrainingConfig(Settings):
     )
 
     @model_validator(mode="after")
-    def _labelled_epochs_follow_others(self) -> Self:
-        if self.labelled_epochs and not self.distil_scores:
-            raise ValueError(
-                f"labelled_epochs={self.labelled_epochs} leaves out guessed labels, and without distil_scores there are none; take 0"
-            )
-        if self.labelled_epochs and self.labelled_epochs >= self.epochs:
-            raise ValueError(
-                f"labelled_epochs={self.labelled_epochs} leaves no epoch to guessed labels; take fewer than epochs={self.epochs}"
-            )
+    def _patience_waits_for_a_better_epoch(self) -> Self:
+        if self.patience and self.select_by == "last":
+            raise ValueError(f"patience={self.patience} waits for a better epoch, and select_by=last has none; take select_by=loss")
         return self
 
     @model_validator(mode="after")
@@ -402,7 +399,8 @@ class Config(Settings):
         training = self.training.model_copy(
             update={"distil_scores": False, "keep_scores": True, "labelled_epochs": 0, "score_vectors": False}
         )
-        return self.model_copy(update={"model": self.model.model_copy(update=none), "training": training})
+        text = self.text if self.model.subword_buckets else self.text.model_copy(update={"subword_characters": 0})
+        return self.model_copy(update={"text": text, "model": self.model.model_copy(update=none), "training": training})
 
     @model_validator(mode="after")
     def _ngrams_have_tables(self) -> Self:
@@ -439,14 +437,22 @@ class Config(Settings):
             raise ValueError("training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
         if self.training.score_vectors and not self.model.score_ngrams:
             raise ValueError("training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3")
-        if not (self.training.keep_scores or self.training.distil_scores):
-            raise ValueError("training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true")
+        may_distil = self.training.distil_scores or (self.auto and self.model.score_ngrams)
+        if not (self.training.keep_scores or may_distil):
+            raise ValueError("training.keep_scores=false leaves out scores that teach nobody; take distil_scores=true, or keep_scores=true")
         return self
 
     @model_validator(mode="after")
     def _guesses_need_texts(self) -> Self:
-        if not self.training.labelled_epochs:
+        labelled, epochs = self.training.labelled_epochs, self.training.epochs
+        if not labelled:
             return self
+        if not self.auto and not self.training.distil_scores:
+            raise ValueError(
+                f"training.labelled_epochs={labelled} leaves out guessed labels, and without distil_scores there are none; take 0"
+            )
+        if not self.auto and labelled >= epochs:
+            raise ValueError(f"training.labelled_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}")
         name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
         if name is None:
             raise ValueError(f"training.labelled_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, printable
+from mha_cli.records.objects import without_surrogates
 
 MISSING = {"None", "nan", "NaT", "<NA>"}
 """Spellings of what is no string and stands for nothing, in Python, NumPy and pandas."""
@@ -19,7 +20,7 @@ class GivenReviews:
         labels: class of each; what is no string counts by its spelling.
 
     Raises:
-        MhaError: they are not as many as each other, a text is no string, or a label is missing.
+        MhaError: they are not as many as each other, a text is no string, or a label is missing or could not be written down.
     """
 
     name = "the given texts"
@@ -28,11 +29,13 @@ class GivenReviews:
     num_blank = 0
 
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
-        self._texts, self._labels = texts_in(texts), list[str]()
+        self._texts, self._labels = [*map(without_surrogates, texts_in(texts))], list[str]()
         for number, label in enumerate(labels):
             self._labels.append(str(label))
             if not isinstance(label, str) and self._labels[-1] in MISSING:
                 raise MhaError(f"label {number} is {label}", "give every text a class, or leave it out")
+            if without_surrogates(self._labels[-1]) != self._labels[-1]:
+                raise MhaError(f"label {number} is no text: {printable(self._labels[-1], 60)}", "read labels as UTF-8")
         if len(self._texts) != len(self._labels):
             raise MhaError(f"{len(self._texts):,} texts and {len(self._labels):,} labels", "give a label for every text")
 

@@ -115,6 +115,8 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     """
     name = "config" if isinstance(config, Mapping) else os.fspath(config)
     value = {**config} if isinstance(config, Mapping) else read_yaml(find_config(name)).value
+    if not all(value.get(section) is None or isinstance(value[section], Mapping) for section in ("data", "text", "model", "training")):
+        return config_from_dict(value, name)  # which says so
     data = value.get("data") or {}
     value["data"] = {"source": "given"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
     for key, setting in settings.items():

@@ -66,11 +66,13 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
             MhaError: a setting, a text or a label does not fit.
             ValueError: there is not one label for every text.
         """
+        for name in self.settings:
+            section_of(name)  # not an argument of train() that is no setting
         texts, labels = texts_of(X), column_or_1d(y, warn=True)
         check_consistent_length(texts, labels)
         check_classification_targets(labels)
-        self.classes_ = np.unique(labels)
         self.model_ = train(self.recipe, texts, labels.tolist(), **self.settings)
+        self.classes_ = np.unique(labels)
         return self
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float32]:

@@ -125,12 +125,12 @@ class Classifier:
         return repr(self.checkpoint).replace("<Checkpoint", "<Classifier", 1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the checkpoint; an earlier file of that name is replaced only by a whole one.
+        """Write the checkpoint, a small one in the small form; an earlier file of that name is replaced only by a whole one.
 
         Raises:
             MhaError: the file cannot be written.
         """
-        write_checkpoint(Path(path), self.checkpoint)
+        write_checkpoint(Path(path), self.checkpoint, small=not self.checkpoint.keras_config)
 
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
         """One prediction a text, in order. Texts of similar length are computed together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mha_cli.checkpoint.archive import MAX_FILE_BYTES
 from mha_cli.config.parameters import num_outputs, num_parameters
 from mha_cli.config.settings import SUBWORD_LENGTHS, Config
 from mha_cli.data.batches import training_batches
@@ -27,7 +28,7 @@ ARRAYS_OF_WIDTH = 16
 """Arrays (B, L, D) that a block keeps for the backward pass, or that are alive in it."""
 
 ARRAYS_OF_ATTENTION = 4
-"""Arrays (B, H, L, L) alive at once where attention is not computed block by block."""
+"""Arrays (B, H, L, L), of additive scores (B, H, L, L, K), alive at once where attention is not computed block by block."""
 
 ARRAYS_OF_HEADS = 16
 """Likewise of queries, keys, values and what they mix, (B, L, H, K)."""
@@ -54,8 +55,15 @@ def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: in
     """Compare the estimate with what is free; arguments as of ``memory_estimate``.
 
     Raises:
-        MhaError: it does not fit; the message names the estimate, what is free and which setting takes most.
+        MhaError: it does not fit, and the message names the estimate, what is free and which setting takes most; or no checkpoint may be
+            so large.
     """
+    saved = BYTES * num_parameters(config.of_checkpoint(), len(data.vocabulary), len(data.class_names))
+    if saved > MAX_FILE_BYTES:
+        raise MhaError(
+            f"the checkpoint would have {saved / 1e9:,.1f} GB; {MAX_FILE_BYTES / 1e9:,.0f} at most can be read again",
+            "lower model.embed_dim, text.vocabulary_size, model.ngram_buckets or model.score_buckets",
+        )
     free = available_memory()
     parts = memory_estimate(config, data, num_workers)
     total = sum(parts.values())
@@ -79,9 +87,11 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     table = model.score_buckets * units
     copies = COPIES[training.optimizer] + (training.average_decay is not None)
     lengths = data.train.lengths
+    if training.distil_scores and data.unlabelled is not None:
+        lengths = np.concatenate([lengths, data.unlabelled.lengths])
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
     largest = max(_step_bytes(config, -(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
-    fitted_tokens = float(lengths.mean()) * min(len(lengths), MOST_REVIEWS)
+    fitted_tokens = float(data.train.lengths.mean()) * min(len(data.train), MOST_REVIEWS)
     features_of_token = model.score_ngrams + (SUBWORDS_OF_REVIEW * _subwords_of_token(data.train) if model.score_subwords else 0)
     fitting = (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features_of_token
     salience = 2 * BYTES * units * model.score_ngrams if model.score_windows else 0
@@ -110,7 +120,9 @@ def _step_bytes(config: Config, reviews: int, length: int) -> int:
     width = ARRAYS_OF_WIDTH * model.embed_dim + 3 * model.feed_forward_dim
     attention = 0
     for heads in model.heads:
+        additive = model.scoring == "additive"
         form = form_of_auto(reviews * heads * length**2) if model.attention_form == "auto" else model.attention_form
-        keys = 1 if form == "blockwise" else length
-        attention += ARRAYS_OF_ATTENTION * heads * keys + ARRAYS_OF_HEADS * heads * model.head_key_dim
+        keys = 1 if form == "blockwise" and not additive else length
+        width_of_scores = model.head_key_dim if additive else 1
+        attention += ARRAYS_OF_ATTENTION * heads * keys * width_of_scores + ARRAYS_OF_HEADS * heads * model.head_key_dim
     return BYTES * reviews * length * (model.num_blocks * width + attention)

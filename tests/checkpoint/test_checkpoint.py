@@ -20,6 +20,7 @@ import pytest
 
 from mha_cli.checkpoint.archive import open_archive
 from mha_cli.checkpoint.file import MEMBERS, Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.config.settings import FilesData
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
 from tests.checkpoints import damaged, members_of, rewrite, small_checkpoint, small_checkpoint_file, write_archive
 from tests.cli.command import environment
@@ -93,6 +94,22 @@ def test_what_is_written_is_read(model: dict[str, Any], class_names: tuple[str, 
     write_checkpoint(tmp_path / "a.keras", checkpoint)
     assert same(read_checkpoint(tmp_path / "a.keras"), checkpoint)
     assert os.listdir(tmp_path) == ["a.keras"]
+
+
+def test_a_config_that_names_hundreds_of_files_is_read_again_and_one_that_could_not_be_is_not_written(path: Path) -> None:
+    plain = small_checkpoint()
+
+    def named(number: int) -> Checkpoint:
+        files = [f"/données/reviews/2024/part-{part:05}-of-{number:05}.jsonl.gz" for part in range(number)]
+        data = FilesData(source="files", train=files)
+        return dataclasses.replace(plain, config=plain.config.model_copy(update={"data": data}))
+
+    write_checkpoint(path, named(1_500))
+    assert same(read_checkpoint(path), named(1_500))
+    with pytest.raises(MhaError) as raised:
+        write_checkpoint(path, named(5_000))
+    assert str(raised.value) == "a.keras: the settings are too long to be read again; name files by patterns, such as 'parts/*.csv'"
+    assert same(read_checkpoint(path), named(1_500))
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -391,7 +408,7 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
             "model.weights.h5: layers/dense/vars/0 has the shape (14, 1), not (14, 3); WAY_OUT",
         ),
         ({"config": None}, "mha.json: the config is None, not a section of settings; write `key: value` lines below it"),
-        ({"config": {"model": {"num_heads": [0] * 10_000}}}, "mha.json: the config has more than 20,000 characters; WAY_OUT"),
+        ({"config": {"model": {"num_heads": [0] * 70_000}}}, "mha.json: the config has more than 200,000 characters; WAY_OUT"),
         ({"config": {"modle": {}}}, "mha.json: modle is not a setting; did you mean model?"),
         (
             {"config": {"model": {"num_heads": 7}}},

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config, written_config
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
-from mha_cli.config.yaml_file import parse_yaml
+from mha_cli.config.yaml_file import YamlDocument, parse_yaml
+from mha_cli.data.decisions import Facts, decide
 from mha_cli.errors import EXIT_USAGE, MhaError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -472,11 +473,11 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         # Labelled epochs without others before them
         (
             "training:\n  labelled_epochs: 1\n",
-            "x.yaml:1: training: labelled_epochs=1 leaves out guessed labels, and without distil_scores there are none; take 0",
+            "x.yaml:2: training.labelled_epochs=1 leaves out guessed labels, and without distil_scores there are none; take 0",
         ),
         (
-            "training:\n  epochs: 3\n  distil_scores: true\n  labelled_epochs: 3\n",
-            "x.yaml:1: training: labelled_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
+            "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  epochs: 3\n  distil_scores: true\n  labelled_epochs: 3\n",
+            "x.yaml:7: training.labelled_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
         ),
         # Scores that teach
         (
@@ -489,7 +490,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ),
         (
             "training:\n  keep_scores: false\n",
-            "x.yaml:2: training.keep_scores=false leaves out scores that teach nobody; take keep_scores=true",
+            "x.yaml:2: training.keep_scores=false leaves out scores that teach nobody; take distil_scores=true, or keep_scores=true",
         ),
         (
             "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  distil_scores: true\n  labelled_epochs: 1\n",
@@ -504,6 +505,10 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "data:\n  source: tfds\n  name: x\nmodel:\n  score_ngrams: 1\n  score_buckets: 9\n"
             "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
             "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled_split, or take training.labelled_epochs=0",
+        ),
+        (
+            "training:\n  select_by: last\n  patience: 2\n",
+            "x.yaml:1: training: patience=2 waits for a better epoch, and select_by=last has none; take select_by=loss",
         ),
         (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
@@ -540,3 +545,20 @@ def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None
     with pytest.raises(MhaError) as raised:
         config_from_dict(value, "a.keras: mha.json")
     assert str(raised.value).startswith("a.keras: mha.json")
+
+
+@pytest.mark.parametrize("subword_buckets", [0, 64])
+def test_what_is_kept_of_a_run_whose_scores_only_teach_has_a_config_that_can_be_read(subword_buckets: int) -> None:
+    scores = {"score_ngrams": 1, "score_buckets": 9, "score_subwords": True, "score_ending": 7, "subword_buckets": subword_buckets}
+    training = {"distil_scores": True, "keep_scores": False}
+    config = config_from_dict({"text": {"subword_characters": 16}, "model": scores, "training": training}, "test")
+    kept = config.of_checkpoint()
+    assert kept.text.subword_characters == (16 if subword_buckets else 0)
+    assert written_config(YamlDocument(config_to_dict(kept), "test")) == kept
+
+
+def test_what_auto_may_decide_is_not_refused_before() -> None:
+    named = {"training": {"labelled_epochs": 7, "keep_scores": False}, "model": {"score_ngrams": 1, "max_ngram": 1}}
+    data = {"source": "files", "train": "x.csv", "unlabelled": "y.txt"}
+    decided = decide(config_from_dict({"auto": True, "data": data, **named}, "test"), Facts(100, 2, 900, 99, 5.0, 10, 20))
+    assert (decided.training.labelled_epochs, decided.training.epochs, decided.training.distil_scores) == (7, 10, True)

@@ -139,7 +139,7 @@ def test_whatever_is_named_stands_and_the_rest_goes_with_it(named: dict[str, Any
 
 
 def contradictory(named: dict[str, Any]) -> bool:
-    """Whether a table is named without what reads it, or the other way round."""
+    """Whether a table is named without what reads it, or the other way round, or scores that neither teach nor stay."""
     characters, subword_buckets = named.get("text.subword_characters"), named.get("model.subword_buckets")
     scored, counted = named.get("model.score_ngrams", 0), named.get("model.max_ngram", 1)
     tables = [(named.get("model.score_buckets"), scored > 0), (named.get("model.ngram_buckets"), counted > 1)]
@@ -148,6 +148,7 @@ def contradictory(named: dict[str, Any]) -> bool:
         any(buckets is not None and (buckets > 0) != is_read for buckets, is_read in tables)
         or (characters == 0 and bool(read))
         or bool(characters and subword_buckets == 0 and not named.get("model.score_subwords", scored > 0))
+        or named.get("training.distil_scores") is named.get("training.keep_scores") is False
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import mha_cli as mha
 from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config import settings
 from mha_cli.config.loading import section_of
 from mha_cli.data.sample import SampleReviews
@@ -151,11 +152,26 @@ def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeyp
         ("text", {"epochs": 0}, r"^text: training\.epochs is 0; it should be greater than or equal to 1"),
         ({"model": {"num_head": 3}}, {}, r"config: model\.num_head is not a setting; did you mean num_heads\?"),
         ("text", {"train": "x.csv"}, r"train is not a setting"),
+        ({"model": 5}, {"embed_dim": 8}, r"config: model is 5, not a section of settings"),
+        ({"data": 5}, {}, r"config: data is 5, not a section of settings"),
     ],
 )
 def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(mha.MhaError, match=message):
         mha.train(config, TEXTS, LABELS, **given)
+
+
+def test_half_a_surrogate_pair_is_replaced_in_texts_and_refused_in_labels(tmp_path: Path) -> None:
+    model = mha.train("text", [f"{text} caf\udce9" for text in TEXTS[:60]], LABELS[:60], output=tmp_path / "run", **SMALL | {"epochs": 1})
+    assert mha.load(tmp_path / "run").predict(["superb caf\udce9"]) == model.predict(["superb caf\udce9"])
+    with pytest.raises(mha.MhaError, match=r"label 1 is no text: b\\udce9; read labels as UTF-8"):
+        mha.train("text", TEXTS[:2], ["a", "b\udce9"])
+
+
+def test_a_small_model_is_saved_as_one(tmp_path: Path) -> None:
+    mha.load(PACKAGED).save(tmp_path / "small.keras")
+    assert (tmp_path / "small.keras").stat().st_size == pytest.approx(PACKAGED.stat().st_size, rel=1e-3)
+    assert mha.load(tmp_path / "small.keras").predict(TEXTS[:3]) == mha.load(PACKAGED).predict(TEXTS[:3])
 
 
 def test_no_two_settings_have_one_name() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -117,6 +118,20 @@ def test_it_is_searched_and_cross_validated() -> None:
     assert search.best_params_["epochs"] == search.best_estimator_.model_.checkpoint.config.training.epochs
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     assert cross_val_score(make_pipeline(lower, MHAClassifier(**SMALL)), TEXTS, LABELS, cv=2).shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["config", "texts", "output", "log"])
+def test_an_argument_of_train_is_no_setting(name: str) -> None:
+    with pytest.raises(MhaError, match=f"{name} is not a setting"):
+        MHAClassifier(**{name: "x"}).fit(TEXTS, LABELS)
+
+
+def test_a_training_that_fails_changes_nothing() -> None:
+    model = MHAClassifier(**SMALL)
+    with pytest.raises(MhaError, match="every text has the class"):
+        model.fit(TEXTS, ["one"] * len(TEXTS))
+    with pytest.raises(NotFittedError):
+        model.predict(TEXTS)
 
 
 def test_input_is_told_from_what_other_estimators_take() -> None:

@@ -33,6 +33,28 @@ def test_weights_count_with_the_moments_of_their_optimizer(data: PreparedData) -
     assert total(data, *table, "training.average_decay=0.9") - total(data, *table) > 1_000_000 * 64 * 4
 
 
+def test_additive_scores_have_the_width_of_the_keys_and_never_go_by_blocks() -> None:
+    plain, additive = (load_config(TINY, [f"model.scoring={scoring}"]) for scoring in ("dot_product", "additive"))
+    assert footprint._step_bytes(additive, 8, 50) - footprint._step_bytes(plain, 8, 50) == 4 * 4 * 4 * (16 - 1) * 8 * 50**2
+    assert footprint._step_bytes(additive, 1, 20_000) > 4 * 4 * 4 * 16 * 20_000**2 > footprint._step_bytes(plain, 1, 20_000)
+
+
+def test_texts_without_labels_count_where_they_are_trained_on(data: PreparedData) -> None:
+    offsets = data.train.offsets[::3]
+    longer = dataclasses.replace(
+        data, unlabelled=dataclasses.replace(data.train, offsets=offsets, labels=data.train.labels[1 : len(offsets)])
+    )
+    scores = ("model.score_ngrams=1", "model.score_buckets=64")
+    assert total(longer, *scores) == total(data, *scores)
+    assert total(longer, *scores, "training.distil_scores=true") > total(data, *scores)
+
+
+def test_a_checkpoint_that_could_not_be_read_again_is_refused(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(footprint, "MAX_FILE_BYTES", 100_000)
+    with pytest.raises(MhaError, match=r"the checkpoint would have 0\.\d GB; 0 at most can be read again; lower model\.embed_dim, "):
+        refuse_what_does_not_fit(load_config(TINY), data)
+
+
 @pytest.mark.parametrize(
     "settings", [("training.batch_size=320",), ("model.num_heads=64",), ("model.feed_forward_dim=8192",), ("model.num_blocks=6",)]
 )
