@@ -13,7 +13,10 @@ NO_LIMIT = 2**60
 
 
 class ControlGroup(NamedTuple):
-    """Bytes that the processes of a group, such as a container, may have together, and that they have (0 where nothing says it)."""
+    """Bytes that the processes of a group, such as a container, may have together, and that they have (0 where nothing says it).
+
+    What files left in memory, which the system takes back when it is needed, is not counted.
+    """
 
     limit: int
     used: int
@@ -34,13 +37,17 @@ def control_groups(root: Path = ROOT) -> list[ControlGroup]:
         if controllers in folders:
             folder = Path(group.lstrip("/"))
             folders[controllers] |= {folder, *folder.parents}
-    files = {"": ("", "memory.max", "memory.current"), "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes")}
+    files = {
+        "": ("", "memory.max", "memory.current", "inactive_file"),
+        "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    }
     found = []
-    for controllers, (base, limit_file, used_file) in files.items():
-        for folder in folders[controllers]:
-            limit, used = (_number(root / "sys/fs/cgroup" / base / folder / name) for name in (limit_file, used_file))
+    for controllers, (base, limit_file, used_file, of_files) in files.items():
+        for folder in (root / "sys/fs/cgroup" / base / inner for inner in folders[controllers]):
+            limit, used = (_number(_text(folder / name)) for name in (limit_file, used_file))
             if limit is not None and limit < NO_LIMIT:
-                found.append(ControlGroup(limit, used or 0))
+                told = dict(line.split(maxsplit=1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
+                found.append(ControlGroup(limit, max(0, (used or 0) - (_number(told.get(of_files, "")) or 0))))
     return found
 
 
@@ -56,10 +63,9 @@ def available_memory(root: Path = ROOT) -> int | None:
     return min(free if machine is None else [machine, *free], default=None)
 
 
-def _number(path: Path) -> int | None:
-    """The number in a file; None where there is no such file, or a word, such as ``max``, in it."""
-    text = _text(path).strip()
-    return int(text) if text.isdigit() else None
+def _number(text: str) -> int | None:
+    """The number in a line; None where there is a word, such as ``max``, in it, or nothing."""
+    return int(text) if text.strip().isdigit() else None
 
 
 def _text(path: Path) -> str:

@@ -19,15 +19,18 @@ IN_A_GROUP = {"proc/self/cgroup": "0::/outer/inner\n"}
 IN_A_GROUP_OF_VERSION_1 = {"proc/self/cgroup": "5:cpu,cpuacct:/elsewhere\n4:memory:/outer/inner\n1:name=systemd:/\n"}
 
 
-def version_2(group: str, limit: int | str, used: int) -> dict[str, str]:
-    """The files of a control group."""
-    return {f"sys/fs/cgroup/{group}/memory.max": f"{limit}\n", f"sys/fs/cgroup/{group}/memory.current": f"{used}\n"}
+def version_2(group: str, limit: int | str, used: int, of_files: int = 0) -> dict[str, str]:
+    """The files of a control group, of whose memory some holds files that nobody uses."""
+    folder = f"sys/fs/cgroup/{group}"
+    told = f"anon {used - of_files}\ninactive_file {of_files}\nactive_file 7\n"
+    return {f"{folder}/memory.max": f"{limit}\n", f"{folder}/memory.current": f"{used}\n", f"{folder}/memory.stat": told}
 
 
-def version_1(group: str, limit: int, used: int) -> dict[str, str]:
+def version_1(group: str, limit: int, used: int, of_files: int = 0) -> dict[str, str]:
     """The files of a control group of version 1, whose limit is a large number where there is none."""
     folder = f"sys/fs/cgroup/memory/{group}"
-    return {f"{folder}/memory.limit_in_bytes": f"{limit}\n", f"{folder}/memory.usage_in_bytes": f"{used}\n"}
+    told = f"inactive_file 7\ntotal_inactive_file {of_files}\n"
+    return {f"{folder}/memory.limit_in_bytes": f"{limit}\n", f"{folder}/memory.usage_in_bytes": f"{used}\n", f"{folder}/memory.stat": told}
 
 
 TREES: dict[str, tuple[dict[str, str], int | None, int | None]] = {
@@ -35,6 +38,8 @@ TREES: dict[str, tuple[dict[str, str], int | None, int | None]] = {
     "no groups": (MACHINE, None, FREE),
     "a container that sees itself as the outermost group": ({**MACHINE, **version_2(".", 3 * GB, GB)}, 3 * GB, 2 * GB),
     "the same of version 1": ({**MACHINE, **version_1(".", 3 * GB, GB)}, 3 * GB, 2 * GB),
+    "files that were read lately": ({**MACHINE, **version_2(".", 3 * GB, 3 * GB, of_files=2 * GB)}, 3 * GB, 2 * GB),
+    "the same of version 1 that read files": ({**MACHINE, **version_1(".", 3 * GB, 3 * GB, of_files=2 * GB)}, 3 * GB, 2 * GB),
     "no limit": ({**MACHINE, **IN_A_GROUP, **version_2("outer/inner", "max", GB), **version_2("outer", "max", GB)}, None, FREE),
     "no limit in version 1": ({**MACHINE, **IN_A_GROUP_OF_VERSION_1, **version_1("outer/inner", 2**63 - 4096, GB)}, None, FREE),
     "the limit of its own group": ({**MACHINE, **IN_A_GROUP, **version_2("outer/inner", 5 * GB, GB)}, 5 * GB, 4 * GB),
