@@ -185,7 +185,7 @@ def evaluation_of(
         confusions=most_frequent_confusions(confusion, checkpoint.class_names),
         thresholds=thresholds,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
-        by_length=accuracy_by(reviews.lengths, [longest * quarter / 4 for quarter in (1, 2, 3, 4)], correct),
+        by_length=accuracy_by(reviews.lengths, quarters_of(longest), correct),
         seconds=seconds,
     )
 
@@ -206,6 +206,11 @@ def area_under_roc(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[n
     if num_classes == 2:
         return float(metrics.roc_auc_score(labels, probabilities[:, 1]))
     return float(metrics.roc_auc_score(np.eye(num_classes)[labels], probabilities, average="macro"))
+
+
+def quarters_of(length: int) -> list[int]:
+    """The ends of four ranges of lengths, each a quarter of the longest; fewer where that has less than four tokens."""
+    return sorted({length * quarter // 4 for quarter in (1, 2, 3, 4)} - {0})
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:

@@ -160,7 +160,7 @@ def verdict(result: ShuffleResult) -> str:
     """What the figures mean, in words."""
     if not result.reads_order:
         return (
-            f"cannot read word order: no shuffle moves a probability by more than {result.largest_change:.0e}, "
+            f"cannot read word order: the most that a shuffle moves a probability is {result.largest_change:.1e}, "
             f"which is float rounding (up to {ROUNDING:.0e})"
         )
     fall = 100 * (result.accuracy - result.shuffled_mean)

@@ -82,12 +82,13 @@ def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDAr
     Where machine code is generated for every size of a matrix, as oneDNN does for bfloat16, a new length costs more than some padding.
 
     Args:
-        token_ids: batch (B, L).
+        token_ids: batch (B, L) or (B, L, 1 + W).
         longest: tokens that no batch may exceed.
     """
     length = token_ids.shape[1]
     step = 1 << max(0, length.bit_length() - LENGTH_DIGITS)
-    return padded(token_ids, min(length + -length % step, longest))
+    more = min(length + -length % step, longest) - length
+    return np.pad(token_ids, [(0, 0), (0, more), *[(0, 0)] * (token_ids.ndim - 2)])
 
 
 def _cut(order: Rows, lengths: npt.NDArray[np.int64], fit: Callable[[int, int], bool]) -> Iterator[Rows]:

@@ -18,11 +18,12 @@ def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) ->
 
     Args:
         class_weights: ``training.class_weights``.
-        targets: probability of each class, (N, C); every class occurs.
+        targets: probability of each class, (N, C).
     """
     num_texts, num_classes = targets.shape
     if class_weights == "none":
         return np.ones(num_texts, np.float32)
-    weights_of_classes = num_texts / (num_classes * targets.sum(axis=0, dtype=np.float64))
+    sizes = num_classes * targets.sum(axis=0, dtype=np.float64)
+    weights_of_classes = np.divide(num_texts, sizes, out=np.zeros(num_classes), where=sizes > 0)  # a part of the texts may lack a class
     weights: Floats = targets @ weights_of_classes.astype(np.float32)
     return weights

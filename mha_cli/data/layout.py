@@ -82,8 +82,9 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     if len(values) == 1:
         hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
         raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
-    text, text_reason = _given(text_column, values, header) or _guessed_text(values, label_column, path)
-    label, label_reason = _given(label_column, values, header) or _guessed_label(values, text, path)
+    given = _given(label_column, values, header)
+    text, text_reason = _given(text_column, values, header) or _guessed_text(values, given[0] if given else None, path)
+    label, label_reason = given or _guessed_label(values, text, path)
     return Layout(sample.format, sample.separator, header, tuple(values), text, label, text_reason, label_reason)
 
 

@@ -43,7 +43,7 @@ class PreparedData:
         train: reviews to learn from, N.
         targets: probability of each class that they are to be given, (N, C).
         validation: reviews that choose the best epoch, never learnt from.
-        vocabulary: ids of the words of ``train``; with ``training.refit_scores`` those of the validation part, too.
+        vocabulary: ids of the words of ``train``, and those of the validation part, too, where n-gram scores learn from it in the end.
         class_names: names in the order of their ids.
         unlabelled: reviews without a class, for what needs none; None for none.
         num_guessed: reviews at the end of ``train`` whose class no person gave.
@@ -82,7 +82,7 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     if config.auto:
         config = _decided(config, corpus, watcher)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
-    vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.training.refit_scores else train_rows)
+    vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
     if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):
         watcher.note(f"{source.name}, validation part: {doubt}")
@@ -157,7 +157,9 @@ def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -
 
 def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float32]:
     """(N, C): 1 for the class of the label and 0 for the others."""
-    return np.eye(num_classes, dtype=np.float32)[labels]
+    targets = np.zeros((len(labels), num_classes), np.float32)
+    targets[np.arange(len(labels)), labels] = 1.0
+    return targets
 
 
 @dataclass(frozen=True)

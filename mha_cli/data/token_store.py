@@ -6,16 +6,17 @@ import math
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.system.temporary_files import temporary_faults
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
+NEEDS = "it takes the texts as numbers, twice or three times"
 
 
 class TokenStore:
@@ -33,7 +34,7 @@ class TokenStore:
     """
 
     def __init__(self, reviews: Iterable[npt.NDArray[np.int32]] = ()) -> None:
-        with _faults_named():
+        with temporary_faults(NEEDS):
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
         weakref.finalize(self, _close, self._file)
         self._length = 0
@@ -48,7 +49,7 @@ class TokenStore:
     def append(self, tokens: Sequence[int] | npt.NDArray[np.int32]) -> None:
         """Put the tokens of one review behind all others: a number each, or a row of as many numbers as in all others."""
         tokens = np.asarray(tokens, dtype=np.int32)
-        with _faults_named():
+        with temporary_faults(NEEDS):
             self._file.write(tokens.tobytes())
         self._length, self._token_shape = self._length + len(tokens), tokens.shape[1:]
 
@@ -58,23 +59,15 @@ class TokenStore:
         if step != 1:
             raise ValueError(f"a token store gives whole spans, not every {step}th token")
         token_bytes = math.prod(self._token_shape) * ITEM_BYTES
-        with _faults_named():
+        with temporary_faults(NEEDS):
             self._file.flush()
-            raw = os.pread(self._file.fileno(), max(0, stop - start) * token_bytes, start * token_bytes)
-        return np.frombuffer(raw, dtype=np.int32).reshape(-1, *self._token_shape)
+            at, end, pieces = start * token_bytes, stop * token_bytes, list[bytes]()
+            while at < end and (piece := os.pread(self._file.fileno(), end - at, at)):  # Linux gives 2 GiB at most
+                pieces.append(piece)
+                at += len(piece)
+        return np.frombuffer(b"".join(pieces), dtype=np.int32).reshape(-1, *self._token_shape)
 
 
 def _close(file: IO[bytes]) -> None:
     with suppress(OSError):  # what a full disk did not take is of no more use
         file.close()
-
-
-@contextmanager
-def _faults_named() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        folder = printable(tempfile.tempdir or "the temporary folder", 200)
-        reason = error.strerror or printable(str(error))
-        hint = "it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder"
-        raise MhaError(f"{folder}: {reason}", hint, EXIT_FAILURE) from None

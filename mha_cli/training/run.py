@@ -133,7 +133,7 @@ def fit_all_scores(
 
 
 def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
-    """Numbers that differ where texts, settings or mha do; where the texts lie does not count."""
+    """Numbers that differ where settings, words, lengths, labels or mha do; where the texts lie does not count."""
     settings = [__version__, choose_precision(config), config.model_dump_json(exclude={"data"})]
     words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -13,20 +14,26 @@ import tensorflow as tf
 from mha_cli.analysis.inside.head_scores import HeadReport, HeadScore, gradient_importance, masked_forward, score_heads
 from mha_cli.analysis.inside.pruning import least_important, prune, retrain, without_heads
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import labelled_reviews, prepare
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.model.classifier import to_model
+from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.scoring import Scorer
 from mha_cli.system.watcher import EpochRecord, Watcher
+from mha_cli.training.trainer import Trainer
+from mha_cli.training.validation import Validation, decompose
 from tests.checkpoints import small_checkpoint
+from tests.training.interruptions import train
+
+TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]] = {
     "one-block": (("negative", "positive"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
@@ -323,6 +330,27 @@ def test_retraining_that_makes_it_worse_leaves_all_but_the_last_layer(checkpoint
     assert retrained.metrics == pruned.metrics
     changed = {path for path, weight in retrained.weights.items() if not np.array_equal(weight, pruned.weights[path])}
     assert changed == {"classifier/kernel", "classifier/bias"}
+
+
+@pytest.mark.usefixtures("untraced")
+def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(tmp_path: Path) -> None:
+    overrides = [
+        "data.num_reviews=300",
+        "model.score_ngrams=1",
+        "model.score_buckets=512",
+        "training.refit_scores=true",
+        "training.epochs=1",
+    ]
+    config = load_config(TINY, overrides)
+    checkpoint = read_checkpoint(train(config, tmp_path / "run").checkpoint)
+    prepared = prepare(config)
+    trainer, start = Trainer(config, prepared), EpochRecord(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, True)
+    trainer.set_weights(decompose(checkpoint.weights)[0])
+    validation = Validation(config, prepared, fit_scores(config, prepared, lambda _: None), decompose(checkpoint.weights)[1])
+    validation.score(trainer)
+    retrained = retrain(with_training(checkpoint, learning_rate=10.0), 1, config.data)  # which makes it worse, so that the start is kept
+    for path, weight in validation.checkpoint(trainer, start).weights.items():
+        np.testing.assert_allclose(retrained.weights[path], weight, atol=1e-5, err_msg=path)
 
 
 @pytest.mark.parametrize("change", [{"data": SampleData(num_reviews=400, seed=1)}, {"seed": 5}])

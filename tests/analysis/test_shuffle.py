@@ -100,7 +100,7 @@ def result(accuracy: float = 0.9, shuffled: float = 0.9, largest_change: float =
 
 def test_verdict_of_a_model_that_cannot_read_order() -> None:
     assert verdict(result(largest_change=3e-7)) == (
-        "cannot read word order: no shuffle moves a probability by more than 3e-07, which is float rounding (up to 1e-05)"
+        "cannot read word order: the most that a shuffle moves a probability is 3.0e-07, which is float rounding (up to 1e-05)"
     )
 
 
@@ -140,7 +140,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
 
     assert not without.reads_order
     assert without.largest_change <= ROUNDING
-    assert without.verdict.startswith("cannot read word order: no shuffle moves a probability by more than ")
+    assert without.verdict.startswith("cannot read word order: the most that a shuffle moves a probability is ")
     # Both twins get the same answer, which is right for one of them.
     assert without.accuracy == pytest.approx(0.5, abs=0.02)
     assert without.shuffled_accuracies == pytest.approx([without.accuracy] * 3, abs=0.02)

@@ -31,6 +31,11 @@ def test_balanced_weights_are_scikit_learns() -> None:
     assert weights.mean() == pytest.approx(1)
 
 
+def test_a_class_without_a_text_leaves_the_others_their_weights() -> None:
+    weights = loss_weights("balanced", one_hot(LABELS, 6))
+    np.testing.assert_allclose(weights, compute_sample_weight("balanced", LABELS) * 5 / 6, rtol=1e-6)
+
+
 def test_without_weights_every_text_counts_one() -> None:
     assert (loss_weights("none", one_hot(LABELS, 5)) == np.ones(211, np.float32)).all()
 

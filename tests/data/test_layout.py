@@ -93,6 +93,7 @@ def test_parquet_and_folders() -> None:
         (("note", None), ("note", "label")),
         ((None, "text"), ("note", "text")),
         (("2", "3"), ("text", "label")),
+        ((None, "2"), ("note", "text")),
         (("gone", "label"), ("gone", "label")),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import tempfile
 import tracemalloc
@@ -80,6 +81,12 @@ def test_no_file_is_left_where_others_could_see_it(tmp_path: Path, monkeypatch: 
     store = store_of(list(range(50_000)))
     assert store[49_999:].tolist() == [49_999]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_system_gives_in_pieces_comes_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, read = store_of(list(range(1000))), os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, at: read(descriptor, min(size, 100), at))
+    assert store[7:503].tolist() == [*range(7, 503)]
 
 
 @pytest.mark.parametrize("found_when", ["appending", "reading"])

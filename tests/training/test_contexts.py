@@ -84,6 +84,16 @@ def test_rows_are_the_singular_vectors_of_positive_mutual_information() -> None:
     np.testing.assert_array_equal(found[~has_row], before[~has_row])
 
 
+def test_a_word_that_stands_beside_unknown_ones_alone() -> None:
+    texts = [np.maximum(random_texts(15).tokens[:], 3), *[np.array([1, 1, 2], np.int32)] * 40]
+    offsets = np.concatenate([12 * np.arange(16), 180 + 3 * np.arange(1, 41)])
+    words, ngrams = random_tables()
+    with np.errstate(all="raise"):
+        start_from_contexts(words, ngrams, EncodedReviews(np.concatenate(texts), offsets, np.zeros(55, np.int32), 0), MAX_NGRAM, 0)
+    assert np.isfinite(words).all()
+    assert np.isfinite(ngrams).all()
+
+
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_few_texts_leave_what_they_do_not_say_at_random(number: int) -> None:
     (words, ngrams), (words_before, ngrams_before) = random_tables(), random_tables()

@@ -18,6 +18,7 @@ from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.model.classifier import build_classifier, keras_config
+from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.scoring import Scorer
@@ -182,7 +183,9 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
             "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"
         )
     weights, scores = decompose(checkpoint.weights)
-    trainer, validation = Trainer(config, prepared), Validation(config, prepared, scores)
+    # Scores that know the validation part would count for too much there.
+    unknowing = fit_scores(config, prepared, watcher.log) if config.learns_from_validation else scores
+    trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, scores)
     trainer.set_weights(weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
     kept = [dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)]
