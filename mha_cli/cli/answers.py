@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mha_cli.errors import printable
+from mha_cli.records.objects import plain_json
 
 if TYPE_CHECKING:
     from mha_cli.records.record import Record
@@ -31,7 +32,7 @@ def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record
     found = choice.as_json(number, prediction)
     if fields:
         found["fields"] = dict(zip(fields, record.fields, strict=True))
-    return json.dumps(found).encode() + b"\n"
+    return plain_json(found).encode() + b"\n"
 
 
 def tab_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:

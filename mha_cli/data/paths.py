@@ -19,7 +19,7 @@ def matching_paths(given: str) -> list[str]:
     """
     pattern = os.path.expanduser(given)
     if not _PATTERN.search(pattern) or os.path.lexists(pattern):
-        return [given]
+        return [pattern]
     if not (found := glob.glob(pattern, recursive=True)):
         raise MhaError(f"{shown_path(given)}: no file matches", "check the pattern; relative paths start at the current folder")
     return sorted(found, key=natural_order)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from mha_cli.errors import printable
 
@@ -16,13 +16,13 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 def value_at(found: Mapping[str, object], key: str) -> object:
     """The value of a key, in which a dot leads into a nested object unless a key has the dot itself; ``ABSENT`` if there is none."""
-    while key not in found:
-        first, dot, key = key.partition(".")
-        inner = found.get(first)
-        if not dot or not isinstance(inner, Mapping):
-            return ABSENT
-        found = inner
-    return found[key]
+    if key in found:
+        return found[key]
+    for place, character in enumerate(key):
+        inner = found.get(key[:place]) if character == "." else None
+        if isinstance(inner, Mapping) and (value := value_at(inner, key[place + 1 :])) is not ABSENT:
+            return value
+    return ABSENT
 
 
 def dotted_keys(found: Mapping[str, object]) -> Iterator[str]:
@@ -37,6 +37,14 @@ def dotted_keys(found: Mapping[str, object]) -> Iterator[str]:
             yield before + key
         else:
             waiting.pop()
+
+
+def plain_json(value: object, default: Callable[[Any], object] | None = None) -> str:
+    """A value as JSON, with null for the fractions that JSON does not have: infinity, and what is no number."""
+    try:
+        return json.dumps(value, default=default, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(value, default=default), parse_constant=lambda _: None))
 
 
 def json_kind(value: object) -> str:

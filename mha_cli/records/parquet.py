@@ -9,13 +9,16 @@ from typing import IO, Any
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.lines import MAX_LINE_BYTES
+from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import RecordReader
 from mha_cli.records.record import Record, missing_column
+from mha_cli.system.temporary_files import temporary_faults
 
 BATCH_ROWS = 16
 """Rows that are decoded together: few, since a small file may say that all of them hold the same long text."""
 BUFFER_BYTES = 1 << 20
 MOST_METADATA_BYTES = 1 << 26
+NEEDS = "it takes the whole file, unpacked"
 
 
 class ParquetReader(RecordReader):
@@ -27,22 +30,23 @@ class ParquetReader(RecordReader):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         import_pyarrow(self._name)
-        self._file = TemporaryFile()  # noqa: SIM115
+        with temporary_faults(NEEDS):
+            self._file = TemporaryFile()  # noqa: SIM115
 
     def feed(self, data: bytes) -> Iterator[Record]:
         """Nothing yet."""
         for piece in self._unpacker.feed(data):
-            self._file.write(piece)
+            self._keep(piece)
         yield from ()
 
     def close(self) -> Iterator[Record]:
         """All records; ``line`` is the number of the row, ``raw`` an object with what is wanted of it."""
-        self._file.write(self._unpacker.close())
+        self._keep(self._unpacker.close())
         columns = self._columns
         wanted = {columns.text: columns.text_setting, **dict.fromkeys(columns.fields, columns.field_setting)}
         with self._file:
             for number, row in enumerate(parquet_rows(self._file, self._name, wanted), 1):
-                raw = json.dumps(row, default=_plain).encode() + b"\n"
+                raw = plain_json(row, default=_plain).encode() + b"\n"
                 try:
                     if len(raw) > MAX_LINE_BYTES:
                         raise MhaError(f"{self._name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text a row")
@@ -50,6 +54,11 @@ class ParquetReader(RecordReader):
                 except MhaError as fault:
                     record = self._on_fault(fault, number)
                 yield record
+
+    def _keep(self, piece: bytes) -> None:
+        with temporary_faults(NEEDS):
+            self._file.write(piece)
+            self._file.flush()
 
 
 def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
@@ -69,6 +78,8 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
         limits = {"thrift_string_size_limit": MOST_METADATA_BYTES, "thrift_container_size_limit": MOST_METADATA_BYTES}
         opened = parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, **limits)
         paths = [opened.schema.column(number).path for number in range(len(opened.schema))]
+    except MemoryError:
+        raise
     except faults as error:
         raise _unreadable(name, error) from None
     for column, setting in (wanted or {}).items():
@@ -80,6 +91,8 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
             if (batch := next(batches, None)) is None:
                 return
             rows: Sequence[dict[str, Any]] = batch.to_pylist()
+        except MemoryError:
+            raise
         except faults as error:
             raise _unreadable(name, error) from None
         yield from rows

@@ -118,7 +118,7 @@ class PlainReader(LineReader):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        refuse_fields_of_plain_lines(self._columns.fields, self._name)
+        refuse_fields_of_plain_lines(self._columns.fields, self._name, f"{NAME_FORMAT} if they are no plain lines")
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
         for line in lines:
@@ -127,11 +127,8 @@ class PlainReader(LineReader):
             yield Record(text, line, (text,) * len(self._columns.fields), b"", self._num_lines)
 
 
-def refuse_fields_of_plain_lines(fields: Sequence[str], name: str) -> None:
+def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str) -> None:
     """Raise an MhaError for a column other than ``text``."""
     for field in fields:
         if field != TEXT_COLUMN:
-            raise MhaError(
-                f'--field {printable(field)}: {name}: plain lines have only the column "{TEXT_COLUMN}"',
-                f"{NAME_FORMAT} if they are no plain lines",
-            )
+            raise MhaError(f'--field {printable(field)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)

@@ -68,7 +68,7 @@ def read_inputs(
 
 def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Arrival]:
     """Texts that are there already, each like a plain line, which has no other field than ``text``."""
-    refuse_fields_of_plain_lines(fields, "arguments")
+    refuse_fields_of_plain_lines(fields, "arguments", "give texts with columns in a file, with --input")
     return iter([Arrival(Record(text, text.encode() + b"\n", (text,) * len(fields)) for text in texts)])
 
 

@@ -8,8 +8,11 @@ import gzip
 import importlib
 import io
 import json
+import math
 import random
+import resource
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +29,7 @@ from mha_cli.records.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from mha_cli.records.readers import Format
 
@@ -313,6 +317,8 @@ def test_rows_of_another_width_than_the_first() -> None:
         ({"a": {"b.c": "in"}}, "a.b.c", "in"),
         ({"": {"": "in"}}, ".", "in"),
         ({".": "out"}, ".", "out"),
+        ({"a.b": {"c": "in"}}, "a.b.c", "in"),
+        ({"a.b": {"c": "in"}, "a": {"b": 1}}, "a.b.c", "in"),
     ],
 )
 def test_a_dot_leads_into_an_object(record: dict[str, Any], key: str, text: str) -> None:
@@ -374,6 +380,27 @@ def test_nested_and_encoded_columns_of_parquet() -> None:
     assert [(record.text, record.fields) for record in records(data, "parquet", fields=["a.c"])] == [("one", (1,)), ("two", (1,))]
     assert [record.text for record in records(data, "parquet", text_column="a.b")] == ["out", "out"]
     assert [record.text for record in records(data, "parquet", text_column="raw")] == ["café", "\ufffd"]
+
+
+def test_a_fraction_that_json_does_not_have_is_null() -> None:
+    data = parquet({"text": ["one", "two"], "n": [math.nan, 0.5], "of": [[math.inf, 1.0], []]})
+    found = records(data, "parquet", fields=["n", "of"])
+    assert [record.fields for record in found] == [(None, [None, 1.0]), (0.5, [])]
+    assert [json.loads(record.raw, parse_constant=pytest.fail)["n"] for record in found] == [None, 0.5]
+
+
+def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data = parquet({"text": ["some text"] * 999})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(MhaError) as raised:
+            records(data, "parquet")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    needs = "it takes the whole file, unpacked: make room, or set TMPDIR to another folder"
+    assert str(raised.value) == f"{tmp_path}: File too large; {needs}"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ def test_texts_that_are_there_already() -> None:
     ]
     with pytest.raises(MhaError) as raised:
         given_texts(["one"], ["id"])
-    assert str(raised.value).startswith('--field id: arguments: plain lines have only the column "text"; ')
+    only = 'plain lines have only the column "text"; give texts with columns in a file, with --input'
+    assert str(raised.value) == f"--field id: arguments: {only}"
 
 
 # Files
@@ -87,6 +88,12 @@ def test_patterns_stand_for_files() -> None:
     assert [record.text for record in found] == ["2", "10", "zero"]
     with pytest.raises(MhaError, match=r"^more-\*\.csv: no file matches; "):
         read_inputs(["more-*.csv"])
+
+
+def test_a_path_below_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write("a.txt", b"one\n")
+    assert [record.text for record in records_of(read_inputs(["~/a.txt", "~/*.txt"]))] == ["one", "one"]
 
 
 def test_a_broken_record_names_its_file() -> None:
