@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
     Args:
         path: path in its file system.
-        size: bytes; 0 where nothing tells.
+        size: bytes.
         below: path below the folder that was named; None for a file that was named, or matched a pattern.
     """
 
@@ -64,7 +64,7 @@ class LocalFiles:
         """The files that a path or pattern stands for, and those in a folder and all below it; links to folders are not followed there.
 
         Raises:
-            MhaError: there are none.
+            MhaError: there are none, or a folder cannot be read.
         """
         for found in matching_paths(pattern):
             path = self.name(found)
@@ -72,10 +72,12 @@ class LocalFiles:
                 if not os.path.exists(path):
                     raise MhaError(f"{shown_path(found)}: no such file or folder", "check the path")
                 yield Found(path, os.path.getsize(path))
-            for folder, _, names in os.walk(path):
+                continue
+            for folder, _, names in os.walk(path, onerror=_refuse_unreadable):
                 for name in names:
                     file = os.path.join(folder, name)
-                    yield Found(file, os.lstat(file).st_size, os.path.relpath(file, path))
+                    with suppress(FileNotFoundError):  # gone since it was listed, as an unfinished part is
+                        yield Found(file, os.lstat(file).st_size, os.path.relpath(file, path))
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those above it, if they are not there."""
@@ -179,6 +181,10 @@ class RemoteFiles:
         """Remove a file, if it is there."""
         with suppress(FileNotFoundError):
             self._system.delete_file(path)
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    raise MhaError(f"{shown_path(error.filename)}: cannot be read: {error.strerror}", "make it readable, or name the others") from None
 
 
 Files: TypeAlias = LocalFiles | RemoteFiles

@@ -126,8 +126,11 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     reader = READERS[shard.form](shard.name, job.columns, on_fault=stand_in)
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
-        part = _PARTS[job.part_format](file, job.classifier.checkpoint.class_names)
-        with closing(answer(job.classifier, _arrivals(shard, reader, digest), job.workers)) as batches:
+        # Closed before the file, even if something fails: a writer of Parquet that is left open complains when it goes.
+        with (
+            closing(_PARTS[job.part_format](file, job.classifier.checkpoint.class_names)) as part,
+            closing(answer(job.classifier, _arrivals(shard, reader, digest), job.workers)) as batches,
+        ):
             while batch := _next(batches):
                 found: list[Row] = []
                 for record, prediction in batch:
@@ -138,11 +141,10 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
                         faults += map(str, record.fields)
                     found.append(_row(shard.name, rows, None if broken else prediction))
                 part.write(found)
-        if rows and rows == unreadable:
-            raise ShardFault(f"{faults[0]}; nor can any other record be read")
-        if _status(shard) != status:
-            raise ShardFault(f"{shard.name}: has changed while it was read; run the same again")
-        part.close()
+            if rows and rows == unreadable:
+                raise ShardFault(f"{faults[0]}; nor can any other record be read")
+            if _status(shard) != status:
+                raise ShardFault(f"{shard.name}: has changed while it was read; run the same again")
         size, part_digest = _digest_of(file)
         _remove(shard, job, [form for form in PART_FORMATS if form != job.part_format])
     manifest = {

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mha_cli.batch.files import LocalFiles
+from mha_cli.errors import MhaError
 from tests.batch.archive import refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
 from tests.cli.command import ROOT, TIMEOUT, Result, environment, refusal, run_here, tree
@@ -235,6 +237,39 @@ def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: B
     assert sorted(result.stderr.splitlines()) == sorted(f"failed: {fault}" for fault in failed.values())
     refuse_anything_else(folder / "out")
     assert {os.path.relpath(row["file"], folder / "in") for row in rows_of(folder / "out")} == {"a.txt", "more/d.csv", "new.txt"}
+
+
+@pytest.mark.parametrize("part_format", ["jsonl", "parquet"])
+def test_a_file_that_breaks_off_is_told_in_a_line(part_format: str, folder: Path, batch: Batch) -> None:
+    (folder / "in" / "bad.csv.gz").write_bytes(b"\x1f\x8b\x08\x00broken")
+    result = batch("in/bad.csv.gz", "--output-format", part_format)
+    assert (result.code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith(f"failed: {folder}/in/bad.csv.gz: the gzip data is ")
+    assert [*(folder / "out").iterdir()] == []
+
+
+def test_a_folder_that_cannot_be_read_is_not_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("/more"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(MhaError, match="in/more: cannot be read: Permission denied; make it readable, or name the others"):
+        list(LocalFiles().matching(f"{folder}/in"))
+
+
+def test_a_file_that_goes_while_a_folder_is_listed_is_none_of_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status = os.lstat
+    whole = [found.path for found in LocalFiles().matching(f"{folder}/in")]
+
+    def gone(path: Any) -> Any:
+        return status(f"{path}.gone" if str(path).endswith("b.jsonl") else path)
+
+    monkeypatch.setattr(os, "lstat", gone)
+    assert [found.path for found in LocalFiles().matching(f"{folder}/in")] == [path for path in whole if not path.endswith("b.jsonl")]
 
 
 def test_an_archive_of_nothing_but_faults_is_no_success(folder: Path, batch: Batch) -> None:
