@@ -40,10 +40,24 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """A server that on SIGINT or SIGTERM finishes what has been asked, and raises the signal again."""
 
     class Connection(H11Protocol):
+        """Drops a client that does not send the head of a request in time, be it the first one or one that follows."""
+
         def connection_made(self, transport: Any) -> None:
-            """Drop a client that does not send the head of a request in time."""
             super().connection_made(transport)
-            self.loop.call_later(limits.body_seconds, lambda: self.cycle or transport.close())
+            self._await_head()
+
+        def on_response_complete(self) -> None:
+            self._await_head()
+            super().on_response_complete()
+
+        def _await_head(self) -> None:
+            last = self.cycle
+
+            def drop() -> None:
+                if self.cycle is last:
+                    self.transport.close()
+
+            self.loop.call_later(limits.body_seconds, drop)
 
     config = uvicorn.Config(
         app,

@@ -258,6 +258,9 @@ def test_a_body_that_does_not_come(checkpoint: Path) -> None:
         for head in (b"", HEAD):  # what has not become a request has no answer
             with connected(port, head) as client:
                 assert received(client) == b""
+        two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"  # one that becomes a request, and one that does not
+        with connected(port, two) as client:
+            assert received(client).startswith(b"HTTP/1.1 200 ")
         with connected(port, HEAD + b"Content-Length: 2000000\r\n\r\n") as client:  # refused, and not waited for
             assert received(client).startswith(b"HTTP/1.1 413 ")
 
