@@ -119,7 +119,7 @@ class Member:
 def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[[memoryview], object]]:
     """The function, called in a thread beside the ``with`` block, whose end waits for it; until then its arguments must not change.
 
-    Where addresses are few it is called at once: glibc takes 128 MiB of them for the first memory of a thread.
+    Where addresses are few, or there is no thread to be had, it is called at once: glibc takes 128 MiB of them for the first memory of one.
     """
     if few_addresses():
         yield function
@@ -132,7 +132,11 @@ def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[
             function(piece)
 
     thread = Thread(target=run, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # this user, or this container, may have no more
+        yield function
+        return
     try:
         yield pieces.put
     finally:

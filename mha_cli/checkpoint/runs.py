@@ -19,7 +19,7 @@ from mha_cli.config.settings import Config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.system.whole_files import LOCK, atomic_write, locked
+from mha_cli.system.whole_files import LOCK, TEMPORARY, atomic_write, locked
 
 RUNS = Path("runs")
 PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"
@@ -61,9 +61,9 @@ def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.en
         return checkpoint_in(given), ""
     if environment.get(CHECKPOINT_VARIABLE):
         return checkpoint_in(Path(environment[CHECKPOINT_VARIABLE])), f"${CHECKPOINT_VARIABLE}"
-    found = sorted(RUNS.glob(f"*/{CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
+    found = [path for path in RUNS.glob(f"*/{CHECKPOINT}") if path.exists()]  # no link to what is gone
     if found:
-        return found[-1], "the last trained run"
+        return max(found, key=os.path.getmtime), "the last trained run"
     return PACKAGED, "the model that comes with mha"
 
 
@@ -89,7 +89,7 @@ def read_history(checkpoint: Path) -> list[EpochRecord]:
 
 
 def refuse_used(output: Path) -> None:
-    """Refuse a run directory that holds anything but a lock.
+    """Refuse a run directory that holds anything but a lock, and what a killed process left of a file.
 
     Raises:
         MhaError: it is not a folder, or it is not empty.
@@ -97,7 +97,7 @@ def refuse_used(output: Path) -> None:
     name = shown_path(output)
     try:
         mode = os.stat(output).st_mode
-        used = not stat.S_ISDIR(mode) or any(path.name != LOCK for path in output.iterdir())
+        used = not stat.S_ISDIR(mode) or any(path.name != LOCK and not TEMPORARY.fullmatch(path.name) for path in output.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:

@@ -45,7 +45,9 @@ def attention(
         int | None, typer.Option("--head", min=0, help="Head of the block, from 0.", show_default="the mean over all heads")
     ] = None,
     html: HtmlOption = None,
-    png: Annotated[Path | None, typer.Option("--png", help="Draw every head of the block into this PNG, SVG or PDF file.")] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", help="Draw every head of the block, or that of --head, into this PNG, SVG or PDF file.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show which words look at which, head by head.

@@ -34,6 +34,9 @@ _BAR = 20
 _TEXT = 100
 """Characters of a text that are shown."""
 
+_OF_FILES = ("data.train", "data.text_column", "data.label_column")
+"""Settings that files of texts decide."""
+
 
 def data(
     files: Annotated[
@@ -105,6 +108,9 @@ def _config_of(
             if column is not None:
                 raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(column)}")
         return load_config(find_config(name), overrides), None
+    for key in _OF_FILES:
+        if any(override.partition("=")[0].strip() == key for override in overrides):
+            raise MhaError(f"--set {key} goes with a config, not with files", "name the files, and --text-column and --label-column")
     layout = find_layout(matching_paths(name)[0], text_column, label_column)
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])
     columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}

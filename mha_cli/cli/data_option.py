@@ -23,7 +23,7 @@ def data_section(
     """What --data means, for a checkpoint and the config in it; columns that are not named are those that the model was trained on.
 
     Raises:
-        MhaError: no data is named but by a checkpoint that is no run of the user's own.
+        MhaError: no data is named but by a checkpoint that is no run of the user's own, or columns of data that has none.
     """
     trained = trained_on.data
     if data is None and not is_own(checkpoint, trained_on):
@@ -39,6 +39,8 @@ def data_section(
         known = trained if isinstance(trained, FilesData) else section
         columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
         return section.model_copy(update=columns)
+    if text_column or label_column:
+        raise MhaError(f"--text-column and --label-column go with files; {_named(section)} has no columns", "leave them out")
     return section
 
 

@@ -28,7 +28,6 @@ MOST_CLASSES = 15
 def training(summary: TrainingSummary, following: str) -> None:
     """The closing table of a training, and the command that may follow."""
     best = summary.best
-    rate = summary.num_train * summary.epochs_run / summary.seconds
     calibration = {}
     if "calibration_error_after" in summary.metrics:
         before, after = (summary.metrics[f"calibration_error_{when}"] for when in ("before", "after"))
@@ -44,7 +43,7 @@ def training(summary: TrainingSummary, following: str) -> None:
             "trained on": f"{summary.num_train:,} texts",
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
-            "training time": f"{summary.seconds:.1f} s ({rate:,.0f} texts/s, {summary.precision})",
+            "training time": f"{summary.seconds:.1f} s ({best.reviews_per_second:,.0f} texts/s, {summary.precision})",
         }.items(),
     )
     print_line(f"next: {following}")

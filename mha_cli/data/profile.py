@@ -145,7 +145,7 @@ class Tally:
                 self.num_texts_with.update(set(tokens))
             self._characters.update(review.text)
             if len(class_ids) > MOST_CLASSES:
-                raise MhaError(f"{name}: more than {MOST_CLASSES:,} classes", "is the label column the right one? See --label-column")
+                raise MhaError(f"{name}: more than {MOST_CLASSES:,} classes", "is the label column the right one?")
         if not labels:
             raise MhaError(f"{name}: no texts", "give labelled texts of at least two classes")
         self.lengths = np.frombuffer(lengths, np.int64)

@@ -27,6 +27,8 @@ MAX_WIDTH = 24.0
 """Inches of a picture of many heads or of a long review, so that it still opens."""
 MAX_HEIGHT = 120.0
 """Inches, likewise."""
+SHOWN_CHARACTERS = 30
+"""Characters of a name that a figure has room for."""
 
 
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:
@@ -64,11 +66,11 @@ def comparison_figure(result: Comparison) -> Figure:
         points, low, high = ([100 * value for value in values] for values in zip(*figures, strict=True))
         axes.hlines(numbers, low, high)
         axes.plot(points, numbers, "o")
-        axes.set_yticks(rows, [plain(model.name) for model in result.models] if axes is accuracies else [""] * len(rows))
+        axes.set_yticks(rows, [end_of(model.name) for model in result.models] if axes is accuracies else [""] * len(rows))
         axes.set_ylim(len(rows) - 0.5, -0.5)
     differences.axvline(0, color="black", linewidth=0.8)
     accuracies.set_xlabel("accuracy in % (95 % interval)")
-    differences.set_xlabel(f"points more than {plain(result.models[0].name)}\n(95 % interval)")
+    differences.set_xlabel(f"points more than {end_of(result.models[0].name)}\n(95 % interval)")
     figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {result.num_reviews:,} texts")
     return figure
 
@@ -186,7 +188,12 @@ def lengths_figure(ranges: Sequence[Range]) -> Figure:
 
 def plain(text: str) -> str:
     """Text that Matplotlib shows as it is, not as a formula."""
-    return printable(text, 30).replace("$", r"\$")
+    return printable(text, SHOWN_CHARACTERS).replace("$", r"\$")
+
+
+def end_of(path: str) -> str:
+    """The end of a path, which tells it from others."""
+    return plain(path if len(path) <= SHOWN_CHARACTERS else f"…{path[1 - SHOWN_CHARACTERS :]}")
 
 
 def _every(count: int, room: float) -> int:

@@ -192,10 +192,10 @@ def _remove_leftovers(parent: Path) -> None:
 
     The name says that it is ours: by chance, 1 of 2⁶⁴ names of that pattern would do. The lock says that nobody is writing it.
     """
-    with suppress(OSError):
-        for leftover in parent.iterdir():
-            numbers = TEMPORARY.fullmatch(leftover.name)
-            if numbers is None or _second_number(numbers[1]) != numbers[2]:
+    with suppress(OSError), os.scandir(parent) as entries:
+        for leftover in entries:
+            numbers = leftover.name.startswith(".mha-") and TEMPORARY.fullmatch(leftover.name)
+            if not numbers or _second_number(numbers[1]) != numbers[2]:
                 continue
             with suppress(OSError):
                 mode = os.O_RDONLY if leftover.is_dir() else os.O_RDWR  # a folder cannot be opened to be written to
@@ -203,7 +203,7 @@ def _remove_leftovers(parent: Path) -> None:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                        shutil.rmtree(leftover)
+                        shutil.rmtree(leftover.path)
                     else:
                         os.unlink(leftover)
                 finally:

@@ -74,10 +74,15 @@ class Study:
     def seconds_left(self, budget: Budget) -> float:
         """Time that is left for trials; 0 if there may or can be no more."""
         trials = self.trials
-        if self.optuna.user_attrs.get("exhausted") or (budget.trials is not None and len(trials) >= budget.trials):
+        if self._exhausted or (budget.trials is not None and len(trials) >= budget.trials):
             return 0.0
         spent: float = sum(trial.duration.total_seconds() for trial in trials)
         return max(0.0, 60.0 * budget.minutes - spent)
+
+    @property
+    def _exhausted(self) -> bool:
+        """Whether all that there can be has been tried."""
+        return bool(self.optuna.user_attrs.get("exhausted"))
 
     def is_new(self, trial: Any, size: float) -> bool:
         """Whether a trial has not been tried before. Once all that there can be, ``size``, have been tried, the search is exhausted."""
@@ -94,9 +99,8 @@ class Study:
         """
         if (self.output / METRICS).is_file() and not self.seconds_left(budget):
             name, count = shown_path(self.output), len(self.trials)
-            raise MhaError(
-                f"--output {name}: its search is finished, with {count} trials", "give more --minutes or --trials, or another folder"
-            )
+            more = "search more, in another folder" if self._exhausted else "give more --minutes or --trials, or another folder"
+            raise MhaError(f"--output {name}: its search is finished, with {count} trials", more)
 
     def refuse_other_texts(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
         """Refuse texts that earlier trials were not judged by.

@@ -9,6 +9,7 @@ import random
 import struct
 import subprocess
 import sys
+import threading
 import zipfile
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -57,6 +58,15 @@ def same(first: Checkpoint, second: Checkpoint) -> bool:
         and first.weights.keys() == second.weights.keys()
         and all(np.array_equal(weight, second.weights[path]) for path, weight in first.weights.items())
     )
+
+
+def test_it_is_read_where_there_is_no_thread_to_be_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    whole = read_checkpoint(path)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert same(read_checkpoint(path), whole)
 
 
 # What is shown of one

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +117,8 @@ def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
     make_file("runs/both/with-positions/checkpoint.keras", seconds=3)
     make_file("runs/a/checkpoint.keras", seconds=2)
     make_file("runs/b/other.keras", seconds=9)
+    Path("runs/gone").mkdir()
+    Path("runs/gone/checkpoint.keras").symlink_to("nowhere")
     # The two models of a shuffle-test lie one folder deeper: one of them cannot read order, and nobody trained it to be used.
     assert choose_checkpoint(None, environment) == (Path("runs/a/checkpoint.keras"), "the last trained run")
 
@@ -128,6 +132,21 @@ def test_the_packaged_model_comes_last() -> None:
 
 
 # A directory for a new run
+
+
+def test_a_directory_whose_run_was_killed_as_it_wrote_its_config() -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from mha_cli.system.whole_files import atomic_write
+with atomic_write(Path("killed/config.yaml")):
+    os.kill(os.getpid(), 9)
+"""
+    Path("killed").mkdir()
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert len(os.listdir("killed")) == 1
+    with run_directory(Path("killed"), Config(seed=5)) as held:
+        assert sorted(os.listdir(held)) == [LOCK, CONFIG]
 
 
 @pytest.mark.parametrize("output", ["new", "deep/in/new", "empty"])

@@ -11,6 +11,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
+from mha_cli.plots.figures import end_of
 from tests.checkpoints import WORDS, small_checkpoint
 from tests.cli.command import Result, has_control_characters, refusal, run_here, tree
 from tests.documentation import fits, text_block
@@ -166,3 +167,9 @@ def test_n_gram_scores_that_have_learnt_from_the_validation_part(compare: Compar
     assert read_checkpoint(path / "checkpoint.keras").config.training.refit_scores
     message = refusal(compare("runs/a", "runs/b", "--split", "validation"))
     assert message.startswith("reviews.csv, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)")
+
+
+def test_models_in_one_folder_have_names_of_their_own_in_a_picture() -> None:
+    names = [f"/data/experiments/2026-05/imdb/run-{letter}" for letter in "ab"]
+    assert [end_of(name) for name in names] == ["…xperiments/2026-05/imdb/run-a", "…xperiments/2026-05/imdb/run-b"]
+    assert (len(end_of(names[0])), end_of("runs/$a")) == (30, r"runs/\$a")

@@ -217,6 +217,10 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["--data", "sample", "--label-column", "x"],
+            "--text-column and --label-column go with files; sample has no columns; leave them out",
+        ),
         (["--data", "sample", "--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
         (
             ["--data", "nowhere.csv"],

@@ -247,7 +247,7 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         "1,080 texts",
         "16,385",
         "245 ids",
-        "4.5 s (720 texts/s, bfloat16)",
+        "4.5 s (1,234 texts/s, bfloat16)",
     ):
         assert figure in shown
     assert shown.endswith("\nnext: mha evaluate runs/x\n")

@@ -193,7 +193,7 @@ def test_no_trial_comes_twice_and_where_all_were_tried_the_search_ends(tmp_path:
     summary = tuned(tmp_path / "run", Budget(100), settings=config(epochs=2), search=search)
     tried = [(trial.settings["training.epochs"], trial.settings["model.dropout"]) for trial in summary.trials]
     assert sorted(tried) == [(epochs, dropout) for epochs in (1, 2, 3) for dropout in (0.1, 0.5)]
-    with pytest.raises(MhaError, match="its search is finished, with 6 trials"):
+    with pytest.raises(MhaError, match="its search is finished, with 6 trials; search more, in another folder"):
         tuned(tmp_path / "run", Budget(200), settings=config(epochs=2), search=search)
 
 
