@@ -66,7 +66,7 @@ def draw_scale(rng: np.random.Generator) -> str:
         axes.legend()
     figure.savefig(FIGURES / "scale.png", dpi=120)
     return (
-        f"K = {widths[-1]}: variance of q·k {variances[-1]:.0f}; "
+        f"d_k = {widths[-1]}: variance of q·k {variances[-1]:.0f}; "
         f"largest of 32 weights {largest[False][-1]:.3f} unscaled, {largest[True][-1]:.3f} scaled"
     )
 
