@@ -35,6 +35,9 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 MAX_PARAMETERS = 1_000_000_000
 """Weights of the largest model, 4 GB in float32; more is taken for a slip of the keyboard."""
 
+GONE = {"average_decay", "pseudo_labels"}
+"""Settings of `training` that checkpoints may have and there no longer are; they only said how a model was trained."""
+
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """Read a YAML config and apply ``key.path=value`` overrides in order.
@@ -82,7 +85,7 @@ def config_from_dict(value: object, name: str) -> Config:
 def written_config(document: YamlDocument) -> Config:
     """A config that mha itself wrote, perhaps before a setting was there or when one was that is gone.
 
-    A setting that is missing means what mha did then; one that is gone only said how the model was trained.
+    A setting that is missing means what mha did then; one that is gone is left out.
 
     Raises:
         MhaError: a setting does not fit.
@@ -90,8 +93,8 @@ def written_config(document: YamlDocument) -> Config:
     value = document.value
     if isinstance(value, dict) and isinstance(text := value.get("text", {}), dict):
         value = {**value, "text": {"tokenizer": "letters", **text}}
-    if isinstance(value, dict) and isinstance(training := value.get("training"), dict) and "pseudo_labels" in training:
-        training = {name: setting for name, setting in training.items() if name != "pseudo_labels"}
+    if isinstance(value, dict) and isinstance(training := value.get("training"), dict) and not GONE.isdisjoint(training):
+        training = {name: setting for name, setting in training.items() if name not in GONE}
         if not training.get("distil_scores"):
             training.pop("labelled_epochs", None)
         value = {**value, "training": training}

@@ -323,12 +323,6 @@ class TrainingConfig(Settings):
         0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out those with a guessed label."
     )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
-    average_decay: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Decay per step of an exponential average of the weights, which is then scored and saved; null has none.",
-    )
     patience: int | None = Field(
         None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
     )

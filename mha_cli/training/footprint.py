@@ -85,7 +85,6 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
     units = num_outputs(len(data.class_names))
     table = model.score_buckets * units
-    copies = COPIES[training.optimizer] + (training.average_decay is not None)
     lengths = data.train.lengths
     if training.distil_scores and data.unlabelled is not None:
         lengths = np.concatenate([lengths, data.unlabelled.lengths])
@@ -101,7 +100,8 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     contexts = CONTEXT_BYTES * 2 * WINDOW * model.max_ngram * looked_at if training.start_from_contexts else 0
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
-        "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * copies * (weights - table) + FRAMEWORK_BYTES,
+        "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
+        + FRAMEWORK_BYTES,
         "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
         + max(contexts, round((fitting + salience) * fitted_tokens + vectors)),  # one after the other
         steps: largest,

@@ -1,7 +1,7 @@
 """What an interrupted training needs on disk to go on as if nothing had happened.
 
-The state file holds arrays only: the model's variables (the random states of dropout among them), the optimizer's, the averaged weights,
-and the history so far. The data order and the dropped words need no room in it, since they follow from the config's seed, the epoch and
+The state file holds arrays only: the model's variables (the random states of dropout among them), the optimizer's, and the
+history so far. The data order and the dropped words need no room in it, since they follow from the config's seed, the epoch and
 the step.
 """
 

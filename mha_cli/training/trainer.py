@@ -59,12 +59,10 @@ class Trainer:
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
         if config.training.start_from_contexts:
             self._start_from_contexts()
-        self._averaged = self.model.trainable_variables if config.training.average_decay else []  # the weights that have an average
-        self._averages = [tf.Variable(weight) for weight in self._averaged]
         self._train_step = self._compile_train_step()
         forward_pass = ForwardPass(config.model, len(data.class_names), characters=config.text.subword_characters)
         self._score = partial(predict_probabilities, compile_forward(self.model, config.text.token_shape), forward_pass)
-        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables, *self._averages]
+        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables]
         self.distribution.refuse_difference("weights at the start", self.arrays)
         self._seed_apart()
 
@@ -84,7 +82,7 @@ class Trainer:
         return float(loss_sum), int(num_correct)
 
     def arrays(self) -> Iterator[npt.NDArray[Any]]:
-        """Everything that a step changes: weights, random states, optimizer, averages; one after another, since tables are large."""
+        """Everything that a step changes: weights, random states, optimizer; one after another, since tables are large."""
         return (np.array(variable) for variable in self._variables)
 
     def set_arrays(self, arrays: list[npt.NDArray[Any]]) -> None:
@@ -93,23 +91,16 @@ class Trainer:
         self._seed_apart()
 
     def weights(self) -> dict[str, Floats]:
-        """The encoder's weights by variable path, averaged if the config says so."""
-        weights = {weight.path: np.array(weight) for weight in self.model.weights}
-        return weights | {weight.path: np.array(average) for weight, average in zip(self._averaged, self._averages, strict=True)}
+        """The encoder's weights by variable path."""
+        return {weight.path: np.array(weight) for weight in self.model.weights}
 
     def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """Start from given weights of the encoder, by variable path."""
         _assign(self.model.weights, [weights[weight.path] for weight in self.model.weights])
-        _assign(self._averages, self._averaged)
 
     def predict(self, reviews: EncodedReviews) -> Floats:
-        """Probabilities of all classes, (N, C), by ``weights()``."""
-        current = [np.array(weight) for weight in self._averaged]
-        _assign(self._averaged, self._averages)
-        try:
-            return self.distribution.gathered(self._score, reviews)
-        finally:
-            _assign(self._averaged, current)
+        """Probabilities of all classes, (N, C)."""
+        return self.distribution.gathered(self._score, reviews)
 
     def _start_from_contexts(self) -> None:
         tables = {weight.path: weight for weight in self._lazily}
@@ -157,12 +148,6 @@ class Trainer:
             *gradients, figures = self.distribution.sum_of_parts(gradients_of_part, tokens, targets, loss_weights)
             optimizer.apply(gradients[: len(densely)], densely)
             self.table_optimizer.apply(gradients[len(densely) :])
-            if self._averages:
-                # A young average follows closely, so that it soon forgets the random start.
-                step = tf.cast(optimizer.iterations, tf.float32)
-                decay = tf.minimum(settings.average_decay, (1.0 + step) / (10.0 + step))
-                for average, weight in zip(self._averages, self._averaged, strict=True):
-                    average.assign_sub((1.0 - decay) * (average - weight.value))
             return figures
 
         return train_step

@@ -45,7 +45,6 @@ def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: b
     settings["model"] |= {"attention_form": "fused"} | ({"score_ngrams": 2, "score_buckets": 256, "score_windows": [3]} if scores else {})
     settings["training"] |= {
         "clip_norm": 0.1,
-        "average_decay": 0.9,
         "word_dropout": 0.2,
         "class_weights": "balanced",
         "distil_scores": distil,

@@ -367,40 +367,6 @@ def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, ti
     assert np.ptp(probabilities[:, 1]) > 1e-3
 
 
-def test_averaged_weights_follow_the_recurrence(tiny_config: Config, tiny_data: PreparedData) -> None:
-    trainer = Trainer(with_training(tiny_config, average_decay=0.3), tiny_data)
-    averages = [weight.astype(np.float64) for weight in current_weights(trainer)]
-    seen: list[tuple[list[Floats], dict[str, Floats]]] = []
-    first_epoch(trainer, lambda _: seen.append((current_weights(trainer), trainer.weights())))
-    decays = [min(0.3, (1 + step) / (10 + step)) for step in range(1, len(seen) + 1)]
-    assert decays[:3] == pytest.approx([2 / 11, 3 / 12, 0.3])  # young at first, then as configured
-    for decay, (weights, found) in zip(decays, seen, strict=True):
-        averages = [decay * average + (1 - decay) * weight for average, weight in zip(averages, weights, strict=True)]
-        assert list(found) == [weight.path for weight in trainer.model.trainable_variables]
-        for (path, weight), average in zip(found.items(), averages, strict=True):
-            np.testing.assert_allclose(weight, average, atol=1e-6, err_msg=path)
-    last, found = seen[-1]
-
-    # The averaged weights are scored, and training goes on with the current ones.
-    loss, accuracy = Validation(trainer.config, tiny_data, None).score(trainer)
-    for left, current in zip(current_weights(trainer), last, strict=True):
-        np.testing.assert_array_equal(left, current)
-    model = build_classifier(tiny_config, len(tiny_data.vocabulary), 2)
-    for weight in model.trainable_variables:
-        weight.assign(found[weight.path])
-    probabilities = predict_probabilities(compile_forward(model), ForwardPass(tiny_config.model, 2), tiny_data.validation)
-    labels = tiny_data.validation.labels
-    kept = as_kept(probabilities, labels)
-    assert loss == pytest.approx(scikit_learn_loss(kept, labels), abs=1e-5)
-    assert accuracy == (kept.argmax(axis=1) == labels).mean()
-
-
-def test_without_averaging_the_current_weights_are_kept(tiny_config: Config, tiny_data: PreparedData) -> None:
-    trainer = Trainer(tiny_config, tiny_data)
-    for weight, current in zip(trainer.weights().values(), current_weights(trainer), strict=True):
-        np.testing.assert_array_equal(weight, current)
-
-
 def test_a_loss_that_is_no_number_stops_the_run() -> None:
     trainer: Any = NumpyTrainer(numpy_config(), numpy_data())
 

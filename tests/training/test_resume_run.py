@@ -30,7 +30,7 @@ WORDS = ("film", "plot", "cast", "scene", "it")
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """Everything that draws, averages or is fitted."""
+    """Everything that draws or is fitted."""
     folder = tmp_path_factory.mktemp("texts")
     rng = np.random.default_rng(0)
 
@@ -61,7 +61,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "training.epochs": 2,
         "training.learning_rate": 0.01,
         "training.word_dropout": 0.2,
-        "training.average_decay": 0.9,
         "training.schedule": "cosine",
     }
     return load_config(TINY, [f"{key}={value}" for key, value in settings.items()])
