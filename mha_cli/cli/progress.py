@@ -38,9 +38,8 @@ def training_progress() -> Iterator[Watcher]:
             display.start()  # with the first line, so that it is there at once
 
         def on_step(progress: StepProgress) -> None:
-            done, total = (progress.epoch - 1) * progress.steps + progress.step, progress.epochs * progress.steps
             display.columns = stepping
-            display.update(task, description=step_text(progress), completed=done, total=total)
+            display.update(task, description=step_text(progress), completed=progress.done, total=1.0)
             display.start()
 
         try:
@@ -78,7 +77,7 @@ def _plain_watcher(console: Console) -> Watcher:
             line(text)
 
     return Watcher(
-        log=lambda text: now_and_then(text) if text.startswith(("reading", "labelling")) else line(text),
+        log=lambda text: now_and_then(text) if text.startswith("reading") else line(text),
         note=line,
         on_step=lambda progress: now_and_then(step_text(progress)),
         on_epoch=lambda record: line(str(record)),

@@ -76,7 +76,7 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
     if trainer.position.epoch != epoch:
         trainer.position = EpochPosition(epoch)
     batches = inputs.batches(epoch)
-    num_reviews = sum(inputs.num_reviews(later) for later in range(epoch, settings.epochs + 1))
+    before, following = (sum(map(inputs.num_reviews, epochs)) for epochs in (range(1, epoch), range(epoch, settings.epochs + 1)))
     earlier, last = trainer.position, time.perf_counter()
     for step, (rows, tokens) in enumerate(inputs.steps(epoch, batches), start=1):
         if step <= earlier.step:  # done before an interruption: only chance has to be where it was
@@ -97,8 +97,9 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
                 steps=len(batches),
                 loss=done.loss,
                 accuracy=done.accuracy,
+                done=(before + done.num_reviews) / (before + following),
                 reviews_per_second=reviews_per_second,
-                seconds_left=None if reviews_per_second is None else (num_reviews - done.num_reviews) / reviews_per_second,
+                seconds_left=None if reviews_per_second is None else (following - done.num_reviews) / reviews_per_second,
             )
         )
     return trainer.position

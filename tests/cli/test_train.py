@@ -162,7 +162,7 @@ def test_plain_lines_on_stderr_that_is_no_terminal(trained: Run) -> None:
     ]
 
 
-STEP = StepProgress(epoch=2, epochs=3, step=5, steps=7, loss=0.25, accuracy=0.875, reviews_per_second=1234.5, seconds_left=61.0)
+STEP = StepProgress(epoch=2, epochs=3, step=5, steps=7, loss=0.25, accuracy=0.875, done=0.5, reviews_per_second=1234.5, seconds_left=61.0)
 EPOCH = EpochRecord(2, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
 
 

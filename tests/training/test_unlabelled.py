@@ -85,6 +85,8 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
         assert record.reviews_per_second == pytest.approx(num_reviews / record.seconds)
     second, done = progress[1], sum(map(len, trainer.inputs.batches(1)[:2]))
     assert second.seconds_left * second.reviews_per_second == pytest.approx(sum(map(len, rows)) - done)
+    assert second.done == pytest.approx(done / sum(map(len, rows)))
+    assert progress[-1].done == 1.0
     assert trainer.inputs.num_steps() == len(progress)
     rate = learning_rate_schedule(settings, trainer.inputs.num_steps())
     assert float(rate(len(progress))) == pytest.approx(0, abs=1e-9)  # the schedule ends where the steps do
