@@ -86,8 +86,12 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
     if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):
         watcher.note(f"{source.name}, validation part: {doubt}")
-    encoded = None
-    if unlabelled is not None:
+    encoded, training = None, config.training
+    if unlabelled is not None and not (training.distil_scores or training.score_vectors or training.start_from_contexts):
+        watcher.note(
+            f"{source.name}: nothing reads the texts without labels; see training.distil_scores, score_vectors, start_from_contexts"
+        )
+    elif unlabelled is not None:
         texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {number:,} texts without labels"))
         encoded = encode_texts(texts, TextEncoder(config.text, vocabulary))
     return PreparedData(

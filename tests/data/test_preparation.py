@@ -56,6 +56,18 @@ def test_what_is_odd_is_told(tmp_path: Path) -> None:
     assert noted(tmp_path, "text,label\nnew,pos\n") == [ODD]
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_texts_without_labels_that_nothing_reads_are_told(read: bool, tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "fine film,pos\ndull film,neg\n" * 3)
+    (tmp_path / "more.txt").write_text("a film\nanother\n")
+    data = {"source": "files", "train": str(tmp_path / "train.csv"), "unlabelled": str(tmp_path / "more.txt")}
+    lines: list[str] = []
+    prepared = prepare(config_from_dict({"data": data, "training": {"start_from_contexts": read}}, "test"), Watcher(note=lines.append))
+    said = "nothing reads the texts without labels; see training.distil_scores, score_vectors, start_from_contexts"
+    assert any(line.endswith(f"train.csv: {said}") for line in lines) is not read
+    assert (prepared.unlabelled is not None) is read
+
+
 def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\n" + "fine,Pos\ngood,pos\ngreat,POS\ndull,neg\n" * 2)
     lines: list[str] = []
