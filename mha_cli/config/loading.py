@@ -93,10 +93,12 @@ def written_config(document: YamlDocument) -> Config:
     value = document.value
     if isinstance(value, dict) and isinstance(text := value.get("text", {}), dict):
         value = {**value, "text": {"tokenizer": "letters", **text}}
-    if isinstance(value, dict) and isinstance(training := value.get("training"), dict) and not GONE.isdisjoint(training):
+    if isinstance(value, dict) and isinstance(training := value.get("training"), dict):
         training = {name: setting for name, setting in training.items() if name not in GONE}
         if not training.get("distil_scores"):
             training.pop("labelled_epochs", None)
+        if training.get("select_by") == "last":
+            training.pop("patience", None)  # which did nothing
         value = {**value, "training": training}
     return _validated(value, document)
 

@@ -521,8 +521,8 @@ def test_a_setting_that_does_not_fit(text: str, message: str) -> None:
 
 
 def test_a_setting_that_is_gone_is_read_where_mha_has_written_it_and_refused_elsewhere() -> None:
-    text = "training:\n  pseudo_labels: 1\n  average_decay: 0.9\n  labelled_epochs: 2\n"
-    assert written_config(parse_yaml(text, "x.yaml")) == load("text: {tokenizer: letters}\n")
+    text = "training:\n  pseudo_labels: 1\n  average_decay: 0.9\n  labelled_epochs: 2\n  select_by: last\n  patience: 2\n"
+    assert written_config(parse_yaml(text, "x.yaml")) == load("text: {tokenizer: letters}\ntraining: {select_by: last}\n")
     assert error_of(text).startswith("x.yaml:2: training.pseudo_labels is not a setting; choose from ")
 
 
