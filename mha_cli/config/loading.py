@@ -94,8 +94,9 @@ def written_config(document: YamlDocument) -> Config:
     if isinstance(value, dict) and isinstance(text := value.get("text", {}), dict):
         value = {**value, "text": {"tokenizer": "letters", **text}}
     if isinstance(value, dict) and isinstance(training := value.get("training"), dict):
+        guessed = "pseudo_labels" in training
         training = {name: setting for name, setting in training.items() if name not in GONE}
-        if not training.get("distil_scores"):
+        if guessed and not training.get("distil_scores"):
             training.pop("labelled_epochs", None)
         if training.get("select_by") == "last":
             training.pop("patience", None)  # which did nothing
