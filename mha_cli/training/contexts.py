@@ -114,5 +114,5 @@ def _positive_information(counts_RV: Any, num_words: int) -> Any:
     share_V = of_context_V / max(of_context_V.sum(), 1e-9)
     row_E = np.repeat(np.arange(counts_RV.shape[0]), np.diff(counts_RV.indptr))
     expected_E = in_all_R[row_E] * share_V[counts_RV.indices]  # none for a word that stands beside unknown ones alone
-    ratio_E = np.divide(counts_RV.data, expected_E, out=np.ones(len(expected_E)), where=expected_E > 0)
+    ratio_E = np.divide(counts_RV.data, expected_E, out=np.ones_like(expected_E), where=expected_E > 0)
     return csr_array((np.log(np.maximum(ratio_E, 1.0)), counts_RV.indices, counts_RV.indptr), shape=counts_RV.shape)
