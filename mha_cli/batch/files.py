@@ -183,10 +183,6 @@ class RemoteFiles:
             self._system.delete_file(path)
 
 
-def _refuse_unreadable(error: OSError) -> None:
-    raise MhaError(f"{shown_path(error.filename)}: cannot be read: {error.strerror}", "make it readable, or name the others") from None
-
-
 Files: TypeAlias = LocalFiles | RemoteFiles
 
 
@@ -256,6 +252,10 @@ def _shown_faults(name: str, hint: str = "check name, region, credentials and ne
     except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's own are of these
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    raise MhaError(f"{shown_path(error.filename)}: cannot be read: {error.strerror}", "make it readable, or name the others") from None
 
 
 def _pattern(pattern: str) -> re.Pattern[str]:

@@ -19,7 +19,7 @@ from mha_cli.config.settings import Config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.watcher import EpochRecord
-from mha_cli.system.whole_files import LOCK, TEMPORARY, atomic_write, locked
+from mha_cli.system.whole_files import LOCK, atomic_write, is_temporary, locked
 
 RUNS = Path("runs")
 PACKAGED = Path(__file__).parents[1] / "models" / "imdb.keras"
@@ -97,7 +97,7 @@ def refuse_used(output: Path) -> None:
     name = shown_path(output)
     try:
         mode = os.stat(output).st_mode
-        used = not stat.S_ISDIR(mode) or any(path.name != LOCK and not TEMPORARY.fullmatch(path.name) for path in output.iterdir())
+        used = not stat.S_ISDIR(mode) or any(path.name != LOCK and not is_temporary(path.name) for path in output.iterdir())
     except FileNotFoundError:
         return
     except OSError as error:

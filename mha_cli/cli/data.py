@@ -108,8 +108,8 @@ def _config_of(
             if column is not None:
                 raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(column)}")
         return load_config(find_config(name), overrides), None
-    for key in _OF_FILES:
-        if any(override.partition("=")[0].strip() == key for override in overrides):
+    for override in overrides:
+        if (key := override.partition("=")[0].strip()) in _OF_FILES:
             raise MhaError(f"--set {key} goes with a config, not with files", "name the files, and --text-column and --label-column")
     layout = find_layout(matching_paths(name)[0], text_column, label_column)
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])

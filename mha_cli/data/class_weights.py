@@ -11,7 +11,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) -> Floats:
-    """Weights of the texts' losses, (N,), with a mean of 1.
+    """Weights of the texts' losses, (N,), with a mean of 1 where every class occurs; a part of the texts may lack one.
 
     Balanced, all classes weigh the same: with n_c texts of class c, each of them counts N / (C · n_c), as in scikit-learn. A text that
     is of several classes, each with a probability, has the mean of their weights, and is that part of a text in n_c.
@@ -24,6 +24,6 @@ def loss_weights(class_weights: Literal["none", "balanced"], targets: Floats) ->
     if class_weights == "none":
         return np.ones(num_texts, np.float32)
     sizes = num_classes * targets.sum(axis=0, dtype=np.float64)
-    weights_of_classes = np.divide(num_texts, sizes, out=np.zeros(num_classes), where=sizes > 0)  # a part of the texts may lack a class
+    weights_of_classes = np.divide(num_texts, sizes, out=np.zeros(num_classes), where=sizes > 0)
     weights: Floats = targets @ weights_of_classes.astype(np.float32)
     return weights

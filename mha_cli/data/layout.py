@@ -15,11 +15,12 @@ from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.lines import LineSplitter
 from mha_cli.records.objects import dotted_keys, value_at
-from mha_cli.records.parquet import parquet_rows
+from mha_cli.records.parquet import NEEDS, parquet_rows
 from mha_cli.records.readers import Format
 from mha_cli.records.record import Columns, is_number, shown_columns
 from mha_cli.records.separators import SEPARATORS
 from mha_cli.records.tables import RowReader
+from mha_cli.system.temporary_files import temporary_faults
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22
@@ -103,8 +104,9 @@ class _Sample(NamedTuple):
 def _objects(path: str, form: Format) -> _Sample:
     if form == "jsonl":
         return _Sample("JSON lines", _by_key(_json_objects(path)))
-    with TemporaryFile() as file:
+    with temporary_faults(NEEDS), TemporaryFile() as file:
         file.writelines(unpacked(path))
+        file.flush()
         return _Sample("Parquet", _by_key(parquet_rows(file, shown_path(path))))
 
 

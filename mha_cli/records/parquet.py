@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -72,29 +73,20 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
     Raises:
         MhaError: it is no Parquet file, or damaged, or lacks a column; or pyarrow is not installed.
     """
-    pyarrow, parquet = import_pyarrow(name)
-    faults = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
-    try:
+    _, parquet = import_pyarrow(name)
+    with _faults_named(name):
         limits = {"thrift_string_size_limit": MOST_METADATA_BYTES, "thrift_container_size_limit": MOST_METADATA_BYTES}
         opened = parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, **limits)
         paths = [opened.schema.column(number).path for number in range(len(opened.schema))]
-    except MemoryError:
-        raise
-    except faults as error:
-        raise _unreadable(name, error) from None
     for column, setting in (wanted or {}).items():
         if not any(path == column or path.startswith(f"{column}.") for path in paths):
             raise missing_column(column, setting, paths, name)
     batches = opened.iter_batches(BATCH_ROWS, columns=wanted and list(wanted), use_threads=False)
     while True:
-        try:
+        with _faults_named(name):
             if (batch := next(batches, None)) is None:
                 return
             rows: Sequence[dict[str, Any]] = batch.to_pylist()
-        except MemoryError:
-            raise
-        except faults as error:
-            raise _unreadable(name, error) from None
         yield from rows
 
 
@@ -103,9 +95,17 @@ def _plain(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _unreadable(name: str, error: Exception) -> MhaError:
-    reason = printable(str(error).partition("\n")[0], 100)
-    return MhaError(f"{name}: not a Parquet file, or a damaged one: {reason}", "write it again")
+@contextmanager
+def _faults_named(name: str) -> Iterator[None]:
+    """Say in a line what pyarrow raises for bytes that are not what they say."""
+    pyarrow, _ = import_pyarrow(name)
+    try:
+        yield
+    except MemoryError:  # pyarrow's own is an ArrowException, too
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = printable(str(error).partition("\n")[0], 100)
+        raise MhaError(f"{name}: not a Parquet file, or a damaged one: {reason}", "write it again") from None
 
 
 def import_pyarrow(name: str) -> tuple[Any, Any]:

@@ -183,6 +183,12 @@ def _temporary(parent: Path, *, folder: bool = False) -> tuple[int, Path]:
         os.close(descriptor)  # another process saw it before it was locked, and removes it
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file or folder of this name is an unfinished one of ours, still written or left behind."""
+    numbers = TEMPORARY.fullmatch(name)
+    return numbers is not None and _second_number(numbers[1]) == numbers[2]
+
+
 def _second_number(number: str) -> str:
     return hashlib.blake2b(number.encode(), digest_size=8, person=b"mha temporary").hexdigest()
 
@@ -194,8 +200,7 @@ def _remove_leftovers(parent: Path) -> None:
     """
     with suppress(OSError), os.scandir(parent) as entries:
         for leftover in entries:
-            numbers = leftover.name.startswith(".mha-") and TEMPORARY.fullmatch(leftover.name)
-            if not numbers or _second_number(numbers[1]) != numbers[2]:
+            if not is_temporary(leftover.name):
                 continue
             with suppress(OSError):
                 mode = os.O_RDONLY if leftover.is_dir() else os.O_RDWR  # a folder cannot be opened to be written to

@@ -120,9 +120,9 @@ def _step_bytes(config: Config, reviews: int, length: int) -> int:
     width = ARRAYS_OF_WIDTH * model.embed_dim + 3 * model.feed_forward_dim
     attention = 0
     for heads in model.heads:
-        additive = model.scoring == "additive"
         form = form_of_auto(reviews * heads * length**2) if model.attention_form == "auto" else model.attention_form
-        keys = 1 if form == "blockwise" and not additive else length
-        width_of_scores = model.head_key_dim if additive else 1
-        attention += ARRAYS_OF_ATTENTION * heads * keys * width_of_scores + ARRAYS_OF_HEADS * heads * model.head_key_dim
+        scores = 1 if form == "blockwise" else length
+        if model.scoring == "additive":  # by blocks in no form
+            scores = length * model.head_key_dim
+        attention += heads * (ARRAYS_OF_ATTENTION * scores + ARRAYS_OF_HEADS * model.head_key_dim)
     return BYTES * reviews * length * (model.num_blocks * width + attention)

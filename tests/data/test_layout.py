@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from mha_cli.data.layout import find_layout
 from mha_cli.errors import MhaError
+from tests.limits import files_of_at_most
 
 TEXTS = [f"{what} number {number} of them" for number in range(10) for what in ("Great lamp", "The delivery, sadly, was late", "Fine; ok")]
 LABELS = [("good", "bad", "so-so")[number % 3] for number in range(30)]
@@ -85,6 +87,15 @@ def test_parquet_and_folders() -> None:
     assert (layout.text_reason, layout.label_reason) == ("longest texts, 25 letters on average", "by its name")
     Path("train").mkdir()
     assert find_layout("train").columns == ()
+
+
+def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    importlib.import_module("pyarrow.parquet").write_table(pyarrow.table({"doc": TEXTS, "y": LABELS}), "a.parquet")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with files_of_at_most(100), pytest.raises(MhaError) as raised:
+        find_layout("a.parquet")
+    assert str(raised.value).startswith(f"{tmp_path}: File too large; it takes the whole file, unpacked: make room")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 import tempfile
 import tracemalloc
 import warnings
@@ -18,6 +17,7 @@ from mha_cli.data.corpus import Corpus
 from mha_cli.data.reviews import Review
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from tests.limits import files_of_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,15 +93,11 @@ def test_what_the_system_gives_in_pieces_comes_whole(monkeypatch: pytest.MonkeyP
 def test_a_folder_without_room(found_when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     store = TokenStore()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
-    try:
+    with files_of_at_most(1024):
         if found_when == "reading":
             store.append(range(500))  # less than the file object holds back
         with pytest.raises(MhaError) as raised:
             store[:1] if found_when == "reading" else store.append(range(100_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(raised.value) == (
         f"{tmp_path}: File too large; it takes the texts as numbers, twice or three times: make room, or set TMPDIR to another folder"
     )

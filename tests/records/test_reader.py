@@ -10,7 +10,6 @@ import io
 import json
 import math
 import random
-import resource
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from mha_cli.records.reader import NAME_FORMAT
 from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
 from mha_cli.records.rows import Rows
+from tests.limits import files_of_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -392,13 +392,8 @@ def test_a_fraction_that_json_does_not_have_is_null() -> None:
 def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     data = parquet({"text": ["some text"] * 999})
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with pytest.raises(MhaError) as raised:
-            records(data, "parquet")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_of_at_most(100), pytest.raises(MhaError) as raised:
+        records(data, "parquet")
     needs = "it takes the whole file, unpacked: make room, or set TMPDIR to another folder"
     assert str(raised.value) == f"{tmp_path}: File too large; {needs}"
 

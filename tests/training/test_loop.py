@@ -58,10 +58,6 @@ def fitted(trainer: Trainer, config: Config, data: PreparedData) -> list[EpochRe
     return list(fit(trainer, Validation(config, data, None), ignore))
 
 
-def current_weights(trainer: Trainer) -> list[Floats]:
-    return [weight.numpy() for weight in trainer.model.trainable_variables]
-
-
 def random_probabilities(num_reviews: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
     """Probabilities of every class, the last review's almost certain and wrong, and true classes."""
     rng = np.random.default_rng(0)
