@@ -31,7 +31,7 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
-    from mha_cli.ngram_scores.stacking import Floats, fit_stack, logits_of, probabilities_of
+    from mha_cli.ngram_scores.stacking import Floats, fit_stack, probabilities_of
     from mha_cli.runtime.metrics import mean_loss_and_accuracy
     from mha_cli.training.distribution import Distribution
     from mha_cli.training.loop import fit
@@ -53,7 +53,7 @@ def main() -> None:
     for record in fit(trainer, validation, lambda _: None):
         print(
             f"epoch {record.epoch}: accuracy {record.validation_accuracy:.4f}, loss {record.validation_loss:.4f}; "
-            f"encoder {alone(logits_of(trainer.predict(data.validation)))}; "
+            f"encoder {alone(trainer.logits(data.validation))}; "
             f"on what it trains on {record.train_accuracy:.4f}; "
             f"{record.reviews_per_second:.0f} reviews/s",
             flush=True,

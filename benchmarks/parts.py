@@ -37,7 +37,7 @@ def accuracies(checkpoint: Checkpoint, held_out: EncodedReviews, scored: Encoded
     Returns:
         ``whole``, ``encoder``, ``encoder without heads`` and, where there are n-gram scores, ``scores``.
     """
-    from mha_cli.ngram_scores.stacking import fit_stack, logits_of, probabilities_of
+    from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
 
     known, asked = outputs(checkpoint, held_out), outputs(checkpoint, scored)
 
@@ -54,6 +54,12 @@ def accuracies(checkpoint: Checkpoint, held_out: EncodedReviews, scored: Encoded
         **{name: accuracy(probabilities_of(of_encoder.logits(logits_of(asked[name])))) for name in encoders},
         "scores": accuracy(probabilities_of(of_scores.logits(0.0, asked["scores"]))),
     }
+
+
+def logits_of(probabilities: Floats) -> Floats:
+    """Logits (N, U) that have these probabilities, (N, C), as far as float32 can tell."""
+    logarithms = np.log(np.maximum(probabilities, np.float32(1e-7)))
+    return logarithms[:, 1:] - logarithms[:, :1] if probabilities.shape[1] == 2 else logarithms
 
 
 def outputs(checkpoint: Checkpoint, reviews: EncodedReviews) -> dict[str, Floats]:

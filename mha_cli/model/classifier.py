@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -107,6 +107,13 @@ def to_model(checkpoint: Checkpoint) -> keras.Model:
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])
     return model
+
+
+def up_to_logits(model: keras.Model) -> Callable[..., Any]:
+    """The same model, with the same weights, before the sigmoid or softmax of its last layer: it gives logits, (B, U)."""
+    classifier = model.get_layer("classifier")
+    features = keras.Model(model.input, classifier.input)
+    return lambda token_ids, training: features(token_ids, training=training) @ classifier.kernel + classifier.bias
 
 
 def encoder_blocks(model: keras.Model) -> list[TransformerEncoder]:

@@ -41,7 +41,7 @@ def predicted_classes(probabilities: Any) -> Any:
     return tf.argmax(probabilities, axis=-1, output_type=tf.int32)
 
 
-def compile_forward(model: keras.layers.Layer, token_shape: tuple[int | None, ...] = (None,)) -> Callable[[Any], Any]:
+def compile_forward(model: Callable[..., Any], token_shape: tuple[int | None, ...] = (None,)) -> Callable[[Any], Any]:
     """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it.
 
     Args:

@@ -58,18 +58,20 @@ class Stack:
         return self.encoder_weight * encoder_logits + self.score_weight * scores + self.bias
 
 
-def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray[np.int32]) -> Stack:
+def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray[np.int32], weights: Floats | None = None) -> Stack:
     """The most probable weights: of least cross-entropy, but for few reviews near the usual ones.
 
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
         scores: n-gram scores, logits by themselves, (N, U); None for an encoder alone, which gets a scale and a shift.
         labels: class ids, (N,).
+        weights: how much each review's loss counts, (N,); None for all alike.
     """
     units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
     readers = [encoder_logits] if scores is None else [encoder_logits, scores]
-    weights, spreads = ([1.0], [SCALE_SPREAD]) if scores is None else (USUAL_WEIGHTS, SPREADS)
-    usual = np.array([*weights, *[0.0] * units])
+    usual_weights, spreads = ([1.0], [SCALE_SPREAD]) if scores is None else (USUAL_WEIGHTS, SPREADS)
+    usual = np.array([*usual_weights, *[0.0] * units])
+    shares = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights.astype(np.float64) / len(labels)
     pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each review
 
     def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
@@ -77,9 +79,9 @@ def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray
         log_probabilities = log_softmax(_of_classes(logits), axis=1)
         errors = np.exp(log_probabilities)
         errors[truths] -= 1.0
-        errors = errors[:, -units:] / len(labels)
+        errors = errors[:, -units:] * shares[:, None]
         gradient = np.concatenate([[(errors * reader).sum() for reader in readers], errors.sum(axis=0)])
-        loss = float(pull @ np.square(x - usual) - log_probabilities[truths].mean())
+        loss = float(pull @ np.square(x - usual) - shares @ log_probabilities[truths])
         return loss, gradient + 2.0 * pull * (x - usual)
 
     found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
@@ -98,12 +100,6 @@ def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, flo
 
     found = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")
     return float(np.exp(found.x)), float(found.fun)
-
-
-def logits_of(probabilities: Floats) -> Floats:
-    """Logits (N, U) that have these probabilities, (N, C)."""
-    logarithms = np.log(np.maximum(probabilities, np.float32(1e-7)))
-    return logarithms[:, 1:] - logarithms[:, :1] if probabilities.shape[1] == 2 else logarithms
 
 
 def probabilities_of(logits: Floats) -> Floats:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import Config
+from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, score_reviews
@@ -43,7 +44,8 @@ def taught_by_scores(
 
     def targets() -> list[npt.NDArray[Any]]:
         fitted, scores_NU = cross_fit_scores(config, data, log)
-        stack = fit_stack(np.zeros_like(scores_NU), scores_NU, data.train.labels)
+        weights = loss_weights(config.training.class_weights, data.targets)
+        stack = fit_stack(np.zeros_like(scores_NU), scores_NU, data.train.labels, weights)
 
         def said(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
             return probabilities_of(stack.logits(np.zeros_like(scores), scores)).astype(np.float32)

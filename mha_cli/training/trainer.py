@@ -15,8 +15,8 @@ from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
-from mha_cli.model.classifier import build_classifier
-from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
+from mha_cli.model.classifier import build_classifier, up_to_logits
+from mha_cli.model.scoring import compile_forward, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.contexts import start_from_contexts
@@ -61,7 +61,7 @@ class Trainer:
             self._start_from_contexts()
         self._train_step = self._compile_train_step()
         forward_pass = ForwardPass(config.model, len(data.class_names), characters=config.text.subword_characters)
-        self._score = partial(predict_probabilities, compile_forward(self.model, config.text.token_shape), forward_pass)
+        self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), forward_pass)
         self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables]
         self.distribution.refuse_difference("weights at the start", self.arrays)
         self._seed_apart()
@@ -98,8 +98,8 @@ class Trainer:
         """Start from given weights of the encoder, by variable path."""
         _assign(self.model.weights, [weights[weight.path] for weight in self.model.weights])
 
-    def predict(self, reviews: EncodedReviews) -> Floats:
-        """Probabilities of all classes, (N, C)."""
+    def logits(self, reviews: EncodedReviews) -> Floats:
+        """What the encoder says of reviews, (N, U), before the sigmoid or softmax."""
         return self.distribution.gathered(self._score, reviews)
 
     def _start_from_contexts(self) -> None:

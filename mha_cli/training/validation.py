@@ -14,10 +14,11 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
-from mha_cli.data.preparation import PreparedData
+from mha_cli.data.class_weights import loss_weights
+from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.ngram_scores.fit import FittedScores, score_reviews
-from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.training.trainer import Trainer
@@ -38,6 +39,8 @@ class Validation:
     def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
         self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
+        targets = one_hot(data.validation.labels, len(data.class_names))
+        self._loss_weights = loss_weights(config.training.class_weights, targets)
         self._stack = Stack(1.0, 1.0, np.zeros(num_outputs(len(data.class_names)), np.float32))  # as it is, until it is scored
         self._calibration: dict[str, float] = {}
         # At once: a model takes its tables' memory, which the one that is trained then takes over.
@@ -52,12 +55,11 @@ class Validation:
     def score(self, trainer: Trainer) -> tuple[float, float]:
         """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold."""
         reviews, scores_NU = self._data.validation, self.scores_NU
-        of_encoder = trainer.predict(reviews)
-        encoder_NU = logits_of(of_encoder)
-        self._stack = fit_stack(encoder_NU, scores_NU, reviews.labels)
+        encoder_NU = trainer.logits(reviews)
+        self._stack = fit_stack(encoder_NU, scores_NU, reviews.labels, self._loss_weights)
         probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if scores_NU is None else scores_NU))
         if scores_NU is None:
-            before, after = (calibration_error(answers, reviews.labels) for answers in (of_encoder, probabilities))
+            before, after = (calibration_error(answers, reviews.labels) for answers in (probabilities_of(encoder_NU), probabilities))
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
         return mean_loss_and_accuracy(probabilities, reviews.labels)
 

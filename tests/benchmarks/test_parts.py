@@ -7,7 +7,7 @@ import parts
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.ngram_scores.stacking import fit_stack, logits_of
+from mha_cli.ngram_scores.stacking import fit_stack
 from mha_cli.runtime.forward import class_probabilities, ngram_scores
 from tests.checkpoints import small_checkpoint
 from tests.reviews import encoded
@@ -48,7 +48,7 @@ def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
     logits = fit_stack(np.zeros_like(scores[:25]), scores[:25], known.labels).logits(0.0, scores)
     said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
     assert accuracies["scores"] == pytest.approx((said == reviews.labels).mean())
-    logits = logits_of(expected["encoder"])
+    logits = parts.logits_of(expected["encoder"])
     logits = fit_stack(logits[:25], None, known.labels).logits(logits)
     said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
     assert accuracies["encoder"] == pytest.approx((said == reviews.labels).mean())

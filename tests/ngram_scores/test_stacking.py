@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 from mha_cli.ngram_scores import stacking
-from mha_cli.ngram_scores.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 Floats = npt.NDArray[np.float32]
@@ -103,6 +103,16 @@ def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> N
     assert after[1] > before[1]
 
 
+@pytest.mark.parametrize("with_scores", [True, False])
+def test_a_review_that_counts_twice_is_two(with_scores: bool) -> None:
+    encoder, scores, labels = readers_of(3, with_scores)
+    twice, total = 1 + (labels == 2), 1 + (labels == 2).mean()
+    repeated = [None if array is None else np.repeat(array, twice, axis=0) for array in (encoder, scores, labels)]
+    weighed = weights_of(fit_stack(encoder, scores, labels, (twice / total).astype(np.float32)))
+    assert weighed[-1] > weights_of(fit_stack(encoder, scores, labels))[-1] + 0.1
+    np.testing.assert_allclose(weighed, weights_of(fit_stack(*repeated)), atol=0.02)  # which has more reviews beside what is usual
+
+
 def test_classes_in_another_order_have_the_same_weights() -> None:
     encoder, scores, labels = two_readers(5)
     order = np.array([3, 0, 4, 1, 2])
@@ -134,19 +144,7 @@ def test_readers_without_a_mistake_get_finite_weights() -> None:
 # Logits and probabilities
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_logits_and_probabilities_are_inverse(num_classes: int) -> None:
-    probabilities = np.random.default_rng(0).dirichlet(np.ones(num_classes), 50).astype(np.float32)
-    logits = logits_of(probabilities)
-    assert logits.shape == (50, 1 if num_classes == 2 else num_classes)
-    np.testing.assert_allclose(probabilities_of(logits), probabilities, atol=1e-6)
-
-
-def test_known_logits() -> None:
-    np.testing.assert_allclose(logits_of(np.array([[0.5, 0.5], [0.2, 0.8]], np.float32)), [[0.0], [np.log(4)]], atol=1e-6)
+def test_known_probabilities() -> None:
+    np.testing.assert_allclose(probabilities_of(np.array([[0.0], [np.log(4)]], np.float32)), [[0.5, 0.5], [0.2, 0.8]], atol=1e-6)
     np.testing.assert_allclose(probabilities_of(np.array([[0.0, np.log(2), 0.0]], np.float32)), [[0.25, 0.5, 0.25]], atol=1e-6)
-
-
-def test_certain_probabilities_have_finite_logits() -> None:
-    logits = logits_of(np.array([[0, 1], [1, 0]], np.float32))
-    np.testing.assert_allclose(logits, [[np.log(1e7)], [-np.log(1e7)]], rtol=1e-5)
+    np.testing.assert_array_equal(probabilities_of(np.array([[1000.0], [-1000.0]], np.float32)), [[0, 1], [1, 0]])

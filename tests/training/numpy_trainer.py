@@ -70,8 +70,8 @@ class NumpyTrainer:
     def weights(self) -> dict[str, np.ndarray]:
         return {**self._encoder, "classifier/kernel": self._layer[:-1], "classifier/bias": self._layer[-1]}
 
-    def predict(self, reviews: EncodedReviews) -> np.ndarray:
-        return forward.classify(self._features(reviews.padded(np.arange(len(reviews)))), self.weights())
+    def logits(self, reviews: EncodedReviews) -> np.ndarray:
+        return self._features(reviews.padded(np.arange(len(reviews)))) @ self._layer[:-1] + self._layer[-1]
 
     def _features(self, tokens: np.ndarray) -> np.ndarray:
         model, mask = self.config.model, forward.ids_of(tokens) != 0

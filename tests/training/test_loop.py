@@ -19,7 +19,7 @@ from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.model.classifier import build_classifier
 from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
-from mha_cli.ngram_scores.stacking import fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.working_memory import ForwardPass
 from mha_cli.training.epoch import EpochPosition, Pace
@@ -74,9 +74,8 @@ def scikit_learn_loss(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any])
     return float(log_loss(labels, exact, labels=range(probabilities.shape[1])))
 
 
-def as_kept(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_kept(logits: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Probabilities with the scale and the shift that these labels give an encoder alone."""
-    logits = logits_of(probabilities)
     return probabilities_of(fit_stack(logits, None, labels).logits(logits))
 
 
@@ -311,7 +310,7 @@ def test_a_run_that_goes_on_measures_its_own_steps() -> None:
 def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
-    probabilities = trainer.predict(tiny_data.train)
+    probabilities = probabilities_of(trainer.logits(tiny_data.train))
     done = first_epoch(trainer)
     assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
     assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
@@ -337,11 +336,10 @@ def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedDa
     assert three_classes.class_names == ("a", "b", "c")
     assert records[-1].validation_accuracy == 1
     assert records[-1].train_loss < records[0].train_loss / 4
-    probabilities = trainer.predict(three_classes.validation)
-    assert probabilities.shape == (30, 3)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    logits = trainer.logits(three_classes.validation)
+    assert logits.shape == (30, 3)
     labels = three_classes.validation.labels
-    assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(as_kept(probabilities, labels), labels), abs=1e-5)
+    assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(as_kept(logits, labels), labels), abs=1e-5)
 
 
 @pytest.mark.parametrize("most_weights", [0, 2**27])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier
 from mha_cli.ngram_scores.fit import FittedScores
-from mha_cli.ngram_scores.stacking import Stack, fit_stack, logits_of, probabilities_of
+from mha_cli.ngram_scores.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.runtime import forward
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
 from mha_cli.system.watcher import EpochRecord
@@ -62,12 +63,12 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     fitted = random_scores(of_scores, num_classes)
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
-    encoder = trainer.predict(data.validation)
+    encoder = trainer.logits(data.validation)
     weights = forward.place_weights(token_ids, 0, windows, fitted.salience)
     scores = forward.review_scores(token_ids, fitted.table, 2, weights) + fitted.bias
-    stack = fit_stack(logits_of(encoder), scores, labels)
-    expected = probabilities_of(stack.logits(logits_of(encoder), scores))
-    assert np.abs(expected - encoder).max() > 0.1
+    stack = fit_stack(encoder, scores, labels)
+    expected = probabilities_of(stack.logits(encoder, scores))
+    assert np.abs(expected - probabilities_of(encoder)).max() > 0.1
 
     validation = Validation(config, data, fitted)
     np.testing.assert_allclose(validation.scores_NU, scores, atol=1e-5)
@@ -92,8 +93,8 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     layer, *others = trainer.arrays()
     trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
-    encoder = trainer.predict(data.validation)
-    expected = probabilities_of(fit_stack(logits_of(encoder), None, labels).logits(logits_of(encoder)))
+    said = trainer.logits(data.validation)
+    encoder, expected = probabilities_of(said), probabilities_of(fit_stack(said, None, labels).logits(said))
     assert (expected.argmax(axis=1) != encoder.argmax(axis=1)).any()
 
     taught_by = FittedScores(np.zeros((41, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
@@ -111,6 +112,40 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
         "calibration_error_before": pytest.approx(calibration_error(encoder, labels)),
         "calibration_error_after": pytest.approx(calibration_error(expected, labels)),
     }
+
+
+@pytest.mark.parametrize("score_ngrams", [0, 2])
+def test_classes_that_count_alike_do_so_in_the_shift(score_ngrams: int, random_weights: Callable[..., Any]) -> None:
+    """Of an encoder that tells the classes not at all: what is most probable is what is most frequent, or neither."""
+    config, data = a_config([], score_ngrams), some_data(2)
+    labels = (np.arange(60) < 9).astype(np.int32)
+    validation = dataclasses.replace(data.validation, labels=labels)
+    data = dataclasses.replace(data, validation=validation)
+    nothing = FittedScores(np.zeros((41, 1), np.float32), np.zeros(1, np.float32), None)
+    answers = []
+    for class_weights in ("none", "balanced"):
+        weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
+        trainer = NumpyTrainer(weighed, data)
+        judge = Validation.of_run(weighed, data, nothing if score_ngrams else None)
+        loss, accuracy = judge.score(trainer)
+        kept = judge.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights
+        answers.append(forward.class_probabilities(validation.padded(np.arange(60)), kept, config.model)[:, 1])
+    assert answers[0].max() < 0.4
+    np.testing.assert_allclose(answers[1], 0.5, atol=1e-3)
+
+
+def test_logits_that_a_probability_cannot_tell_apart_are_judged_as_they_are_kept() -> None:
+    """A probability of float32 ends at a logit of 16; some logits here are beyond."""
+    config, data = a_config([], score_ngrams=0), some_data(2)
+    trainer = NumpyTrainer(config, data)
+    layer, *others = trainer.arrays()
+    trainer.set_arrays([30 * np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
+    assert np.abs(trainer.logits(data.validation)).max() > 50
+    validation = Validation(config, data, None)
+    scored = validation.score(trainer)
+    kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, *scored, 0.0, 0.0, best=True)).weights
+    answers = forward.class_probabilities(data.validation.padded(np.arange(60)), kept, config.model)
+    assert scored == pytest.approx(mean_loss_and_accuracy(answers, data.validation.labels), abs=1e-5)
 
 
 def test_what_is_kept_is_not_what_is_scored(random_weights: Callable[..., Any]) -> None:
