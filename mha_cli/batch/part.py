@@ -91,6 +91,8 @@ class ShardReport:
 def classify_shard(shard: Shard, job: Job) -> ShardReport:
     """Write the part of a shard, unless it is there already, done with the same model from the same bytes.
 
+    Where the shard cannot be read, an earlier part stays, unless it is of other bytes than the shard has now.
+
     It may be called again after it was killed, and by several processes at once: names and bytes are the same each time.
 
     Raises:
@@ -103,7 +105,8 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
         try:
             return _write_part(shard, status, job)
         except ShardFault:
-            _remove(shard, job, PART_FORMATS)  # what is there is of other bytes, or another model
+            if _is_stale(shard, job):
+                _remove(shard, job, PART_FORMATS)
             raise
     except ShardFault as fault:
         return ShardReport(shard.name, fault=str(fault))
@@ -162,22 +165,42 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
 
 
 def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] | None:
-    """The manifest of a shard, if its part is done as this job would do it; the file's bytes are read only if its time has changed."""
+    """The manifest of a shard, if its part is done as this job would do it."""
     files, output = job.output.files, job.output
     try:
-        manifest: dict[str, Any] = json.loads(output.read(manifest_name(shard)) or b"{}")
+        manifest = _manifest(shard, job)
         given, part = manifest["input"], manifest["part"]
         fits = (
             manifest["model"] == {"sha256": job.model_sha256}
             and {name: given[name] for name in _settings(shard, job)} == _settings(shard, job)
-            and given["size"] == status.size
             and part["name"] == f"{shard.stem}.{job.part_format}"
             and (found := files.status(output / part["name"])) is not None
             and found.size == part["size"]
+            and _has_bytes_of(shard, status, given)
         )
     except (ValueError, LookupError, TypeError):  # not ours, or of another version
         return None
-    return manifest if fits and (given["modified_ns"] == status.modified_ns or given["sha256"] == _sha256(shard)) else None
+    return manifest if fits else None
+
+
+def _is_stale(shard: Shard, job: Job) -> bool:
+    """Whether the part that is there is known to be of other bytes than the shard has now."""
+    try:
+        return not _has_bytes_of(shard, _status(shard), _manifest(shard, job)["input"])
+    except (ValueError, LookupError, TypeError, ShardFault):  # nothing tells
+        return False
+
+
+def _manifest(shard: Shard, job: Job) -> dict[str, Any]:
+    """What stands where a shard's manifest belongs; empty where nothing does."""
+    found: dict[str, Any] = json.loads(job.output.read(manifest_name(shard)) or b"{}")
+    return found
+
+
+def _has_bytes_of(shard: Shard, status: Status, given: dict[str, Any]) -> bool:
+    """Whether a shard has the bytes that a manifest's input had; they are read only if the time has changed."""
+    same: bool = given["size"] == status.size and (given["modified_ns"] == status.modified_ns or given["sha256"] == _sha256(shard))
+    return same
 
 
 def _settings(shard: Shard, job: Job) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
@@ -237,6 +238,26 @@ def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: B
     assert sorted(result.stderr.splitlines()) == sorted(f"failed: {fault}" for fault in failed.values())
     refuse_anything_else(folder / "out")
     assert {os.path.relpath(row["file"], folder / "in") for row in rows_of(folder / "out")} == {"a.txt", "more/d.csv", "new.txt"}
+
+
+def test_a_batch_that_fails_leaves_the_part_of_an_earlier_one(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch("in/more/d.csv")
+    before, opened = tree(folder / "out"), LocalFiles.open
+
+    def refuse(files: LocalFiles, path: str) -> IO[bytes]:
+        if path.endswith(".csv"):
+            raise OSError(errno.EIO, "Input/output error")
+        return opened(files, path)
+
+    assert batch("in/more/d.csv", "--text-column", "review").code == 1
+    os.utime(folder / "in" / "more" / "d.csv")  # the same bytes
+    assert batch("in/more/d.csv", "--format", "jsonl").code == 1
+    small_checkpoint_file(folder / "model.keras", seed=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFiles, "open", refuse)
+        result = batch("in/more/d.csv")
+    assert (result.code, result.stderr) == (1, f"failed: {folder}/in/more/d.csv: cannot be read: Input/output error\n")
+    assert tree(folder / "out") == before
 
 
 @pytest.mark.parametrize("part_format", ["jsonl", "parquet"])
