@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -132,6 +133,7 @@ def _drive(connection: Connection, shards: Sequence[Shard], job: Job, address: s
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1) if os.environ.get("MHA_DEBUG") == "1" else (0, 1, 2):
         os.dup2(nowhere, descriptor)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # what stands in for them beside a progress line writes to the terminal
     try:
         for report in _reports(shards, job, address, workers):
             connection.send(report)

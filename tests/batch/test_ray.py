@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, environment, tree
+from tests.cli.command import COMMAND, TIMEOUT, environment, run_on_terminal, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,6 +118,15 @@ def test_the_parts_are_those_of_one_process(tmp_path: Path, start: Callable[...,
     assert told(on_ray[2]) == told(stderr) == [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}"]
     assert json.loads(on_ray[1]) | {"seconds": 0} == one | {"seconds": 0}
     assert tree(tmp_path / "out") == tree(tmp_path / "one")
+
+
+def test_a_terminal_shows_only_how_far_it_is(tmp_path: Path) -> None:
+    write_archive(tmp_path / "in")
+    model = small_checkpoint_file(tmp_path / "model.keras")
+    result = run_on_terminal("batch", "in", "-o", "out", "-c", model, "--workers", "1", cwd=tmp_path, stream="stderr")
+    assert result.code == 0, result
+    shown = [text for text in re.split(r"[\r\n]|\x1b\[\??[0-9]*[a-zA-Z]", result.stderr) if len(text) > 1]
+    assert [text for text in shown if not re.fullmatch(r" (looking for files|files: .* texts/s)", text)] == []
 
 
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
