@@ -12,6 +12,7 @@ from typing import IO, Any, Literal, TypeAlias
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.parquet import import_pyarrow
 from mha_cli.records.reader import RecordReader
@@ -79,6 +80,7 @@ class ShardReport:
         unreadable: rows among them that could not be read.
         earlier: True if the part was there already.
         fault: why there is no part; empty if there is one.
+        doubts: what is odd about the shard and was read all the same, a line each.
     """
 
     name: str
@@ -86,6 +88,7 @@ class ShardReport:
     unreadable: int = 0
     earlier: bool = False
     fault: str = ""
+    doubts: str = ""
 
 
 def classify_shard(shard: Shard, job: Job) -> ShardReport:
@@ -126,7 +129,8 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     def stand_in(fault: MhaError, line: int) -> Record:
         return Unreadable("", b"", (fault.message,), b"", line)
 
-    reader = READERS[shard.form](shard.name, job.columns, on_fault=stand_in)
+    doubts = Doubts(shard.name, job.columns.text, shard.guessed)
+    reader = READERS[shard.form](shard.name, job.columns, on_fault=stand_in, on_plain=doubts.begin_plain)
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
         # Closed before the file, even if something fails: a writer of Parquet that is left open complains when it goes.
@@ -158,10 +162,11 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         "rows": rows,
         "unreadable": unreadable,
         "faults": faults,
+        "doubts": doubts.lines,
     }
     with files.written(job.output / manifest_name(shard)) as file:
         file.write(json.dumps(manifest, indent=1).encode() + b"\n")
-    return ShardReport(shard.name, rows, unreadable)
+    return ShardReport(shard.name, rows, unreadable, doubts="\n".join(doubts.lines))
 
 
 def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] | None:

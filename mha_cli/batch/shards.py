@@ -29,12 +29,14 @@ class Shard:
         path: path there.
         form: format of the file.
         size: bytes.
+        guessed: True if nobody said which format it has.
     """
 
     files: Files
     path: str
     form: Format
     size: int
+    guessed: bool = False
 
     @property
     def key(self) -> str:
@@ -68,7 +70,7 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
         files, pattern = files_of(given)
         empty = True
         for path, size, below in files.matching(pattern):
-            shard = Shard(files, path, form or format_of(path), size)
+            shard = Shard(files, path, form or format_of(path), size, guessed=form is None)
             if shard.key.startswith(f"{output.name.rstrip('/')}/") or (below is not None and not _is_wanted(below, form)):
                 continue
             shards[shard.key] = shard

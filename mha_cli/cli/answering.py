@@ -13,6 +13,7 @@ from mha_cli.cli.answers import MatchingRecords, json_line, styles_wanted, tab_l
 from mha_cli.cli.counter import counter
 from mha_cli.cli.given import load_checkpoint
 from mha_cli.cli.output import opened_output
+from mha_cli.records.doubts import shown_doubts
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.inputs import STANDARD_INPUT, given_texts, read_inputs
@@ -71,7 +72,12 @@ def answer_texts(
     """
     model = load_checkpoint(checkpoint, stderr)
     classifier = Classifier(model, Engine(model, engine, precision))
-    arrivals = given_texts(texts, fields) if texts else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input)
+    doubts = list[str]()
+    arrivals = (
+        given_texts(texts, fields)
+        if texts
+        else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, doubts.append)
+    )
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and stdout.isatty()
     line: Callable[[int, Record, Prediction], bytes]
@@ -108,6 +114,8 @@ def answer_texts(
                 write(b"".join(lines))
             written += len(lines)
             count(len(batch))
+    for doubt in shown_doubts([] if quiet else doubts):
+        print(doubt, file=stderr)
     if doubt := doubt_of_unknown(num_unknown, num_words):
         print(doubt, file=stderr)
     if num_withheld:

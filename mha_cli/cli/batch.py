@@ -81,6 +81,7 @@ def batch(
     from mha_cli.cli.given import load_checkpoint_and_path
     from mha_cli.cli.output import ended_in_order
     from mha_cli.cli.progress import status
+    from mha_cli.records.doubts import shown_doubts
 
     model, path = load_checkpoint_and_path(checkpoint)
     made = classify_archive(
@@ -105,6 +106,8 @@ def batch(
             if not sys.stderr.isatty() and time.monotonic() - last_line > PLAIN_SECONDS:
                 watcher.note(progress_text(summary))
                 last_line = time.monotonic()
+        for doubt in shown_doubts([*summary.doubts.values()]):
+            watcher.note(doubt)
     print_json(summary) if as_json else print_line(summary_text(summary))
     if summary.failed:
         raise typer.Exit(EXIT_FAILURE)

@@ -30,6 +30,7 @@ class RecordReader(ABC):
         gzipped: True to take nothing but gzip data; else the first bytes tell.
         on_fault: function from the fault of a single record, and the line that it begins on, to the record that stands in for it. What
             is wrong with the stream as a whole, its gzip data or its header, is raised in any case.
+        on_plain: callback for the first of plain lines, as it came.
 
     Attributes:
         header: header line of a table as it came; empty before it, and where there is none.
@@ -45,8 +46,10 @@ class RecordReader(ABC):
         on_blank: Callable[[], None] = lambda: None,
         gzipped: bool = False,
         on_fault: Callable[[MhaError, int], Record] = raised,
+        on_plain: Callable[[bytes], None] = lambda _: None,
     ) -> None:
-        self._name, self._columns, self._errors, self._on_blank, self._on_fault = name, columns, errors, on_blank, on_fault
+        self._name, self._columns, self._errors = name, columns, errors
+        self._on_blank, self._on_fault, self._on_plain = on_blank, on_fault, on_plain
         self._unpacker = Unpacker(name, gzipped)
 
     @abstractmethod
@@ -122,6 +125,8 @@ class PlainReader(LineReader):
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
         for line in lines:
+            if not self._num_lines:
+                self._on_plain(line)
             self._num_lines += 1
             text = self._decoded(line[:-2] if line.endswith(b"\r\n") else line[:-1])
             yield Record(text, line, (text,) * len(self._columns.fields), b"", self._num_lines)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.reader import NAME_FORMAT, RecordReader, refuse_fields_of_plain_lines
 from mha_cli.records.readers import EXTENSIONS, READERS, Format, extension_of
@@ -40,6 +41,7 @@ def read_inputs(
     fields: Sequence[str] = (),
     default_column: str = TEXT_COLUMN,
     standard_input: int = 0,
+    on_doubt: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Arrival]:
     """The records of several files, one file after the other. Bytes that are not UTF-8 become U+FFFD.
 
@@ -50,6 +52,7 @@ def read_inputs(
         fields: columns or keys to keep; a JSON object that lacks one has null there.
         default_column: column or key of the text where none is asked for.
         standard_input: descriptor of standard input.
+        on_doubt: callback for what is to be said of a file that is odd, and read all the same.
 
     Raises:
         MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside,
@@ -63,7 +66,8 @@ def read_inputs(
             raise _unreadable(path, error) from None
     forms = [form or format_of(path) for path in paths]
     refuse_column_of_plain_lines(text_column, forms)
-    return _one_by_one(paths, forms, Columns(text_column or default_column, tuple(fields)), standard_input)
+    columns = Columns(text_column or default_column, tuple(fields))
+    return _one_by_one(paths, forms, columns, standard_input, on_doubt, guessed=form is None)
 
 
 def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Arrival]:
@@ -88,12 +92,22 @@ def shown_name(path: str) -> str:
     return "standard input" if path == STANDARD_INPUT else shown_path(path)
 
 
-def _one_by_one(paths: Sequence[str], forms: Sequence[Format], columns: Columns, standard_input: int) -> Iterator[Arrival]:
+def _one_by_one(
+    paths: Sequence[str],
+    forms: Sequence[Format],
+    columns: Columns,
+    standard_input: int,
+    on_doubt: Callable[[str], None],
+    guessed: bool,
+) -> Iterator[Arrival]:
     for path, form in zip(paths, forms, strict=True):
         is_standard = path == STANDARD_INPUT
         try:
             with open(standard_input if is_standard else path, "rb", buffering=0, closefd=not is_standard) as file:
-                yield from _arrivals(file.fileno(), READERS[form](shown_name(path), columns))
+                doubts = Doubts(shown_name(path), columns.text, guessed)
+                yield from _arrivals(file.fileno(), READERS[form](shown_name(path), columns, on_plain=doubts.begin_plain))
+                for doubt in doubts.lines:
+                    on_doubt(doubt)
         except (OSError, ValueError) as error:
             raise _unreadable(path, error) from None
 

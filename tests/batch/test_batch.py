@@ -219,6 +219,17 @@ def test_a_poisoned_row_is_marked_and_counted(folder: Path, batch: Batch) -> Non
     assert len(faults) == 5
 
 
+def test_plain_lines_that_look_like_another_format_are_told(folder: Path, batch: Batch) -> None:
+    (folder / "in" / "a.txt").write_text("__label__pos the film\n")
+    doubt = f"{folder}/in/a.txt: read as plain lines, though the first begins with __label__"
+    doubt += "; add --format fasttext, or --format lines if that is right"
+    result = batch("in", "--json")
+    assert (result.code, result.stderr) == (0, f"{doubt}\n")
+    assert summary_of(result)["doubts"] == {f"{folder}/in/a.txt": doubt}
+    assert json.loads(next((folder / "out").glob("_a-*")).read_bytes())["doubts"] == [doubt]
+    assert batch("in").stderr == ""  # the part is there
+
+
 def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Batch) -> None:
     whole = (folder / "in" / "more" / "c.jsonl.gz").read_bytes()
     batch("in")

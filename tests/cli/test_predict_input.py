@@ -91,6 +91,19 @@ def test_a_remark_where_most_words_are_unknown(predict: Predict) -> None:
     assert predict(stdin="скучно, . , . ,\n" * 100).stderr == result.stderr.replace("50%", "100%")  # known marks are no words
 
 
+def test_a_remark_where_plain_lines_look_like_another_format(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "reviews.txt").write_text("__label__pos a superb film\n\n")
+    remark = "reviews.txt: read as plain lines, though the first begins with __label__"
+    remark += "; add --format fasttext, or --format lines if that is right"
+    result = predict("--input", "reviews.txt")
+    assert (len(result.lines), result.stderr) == (2, f"{remark}\n")
+    assert predict("--input", "reviews.txt", "--format", "lines").stderr == ""
+    assert predict("--input", "reviews.txt", "--only", "positive", "--only", "negative", "--threshold", "1", "--quiet").stderr == ""
+    assert predict(stdin="id,text\n1,a superb film\n").stderr.startswith(
+        "standard input: read as plain lines, though the first names columns"
+    )
+
+
 def test_a_very_long_line(predict: Predict) -> None:
     result = predict("--json", stdin=b"the film\n" + b"superb " * 1_500_000 + b"\nnot")
     assert (result.code, result.stderr) == (0, "")

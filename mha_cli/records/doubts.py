@@ -1,0 +1,61 @@
+"""What is odd about a stream, and read all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mha_cli.records.fasttext import LABEL_PREFIX
+from mha_cli.records.headers import USUAL_NAMES, are_names
+from mha_cli.records.record import shown_columns
+from mha_cli.records.separators import SEPARATORS
+
+if TYPE_CHECKING:
+    from mha_cli.records.readers import Format
+
+SHOWN_DOUBTS = 10
+"""Doubts that are shown; a thousand files that are odd in the same way need not all be told of."""
+
+
+class Doubts:
+    """What is odd about one stream, kept until somebody tells it.
+
+    Args:
+        name: name of the stream in messages.
+        text_column: column of the text, were it a table.
+        guessed: True if nobody said which format it has.
+
+    Attributes:
+        lines: what is to be said, a line each.
+    """
+
+    def __init__(self, name: str, text_column: str, guessed: bool) -> None:
+        self._name, self._text_column, self._guessed = name, text_column, guessed
+        self.lines: list[str] = []
+
+    def begin_plain(self, first: bytes) -> None:
+        """Doubt that these are plain lines, if the first looks like a line of another format and nobody said that it is none."""
+        if self._guessed and (found := _other_format(first.decode("utf-8", "replace").strip(), self._text_column)):
+            look, form = found
+            hint = f"add --format {form}, or --format lines if that is right"
+            self.lines.append(f"{self._name}: read as plain lines, though the first {look}; {hint}")
+
+
+def shown_doubts(lines: Sequence[str]) -> list[str]:
+    """The first doubts, and how many more there are."""
+    more = len(lines) - SHOWN_DOUBTS
+    return [*lines[:SHOWN_DOUBTS], *([f"and {more:,} more such notes"] if more > 0 else [])]
+
+
+def _other_format(line: str, text_column: str) -> tuple[str, Format] | None:
+    """How a line looks that is hardly a text, and the format of such lines; a header names the text column, or two by usual names."""
+    if line.startswith(LABEL_PREFIX):
+        return f"begins with {LABEL_PREFIX}", "fasttext"
+    if line.startswith('{"') and line.endswith("}"):
+        return "is a JSON object", "jsonl"
+    for separator in SEPARATORS:
+        names = [cell.strip(' "') for cell in line.split(separator)]
+        usual = USUAL_NAMES.intersection(name.casefold() for name in names)
+        if len(names) > 1 and are_names(names) and (text_column in names or len(usual) > 1):
+            return f"names columns ({shown_columns(names)})", "tsv" if separator == "\t" else "csv"
+    return None

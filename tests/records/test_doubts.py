@@ -1,0 +1,49 @@
+"""What is odd about a stream, and said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mha_cli.records.doubts import Doubts, shown_doubts
+from mha_cli.records.readers import READERS
+from mha_cli.records.record import Columns
+
+
+def doubts_of(data: bytes, text_column: str = "text", guessed: bool = True) -> list[str]:
+    """What is said of plain lines."""
+    doubts = Doubts("x", text_column, guessed)
+    list(READERS["lines"]("x", Columns(text_column), on_plain=doubts.begin_plain).read([data]))
+    return doubts.lines
+
+
+@pytest.mark.parametrize(
+    ("data", "look", "form"),
+    [
+        (b"__label__pos A fine film\n", "begins with __label__", "fasttext"),
+        (b"\xef\xbb\xbf __label__pos A fine film", "begins with __label__", "fasttext"),
+        (b"text\tlabel\r\nA fine film\tpos\r\n", "names columns (text, label)", "tsv"),
+        (b'"id","review","Stars"\n1,2,3\n', "names columns (id, review, Stars)", "csv"),
+        (b"id;text\n", "names columns (id, text)", "csv"),
+        (b'{"text": "A fine film"}\n', "is a JSON object", "jsonl"),
+    ],
+)
+def test_plain_lines_that_look_like_another_format(data: bytes, look: str, form: str) -> None:
+    assert doubts_of(data) == [f"x: read as plain lines, though the first {look}; add --format {form}, or --format lines if that is right"]
+    assert doubts_of(data, guessed=False) == []
+
+
+def test_the_column_of_the_text_makes_a_header() -> None:
+    assert doubts_of(b"id,said\n") == []
+    assert len(doubts_of(b"id,said\n", "said")) == 1
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"text\n", b"Great cast, awful script.\n", b"A text, a label\n", b"{a} film\n", b"Fine\n__label__x\n"]
+)
+def test_texts_are_not_doubted(data: bytes) -> None:
+    assert doubts_of(data) == []
+
+
+def test_many_doubts_are_counted() -> None:
+    assert shown_doubts(["a", "b"]) == ["a", "b"]
+    assert shown_doubts(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more such notes"]
