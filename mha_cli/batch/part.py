@@ -130,7 +130,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         return Unreadable("", b"", (fault.message,), b"", line)
 
     doubts = Doubts(shard.name, job.columns.text, shard.guessed)
-    reader = READERS[shard.form](shard.name, job.columns, on_fault=stand_in, on_plain=doubts.begin_plain)
+    reader = READERS[shard.form](shard.name, job.columns, doubts.count_not_utf_8, on_fault=stand_in, on_plain=doubts.begin_plain)
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
         # Closed before the file, even if something fails: a writer of Parquet that is left open complains when it goes.

@@ -16,12 +16,12 @@ from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
 from mha_cli.records.lines import BOM, MAX_LINE_BYTES, not_utf_8, without_mark
 from mha_cli.records.objects import json_kind, without_surrogates
+from mha_cli.records.reader import RecordReader, raised
 from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
 from mha_cli.records.record import Columns, shown_columns
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import FilesData
-    from mha_cli.records.reader import RecordReader
     from mha_cli.records.readers import Format
 
 UNLABELLED_FOLDER = "unsup"
@@ -197,7 +197,7 @@ def unpacked(path: str) -> Iterator[bytes]:
 
 
 def _reader(path: str, form: Format, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> RecordReader:
-    return READERS[form](shown_path(path), columns, "strict", on_blank, path.lower().endswith(".gz"))
+    return READERS[form](shown_path(path), columns, raised, on_blank, path.lower().endswith(".gz"))
 
 
 def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[PlacedReview]:

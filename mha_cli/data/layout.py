@@ -149,7 +149,7 @@ def _lines(path: str) -> Iterator[bytes]:
 
 def _rows(path: str, columns: Columns, preferred: str) -> tuple[list[list[str]], str]:
     """The first rows that have as many columns as the first of all, and the separator."""
-    reader, rows, size = RowReader(shown_path(path), columns, preferred, "replace"), list[list[str]](), 0
+    reader, rows, size = RowReader(shown_path(path), columns, preferred, lambda *_: None), list[list[str]](), 0
     found = reader.feed(_lines(path))
     for values, raw, _ in found:
         if values and len(values) == len(rows[0] if rows else values):

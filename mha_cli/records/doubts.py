@@ -11,6 +11,7 @@ from mha_cli.records.record import shown_columns
 from mha_cli.records.separators import SEPARATORS
 
 if TYPE_CHECKING:
+    from mha_cli.errors import MhaError
     from mha_cli.records.readers import Format
 
 SHOWN_DOUBTS = 10
@@ -25,20 +26,35 @@ class Doubts:
         text_column: column of the text, were it a table.
         guessed: True if nobody said which format it has.
 
-    Attributes:
-        lines: what is to be said, a line each.
     """
 
     def __init__(self, name: str, text_column: str, guessed: bool) -> None:
         self._name, self._text_column, self._guessed = name, text_column, guessed
-        self.lines: list[str] = []
+        self._format = ""
+        self._first_fault: MhaError | None = None
+        self._num_faulty = self._last_faulty = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be said, a line each."""
+        found = [self._format] if self._format else []
+        if fault := self._first_fault:
+            number = f", the first of {self._num_faulty:,} such lines" if self._num_faulty > 1 else ""
+            found.append(f"{fault.message}{number}; such bytes are read as U+FFFD; {fault.hint}")
+        return found
 
     def begin_plain(self, first: bytes) -> None:
         """Doubt that these are plain lines, if the first looks like a line of another format and nobody said that it is none."""
         if self._guessed and (found := _other_format(first.decode("utf-8", "replace").strip(), self._text_column)):
             look, form = found
             hint = f"add --format {form}, or --format lines if that is right"
-            self.lines.append(f"{self._name}: read as plain lines, though the first {look}; {hint}")
+            self._format = f"{self._name}: read as plain lines, though the first {look}; {hint}"
+
+    def count_not_utf_8(self, fault: MhaError, line: int) -> None:
+        """Count a line with bytes that are not UTF-8, unless it is read again behind a broken row."""
+        self._first_fault = self._first_fault or fault
+        self._num_faulty += line > self._last_faulty
+        self._last_faulty = max(line, self._last_faulty)
 
 
 def shown_doubts(lines: Sequence[str]) -> list[str]:

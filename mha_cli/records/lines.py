@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Literal
 
 from mha_cli.errors import MhaError
 
@@ -13,6 +12,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 BOM = b"\xef\xbb\xbf"
 """The byte-order mark with which some programs begin UTF-8."""
+SAVE_AS_UTF_8 = "save it as UTF-8, for example with iconv -f latin1 -t utf-8"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -77,22 +77,21 @@ class LineSplitter:
         return LineTooLong(f"{self._name}:{self._num_lines}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
 
 
-def decoded(line: bytes, errors: Literal["strict", "replace"], name: str, number: int) -> str:
-    """A line as text.
+def decoded(line: bytes, name: str, number: int, on_not_utf_8: Callable[[MhaError, int], object]) -> str:
+    """A line as text; bytes that are not UTF-8 become U+FFFD.
 
     Args:
         line: line to decode.
-        errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
         name: name of the stream in messages.
         number: number of the line, from 1.
-
-    Raises:
-        MhaError: it is not UTF-8, and errors are strict.
+        on_not_utf_8: function that takes the fault of a line with such bytes, and its number; it may raise the fault.
     """
     try:
-        return line.decode("utf-8", errors)
+        return line.decode()
     except UnicodeDecodeError as error:
-        raise not_utf_8(error, name, number) from None
+        fault = not_utf_8(error, name, number)
+    on_not_utf_8(fault, number)
+    return line.decode("utf-8", "replace")
 
 
 def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaError:
@@ -106,7 +105,7 @@ def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaE
     raw, start = error.object, error.start
     line = first_line + raw.count(b"\n", 0, start)
     column = start - raw.rfind(b"\n", 0, start)
-    return MhaError(f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", "save it as UTF-8")
+    return MhaError(f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", SAVE_AS_UTF_8)
 
 
 def without_mark(beginning: bytes, name: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.gzipped import Unpacker
@@ -25,7 +25,8 @@ class RecordReader(ABC):
     Args:
         name: name of the stream in messages.
         columns: columns or keys that are wanted.
-        errors: treatment of bytes that are not UTF-8: an error, or U+FFFD in their place.
+        on_not_utf_8: function that takes the fault of a line with bytes that are not UTF-8, and its number, and may raise the fault;
+            else they become U+FFFD.
         on_blank: callback for every blank line that is skipped.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
         on_fault: function from the fault of a single record, and the line that it begins on, to the record that stands in for it. What
@@ -42,13 +43,13 @@ class RecordReader(ABC):
         self,
         name: str,
         columns: Columns,
-        errors: Literal["strict", "replace"] = "replace",
+        on_not_utf_8: Callable[[MhaError, int], object] = lambda *_: None,
         on_blank: Callable[[], None] = lambda: None,
         gzipped: bool = False,
         on_fault: Callable[[MhaError, int], Record] = raised,
         on_plain: Callable[[bytes], None] = lambda _: None,
     ) -> None:
-        self._name, self._columns, self._errors = name, columns, errors
+        self._name, self._columns, self._on_not_utf_8 = name, columns, on_not_utf_8
         self._on_blank, self._on_fault, self._on_plain = on_blank, on_fault, on_plain
         self._unpacker = Unpacker(name, gzipped)
 
@@ -113,7 +114,7 @@ class LineReader(RecordReader):
                 yield raw, line
 
     def _decoded(self, line: bytes) -> str:
-        return decoded(line, self._errors, self._name, self._num_lines)
+        return decoded(line, self._name, self._num_lines, self._on_not_utf_8)
 
 
 class PlainReader(LineReader):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.headers import is_header
@@ -49,14 +49,14 @@ class RowReader:
         name: name of the stream in messages.
         columns: columns that are wanted, since a header line shows by them how it is to be read.
         preferred: separator where the lines leave it open.
-        errors: treatment of bytes that are not UTF-8.
+        on_not_utf_8: function for the fault of a line, as ``RecordReader`` has it.
 
     Attributes:
         separator: character between two columns; the preferred one until the first lines have told.
     """
 
-    def __init__(self, name: str, columns: Columns, preferred: str, errors: Literal["strict", "replace"]) -> None:
-        self._name, self._errors = name, errors
+    def __init__(self, name: str, columns: Columns, preferred: str, on_not_utf_8: Callable[[MhaError, int], object]) -> None:
+        self._name, self._on_not_utf_8 = name, on_not_utf_8
         self._finder: SeparatorFinder | None = SeparatorFinder(name, columns, preferred)
         self._held: list[bytes] = []
         self._begun: list[bytes] = []
@@ -122,7 +122,7 @@ class RowReader:
         for raw in lines:
             self._num_lines += 1
             try:
-                values = self._rows.feed(decoded(raw, self._errors, self._name, self._num_lines))
+                values = self._rows.feed(decoded(raw, self._name, self._num_lines, self._on_not_utf_8))
             except csv.Error as error:
                 self._begun.append(raw)
                 raise self._bad_row(str(error)) from None
@@ -162,7 +162,7 @@ class TableReader(LineReader):
 
     def __init__(self, preferred: str, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._rows = RowReader(self._name, self._columns, preferred, self._errors)
+        self._rows = RowReader(self._name, self._columns, preferred, self._on_not_utf_8)
         self._num_columns = 0
         self._text_at, self._fields_at = 0, list[int]()
 

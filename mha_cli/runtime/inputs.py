@@ -105,7 +105,8 @@ def _one_by_one(
         try:
             with open(standard_input if is_standard else path, "rb", buffering=0, closefd=not is_standard) as file:
                 doubts = Doubts(shown_name(path), columns.text, guessed)
-                yield from _arrivals(file.fileno(), READERS[form](shown_name(path), columns, on_plain=doubts.begin_plain))
+                reader = READERS[form](shown_name(path), columns, doubts.count_not_utf_8, on_plain=doubts.begin_plain)
+                yield from _arrivals(file.fileno(), reader)
                 for doubt in doubts.lines:
                     on_doubt(doubt)
         except (OSError, ValueError) as error:

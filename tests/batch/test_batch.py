@@ -230,6 +230,13 @@ def test_plain_lines_that_look_like_another_format_are_told(folder: Path, batch:
     assert batch("in").stderr == ""  # the part is there
 
 
+def test_bytes_that_are_not_utf_8_are_told(folder: Path, batch: Batch) -> None:
+    (folder / "in" / "a.txt").write_bytes(b"the caf\xe9\n")
+    result = batch("in")
+    doubt = f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at place 8 of the line; such bytes are read as U+FFFD"
+    assert (result.code, result.stderr) == (0, f"{doubt}; save it as UTF-8, for example with iconv -f latin1 -t utf-8\n")
+
+
 def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Batch) -> None:
     whole = (folder / "in" / "more" / "c.jsonl.gz").read_bytes()
     batch("in")

@@ -475,7 +475,7 @@ SECTIONS: dict[str, list[Case]] = {
             'reviews.csv:1: no column "text" among Review text, label; set --text-column',
             files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
         ),
-        _read("semicolons", ROWS.replace(b",", b";"), ""),
+        _read("semicolons", ROWS.replace(b",", b";"), "works"),
         _train(
             "characters after a quoted field",
             b'"text";"label"\n"superb"!;"positive"\n',
@@ -633,7 +633,9 @@ SECTIONS: dict[str, list[Case]] = {
             "reviews.csv:1: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field",
         ),
         _train(
-            "invalid UTF-8", ROWS + b"caf\xe9,negative\n", "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
+            "invalid UTF-8",
+            ROWS + b"caf\xe9,negative\n",
+            "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8, for example with iconv -f latin1 -t utf-8",
         ),
         _train(
             "a file of unknown kind",
@@ -722,7 +724,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "standard input that is no text",
             PREDICT,
-            "works: a line out for every line in; bytes that are not UTF-8 become U+FFFD",
+            "standard input:1: not UTF-8: byte 0x80 at place 1 of the line; such bytes are read as U+FFFD; save it as UTF-8…",
             0,
             stdin=bytes(range(128, 254)) + b"\0\n",
             shell='"$@"',

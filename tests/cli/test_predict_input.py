@@ -104,6 +104,24 @@ def test_a_remark_where_plain_lines_look_like_another_format(predict: Predict, t
     )
 
 
+@pytest.mark.parametrize(
+    ("form", "data", "line", "number"),
+    [
+        ("lines", b"caf\xe9\nfine\n\xe9\n", 1, ", the first of 2 such lines"),
+        ("csv", b"text\ncaf\xe9\n", 2, ""),
+        ("jsonl", b'{"text": "caf\xe9"}\n', 1, ""),
+        ("fasttext", b"__label__x caf\xe9\n", 1, ""),
+    ],
+)
+def test_a_remark_where_bytes_are_not_utf_8(form: str, data: bytes, line: int, number: str, predict: Predict) -> None:
+    place = data.split(b"\n")[line - 1].index(b"\xe9") + 1
+    remark = f"standard input:{line}: not UTF-8: byte 0xE9 at place {place} of the line{number}"
+    remark += "; such bytes are read as U+FFFD; save it as UTF-8, for example with iconv -f latin1 -t utf-8\n"
+    result = predict("--format", form, stdin=data)
+    assert (result.code, result.stderr) == (0, remark)
+    assert predict("--format", form, "--only", "positive", "--threshold", "1", "--quiet", stdin=data).stderr == ""
+
+
 def test_a_very_long_line(predict: Predict) -> None:
     result = predict("--json", stdin=b"the film\n" + b"superb " * 1_500_000 + b"\nnot")
     assert (result.code, result.stderr) == (0, "")

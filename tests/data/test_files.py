@@ -354,11 +354,20 @@ def test_empty_file(name: str, content: str) -> None:
 
 def test_not_utf8() -> None:
     write("a.csv", b'text,label\n"fine\nfilm",pos\ncaf\xe9,pos\n')
-    assert error_of("a.csv") == "a.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8"
+    assert (
+        error_of("a.csv")
+        == "a.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8, for example with iconv -f latin1 -t utf-8"
+    )
     write("a.jsonl", b'\xff{"text": "a"}')
-    assert error_of("a.jsonl") == "a.jsonl:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8"
+    assert (
+        error_of("a.jsonl")
+        == "a.jsonl:1: not UTF-8: byte 0xFF at place 1 of the line; save it as UTF-8, for example with iconv -f latin1 -t utf-8"
+    )
     write("train/pos/1.txt", b"one\ntwo\nth\x80ree")
-    assert error_of("train") == "train/pos/1.txt:3: not UTF-8: byte 0x80 at place 3 of the line; save it as UTF-8"
+    assert (
+        error_of("train")
+        == "train/pos/1.txt:3: not UTF-8: byte 0x80 at place 3 of the line; save it as UTF-8, for example with iconv -f latin1 -t utf-8"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
