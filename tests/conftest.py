@@ -16,6 +16,7 @@ from mha_cli.config.settings import Config, ModelConfig, SampleData, TextConfig,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from mha_cli.data.preparation import PreparedData
 
@@ -107,6 +108,12 @@ def random_weights() -> Callable[[Config, int, int], dict[str, np.ndarray]]:
         }
 
     return draw
+
+
+@pytest.fixture
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``tmp_path`` is the current folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -25,6 +25,11 @@ def encoded(reviews: Sequence[Sequence[int]], labels: Sequence[int] | None = Non
     )
 
 
+def padded(reviews: Sequence[Sequence[int]], length: int) -> np.ndarray:
+    """The ids of reviews (B, L), with zeros behind the shorter ones."""
+    return np.array([[*review, *[0] * (length - len(review))] for review in reviews], dtype=np.int32)
+
+
 def with_characters(token_ids: np.ndarray, characters: int) -> np.ndarray:
     """Tokens (…, 1 + W) with a made-up word for each id but 0; for ``characters`` 0 the ids as given."""
     if not characters:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,6 @@ from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
-from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
 from mha_cli.layers.fast.dispatch import MOST_WEIGHTS
 from mha_cli.model.classifier import encoder_blocks, to_model
@@ -37,9 +35,7 @@ from mha_cli.runtime.metrics import calibration_error
 from mha_cli.system import working_memory
 from mha_cli.system.watcher import Watcher
 from mha_cli.text.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.errors import error_of
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
@@ -51,13 +47,6 @@ def guesses(num_reviews: int, num_classes: int, seed: int = 0) -> tuple[Floats, 
     labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
     scores = rng.normal(size=(num_reviews, num_classes)) + np.eye(num_classes)[labels]
     return (np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)).astype(np.float32), labels
-
-
-def error_of(run: Callable[[], object]) -> str:
-    with pytest.raises(MhaError) as raised:
-        run()
-    assert raised.value.exit_code == EXIT_USAGE
-    return str(raised.value)
 
 
 # Figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +18,6 @@ from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import labelled_reviews, prepare
-from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.model.classifier import to_model
 from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.forward import class_probabilities
@@ -28,12 +27,10 @@ from mha_cli.system.watcher import EpochRecord, Watcher
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation, decompose
 from tests.checkpoints import small_checkpoint
+from tests.errors import error_of
 from tests.training.interruptions import train
 
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]] = {
     "one-block": (("negative", "positive"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
@@ -87,13 +84,6 @@ def masks_without(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> list[
     for block, head in heads:
         masks[block][head] = 0.0
     return [tf.constant(mask) for mask in masks]
-
-
-def error_of(run: Callable[[], object]) -> str:
-    with pytest.raises(MhaError) as raised:
-        run()
-    assert raised.value.exit_code == EXIT_USAGE
-    return str(raised.value)
 
 
 # Removing heads

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    Mha = Callable[..., "Result"]
     Predict = Callable[..., "Result"]
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.command import Predict
+    from tests.cli.command import Mha, Predict
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +51,12 @@ def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str])
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint with random weights, for commands that only have to have one. Not to be written to."""
     return small_checkpoint_file(tmp_path_factory.mktemp("small") / "small.keras")
+
+
+@pytest.fixture
+def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
+    """``mha ARGS`` in an empty folder, in this process."""
+    return lambda *args, **options: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch, **options)
 
 
 @pytest.fixture

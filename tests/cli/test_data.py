@@ -5,27 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.cli.command import has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import has_control_characters, refusal, run_mha, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.command import Result
-
-    Mha = Callable[..., Result]
+    from tests.cli.command import Mha
 
 WORDS = {"bad": ("broken", "dim"), "good": ("bright", "fine")}
 ROWS = [(f"lamp {number}: {WORDS[label][number % 4 // 2]}", label) for number in range(40) for label in [("bad", "good")[number % 2]]]
 HEADER = "id;what happened;verdict\n"
-
-
-@pytest.fixture
-def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in an empty folder."""
-    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
 
 
 def table(rows: list[tuple[str, str]]) -> str:

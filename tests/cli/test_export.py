@@ -15,16 +15,15 @@ from mha_cli.export.formats import FORMATS
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.encoding import TextEncoder
 from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
-from tests.cli.command import refusal, run_here, run_mha, tree
+from tests.cli.command import refusal, run_mha, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from mha_cli.checkpoint.file import Checkpoint
-    from tests.cli.command import Result, Run
+    from tests.cli.command import Mha, Run
 
-    Mha = Callable[..., Result]
     Forward = Callable[[np.ndarray], np.ndarray]
 
 pytestmark = pytest.mark.extras
@@ -94,12 +93,6 @@ def litert(path: Path) -> Forward:
 
 
 RUNTIMES: dict[str, Callable[[Path], Forward]] = {"onnx": onnx, "saved-model": saved_model, "litert": litert}
-
-
-@pytest.fixture
-def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in this process."""
-    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
 
 
 def need_packages(format_name: str) -> None:

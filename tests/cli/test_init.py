@@ -5,26 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from mha_cli.config.loading import load_config
-from tests.cli.command import has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import has_control_characters, refusal, run_mha, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.command import Result
-
-    Mha = Callable[..., Result]
+    from tests.cli.command import Mha
 
 ROWS = "".join(f'{number};"lamp {number}; broken";{("bad", "good", "so-so")[number % 3]}\n' for number in range(30))
-
-
-@pytest.fixture
-def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in an empty folder."""
-    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
 
 
 def test_a_file_is_looked_at_and_a_config_written(tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import WORDS, small_checkpoint_file
-from tests.cli.command import Result, refusal, run_here
+from tests.cli.command import refusal, run_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Mha = Callable[..., Result]
+    from tests.cli.command import Mha
 
 NAMES = tuple(f"balance_not_updated_after_cheque_or_cash_deposit_{number:02}" for number in range(77))
 

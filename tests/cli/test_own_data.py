@@ -17,9 +17,9 @@ from tests.checkpoints import members_of, rewrite
 from tests.cli.command import TRACED_SOON, Result, refusal, run_here, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    Mha = Callable[..., Result]
+    from tests.cli.command import Mha
 
 ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
 SMALL = (*TRACED_SOON, "model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "training.epochs=1")

@@ -16,25 +16,16 @@ from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml
 from tests.browser import open_page
 from tests.checkpoints import WORDS, small_checkpoint
-from tests.cli.command import Result, refusal, run_here, run_mha, tree
+from tests.cli.command import refusal, run_mha, tree
 from tests.cli.pages import HOSTILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.command import Run
-
-    Mha = Callable[..., Result]
+    from tests.cli.command import Mha, Run
 
 pytestmark = pytest.mark.usefixtures("untraced")
 BOLD = "<b onmouseover=alert(1)>bold</b><script>alert(1)</script>"
-
-
-@pytest.fixture
-def mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mha:
-    """``mha ARGS`` in this process."""
-    return lambda *args: run_here(*args, cwd=tmp_path, monkeypatch=monkeypatch)
 
 
 @pytest.fixture

@@ -17,12 +17,9 @@ from tests.cli.command import refusal, run_here, run_mha
 from tests.training.interruptions import assert_same_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.command import Result
-
-    Mha = Callable[..., Result]
+    from tests.cli.command import Mha, Result
 
 ROOTS = {"bad": ("langweilig", "furchtbar", "schrecklich"), "good": ("glanzvoll", "herrlich", "wunderbar"), "lost": ("verschollen",)}
 SMALL = ("model.embed_dim=8", "model.feed_forward_dim=8", "model.num_heads=2", "model.attention_form=fused", "training.epochs=2")

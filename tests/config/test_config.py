@@ -22,9 +22,7 @@ NO_DATA = "data.train is missing; give it with --set data.train=FILE, or let `mh
 SECTIONS = (SampleData, TfdsData, FilesData, TextConfig, ModelConfig, TrainingConfig)
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def load(text: str, *overrides: str) -> Config:

@@ -18,9 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("book", "book-no-positions", "imdb", "imdb-encoder", "imdb-encoder-semi", "imdb-fast", "imdb-semi", "sample", "text")
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def test_recipes_by_name() -> None:

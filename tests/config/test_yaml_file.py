@@ -11,22 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mha_cli.config.yaml_file import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
-from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.errors import MhaError
+from tests.errors import error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 CONFIG_HINT = "give the path of a YAML config, or the name of a recipe such as sample"
 MIND = "mind indentation, quotes and colons"
-
-
-def error_of(call: Callable[..., object], *args: object) -> str:
-    with pytest.raises(MhaError) as raised:
-        call(*args)
-    assert raised.value.exit_code == EXIT_USAGE
-    assert str(raised.value).isprintable()
-    return str(raised.value)
 
 
 # Values

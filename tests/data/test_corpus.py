@@ -15,13 +15,13 @@ from mha_cli.config.settings import SampleData, TextConfig
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews, join_reviews
 from mha_cli.data.reviews import Review
 from mha_cli.data.sample import SampleReviews
-from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary
+from tests.errors import error_of
 from tests.reviews import with_characters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 PLAIN = TextConfig()
 STRANGE_TEXTS = ["", "…", "one", "Don’t <br/> stop_now", "café cafe\u0301 CAFÉ", "日本 👍👍", "a b c d e f g h i j k", "x " * 50]
@@ -36,14 +36,6 @@ def corpus(labels: str, texts: list[str] | None = None, settings: TextConfig = P
 def of_labels(labels: list[str]) -> Corpus:
     """A corpus of one review per label."""
     return Corpus([Review("word", label) for label in labels], PLAIN, None, "films.csv")
-
-
-def error_of(make: Callable[[], object]) -> str:
-    with pytest.raises(MhaError) as raised:
-        make()
-    assert raised.value.exit_code == EXIT_USAGE
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
 
 
 def texts_of(reviews: EncodedReviews, vocabulary: Vocabulary) -> list[str]:

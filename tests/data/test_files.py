@@ -34,8 +34,7 @@ ONE_OBJECT = "write one JSON object a line, a text each"
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
+def _with_a_limit_of_its_own(in_an_empty_folder: None) -> Iterator[None]:
     limit = csv.field_size_limit()
     yield
     csv.field_size_limit(limit)

@@ -23,9 +23,7 @@ REVIEWS = list(zip(TEXTS, LABELS, strict=True))
 LONG_LINKS = [f"https://example.org/{'path/' * 9}{number}" for number in range(30)]
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def table(header: list[str], columns: list[Any], separator: str = ",") -> str:

@@ -12,10 +12,7 @@ from mha_cli.config.recipes import find_config
 from mha_cli.data.overview import look_over
 from mha_cli.errors import MhaError
 
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def write(path: str, rows: list[tuple[str, str]], blank_lines: int = 0) -> None:

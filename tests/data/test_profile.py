@@ -20,10 +20,7 @@ from mha_cli.data.new_config import new_config
 from mha_cli.data.profile import DataProfile, Lengths, TextFigures, profile_data
 from mha_cli.errors import MhaError
 
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def test_figures_of_texts() -> None:

@@ -9,7 +9,7 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.model.classifier import build_classifier
-from tests.reviews import with_characters
+from tests.reviews import padded, with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,10 +32,6 @@ ORDER: dict[str, dict[str, Any]] = {
 def small_config(**model: Any) -> Config:
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "num_blocks": 2}
     return config_from_dict({"text": {"sequence_length": 31}, "model": {**sizes, **model}}, "test")
-
-
-def padded(reviews: list[list[int]], length: int) -> np.ndarray:
-    return np.array([review + [0] * (length - len(review)) for review in reviews], dtype=np.int32)
 
 
 @pytest.fixture

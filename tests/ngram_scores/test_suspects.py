@@ -22,9 +22,7 @@ from tests.reviews import encoded
 WORDS = {"good": ["superb", "lovely", "moving", "funny"], "bad": ["dull", "awful", "tedious", "noisy"], "so-so": ["mixed", "fair", "plain"]}
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
 
 
 def texts_of(num_texts: int, wrong: set[int]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from mha_cli.layers.ngrams import ngram_buckets_of
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 from mha_cli.text import ngrams
-from tests.reviews import with_characters
+from tests.reviews import padded, with_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 RAGGED = [[7, 2, 1, 22, 5, 5, 3, 4, 4, 8, 19, 2, 6], [11], [], [4, 9, 13, 2, 1], [3, 3]]
 EXACT = {"atol": 1e-5, "rtol": 1e-5}
 TOO_LARGE = "the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate"
-
-
-def padded(reviews: list[list[int]], length: int) -> np.ndarray:
-    return np.array([review + [0] * (length - len(review)) for review in reviews], dtype=np.int32)
 
 
 def random(*shape: int) -> np.ndarray:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.runtime import scoring
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inspection import Explanation, explain, mean_entropy, near_uniform, strongest_links, view_attention
 from tests.checkpoints import small_checkpoint
+from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,13 +33,6 @@ def with_text(checkpoint: Checkpoint, **text: Any) -> Checkpoint:
     """The same model with other text settings."""
     config = checkpoint.config
     return dataclasses.replace(checkpoint, config=config.model_copy(update={"text": config.text.model_copy(update=text)}))
-
-
-def error_of(run: Callable[[], object]) -> str:
-    with pytest.raises(MhaError) as raised:
-        run()
-    assert raised.value.exit_code == EXIT_USAGE
-    return str(raised.value)
 
 
 # Attention

@@ -1,0 +1,21 @@
+"""The line with which a call refuses what the user can correct."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.errors import EXIT_USAGE, MhaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def error_of(call: Callable[..., object], *args: object) -> str:
+    """That line of a call with these arguments."""
+    with pytest.raises(MhaError) as raised:
+        call(*args)
+    assert raised.value.exit_code == EXIT_USAGE
+    assert str(raised.value).isprintable()
+    return str(raised.value)
