@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, Literal, TypeAlias
 
 from mha_cli.batch.files import Folder, Status
@@ -80,7 +80,7 @@ class ShardReport:
         unreadable: rows among them that could not be read.
         earlier: True if the part was there already.
         fault: why there is no part; empty if there is one.
-        doubts: what is odd about the shard and was read all the same, a line each.
+        doubts: what is odd about the shard and was read all the same.
     """
 
     name: str
@@ -88,7 +88,7 @@ class ShardReport:
     unreadable: int = 0
     earlier: bool = False
     fault: str = ""
-    doubts: str = ""
+    doubts: list[str] = field(default_factory=list)
 
 
 def classify_shard(shard: Shard, job: Job) -> ShardReport:
@@ -166,7 +166,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     }
     with files.written(job.output / manifest_name(shard)) as file:
         file.write(json.dumps(manifest, indent=1).encode() + b"\n")
-    return ShardReport(shard.name, rows, unreadable, doubts="\n".join(doubts.lines))
+    return ShardReport(shard.name, rows, unreadable, doubts=doubts.lines)
 
 
 def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] | None:

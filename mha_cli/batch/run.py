@@ -33,7 +33,7 @@ class BatchSummary:
         rows: rows of all parts, those of earlier runs too.
         unreadable: rows among them that could not be read.
         texts: rows of the parts that have been written now.
-        doubts: what is odd about files whose parts have been written now, a line each, by their names.
+        doubts: what is odd about files whose parts have been written now, by their names.
         seconds: time since the files were found.
     """
 
@@ -46,7 +46,7 @@ class BatchSummary:
     rows: int = 0
     unreadable: int = 0
     texts: int = 0
-    doubts: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

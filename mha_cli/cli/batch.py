@@ -106,7 +106,7 @@ def batch(
             if not sys.stderr.isatty() and time.monotonic() - last_line > PLAIN_SECONDS:
                 watcher.note(progress_text(summary))
                 last_line = time.monotonic()
-        for doubt in shown_doubts([*summary.doubts.values()]):
+        for doubt in shown_doubts([doubt for doubts in summary.doubts.values() for doubt in doubts]):
             watcher.note(doubt)
     print_json(summary) if as_json else print_line(summary_text(summary))
     if summary.failed:

@@ -25,7 +25,6 @@ class Doubts:
         name: name of the stream in messages.
         text_column: column of the text, were it a table.
         guessed: True if nobody said which format it has.
-
     """
 
     def __init__(self, name: str, text_column: str, guessed: bool) -> None:

@@ -12,7 +12,6 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 BOM = b"\xef\xbb\xbf"
 """The byte-order mark with which some programs begin UTF-8."""
-SAVE_AS_UTF_8 = "save it as UTF-8, for example with iconv -f latin1 -t utf-8"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -105,7 +104,8 @@ def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1) -> MhaE
     raw, start = error.object, error.start
     line = first_line + raw.count(b"\n", 0, start)
     column = start - raw.rfind(b"\n", 0, start)
-    return MhaError(f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line", SAVE_AS_UTF_8)
+    fault = f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02X} at place {column} of the line"
+    return MhaError(fault, "save it as UTF-8, for example with iconv -f latin1 -t utf-8")
 
 
 def without_mark(beginning: bytes, name: str) -> bytes:

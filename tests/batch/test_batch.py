@@ -225,7 +225,7 @@ def test_plain_lines_that_look_like_another_format_are_told(folder: Path, batch:
     doubt += "; add --format fasttext, or --format lines if that is right"
     result = batch("in", "--json")
     assert (result.code, result.stderr) == (0, f"{doubt}\n")
-    assert summary_of(result)["doubts"] == {f"{folder}/in/a.txt": doubt}
+    assert summary_of(result)["doubts"] == {f"{folder}/in/a.txt": [doubt]}
     assert json.loads(next((folder / "out").glob("_a-*")).read_bytes())["doubts"] == [doubt]
     assert batch("in").stderr == ""  # the part is there
 

@@ -109,13 +109,16 @@ def test_the_parts_are_those_of_one_process(tmp_path: Path, start: Callable[...,
     write_archive(tmp_path / "in")
     (tmp_path / "in" / "broken.jsonl.gz").write_bytes(b"\x1f\x8b rubbish")
     (tmp_path / "in" / "rows.jsonl").write_text('{"text": "the film"}\nrubbish\n')
+    (tmp_path / "in" / "odd.txt").write_bytes(b"__label__x caf\xe9\n")
     model = str(small_checkpoint_file(tmp_path / "model.keras"))
     code, stdout, stderr = start("-c", model, "--shard", "1/1", "--json").ended()
     one = json.loads(stdout)
     (tmp_path / "out").rename(tmp_path / "one")
     on_ray = start("-c", model, "--workers", "2", "--json").ended()
     assert on_ray[0] == code == 1
-    assert told(on_ray[2]) == told(stderr) == [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}"]
+    assert [len(doubts) for doubts in one["doubts"].values()] == [2]
+    lines = [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}", *one["doubts"][str(tmp_path / "in" / "odd.txt")]]
+    assert told(on_ray[2]) == told(stderr) == lines
     assert json.loads(on_ray[1]) | {"seconds": 0} == one | {"seconds": 0}
     assert tree(tmp_path / "out") == tree(tmp_path / "one")
 
