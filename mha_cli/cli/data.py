@@ -81,7 +81,7 @@ def data(
     if suspects is None:
         print_json({"layout": layout, **asdict(overview)}) if as_json else _print_overview(overview, layout)
     else:
-        print_json(report) if as_json else _print_suspects(report)
+        print_json({"layout": layout, **asdict(report)}) if as_json else _print_suspects(report, layout)
 
 
 def _config_of(
@@ -154,13 +154,17 @@ def _rows(split: SplitOverview, overview: DataOverview) -> Iterator[tuple[str, s
     yield "unknown words", f"{split.unknown_share:.1%}, {overview.vocabulary_size:,} ids in the vocabulary"
 
 
-def _print_suspects(report: SuspectReport) -> None:
+def _print_suspects(report: SuspectReport, layout: Layout | None) -> None:
     from rich.console import Console
 
     from mha_cli.cli.console import print_line
 
+    stderr = Console(stderr=True)
+    if layout is not None and layout.columns:
+        columns = (f"{name} {value}" for name, value in layout_rows(layout) if name.endswith(" column"))
+        print_line(f"{report.data}: {', '.join(columns)}", stderr)
     agreement = f"{report.accuracy:.1%} of {report.num_texts:,} labels are what a model of the other texts answers"
-    print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", Console(stderr=True))
+    print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", stderr)
     for one in report.suspects:
         place = printable(one.file, 200) + (f":{one.line}" if one.line else "")
         answers = ((one.label, one.probability), (one.suggested, one.suggested_probability))

@@ -10,8 +10,8 @@ from tempfile import TemporaryFile
 from typing import NamedTuple, TypeAlias
 
 from mha_cli.data.files import is_folder, labelled_format, unpacked
-from mha_cli.errors import MhaError, shown_path
-from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names
+from mha_cli.errors import MhaError, listed, shown_path
+from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names, plain_name
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.lines import LineSplitter
 from mha_cli.records.objects import dotted_keys, value_at
@@ -25,6 +25,9 @@ from mha_cli.system.temporary_files import temporary_faults
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22
 MOST_LABEL_CHARACTERS = 60
+LIKELY_TEXT = 0.1
+"""Letters that another column of texts has at least, as a share of what the one that is taken has."""
+MOST_OTHERS = 3
 
 Values: TypeAlias = dict[str, list[object]]
 """By column, what stands in it."""
@@ -46,7 +49,7 @@ class Layout:
         columns: names of the columns, or their numbers where there is no header line; none where the format has no columns.
         text_column: column of the text.
         label_column: column of the class.
-        text_reason: what the text column was known by; empty where the format has no columns, as is the next.
+        text_reason: what the text column was known by, and which others it may be; empty where the format has no columns, as is the next.
         label_reason: what the label column was known by.
     """
 
@@ -162,7 +165,7 @@ def _rows(path: str, columns: Columns, preferred: str) -> tuple[list[list[str]],
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row names the columns: short different words, none of which stands in its column again."""
     first, *others = rows
-    if any(first.count(name) > 1 and name.strip().casefold() in USUAL_NAMES for name in first):
+    if any(first.count(name) > 1 and plain_name(name.strip()) in USUAL_NAMES for name in first):
         return True  # two columns of one name, which whoever reads them says
     if not are_names(first):
         return False
@@ -186,10 +189,13 @@ def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[
         found = values[column]
         return _num_letters(found) * len(set(map(str, found))) / len(found) if found else 0
 
-    column = max((column for column in values if column != label_column), key=weight, default=None)
-    if column is None or not weight(column):
+    weights = {column: weight(column) for column in values if column != label_column}
+    column = max(weights, key=weights.__getitem__, default=None)
+    if column is None or not weights[column]:
         raise MhaError(f"{shown_path(path)}: no column of texts among {shown_columns(list(values))}", "set --text-column")
-    return column, f"longest texts, {_num_letters(values[column]) / len(values[column]):,.0f} letters on average"
+    likely = [other for other in weights if weights[other] >= LIKELY_TEXT * weights[column] and not _num_classes(other, values[other])]
+    reason = f"longest texts, {_num_letters(values[column]) / len(values[column]):,.0f} letters on average"
+    return column, reason + _others(likely, column, "--text-column")
 
 
 def _num_letters(found: Sequence[object]) -> int:
@@ -204,7 +210,14 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
     if not likely:
         raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
     column = min(likely, key=lambda column: (_rank(column), numbers[column]))
-    return column, "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
+    reason = "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
+    return column, reason + _others(likely, column, "--label-column")
+
+
+def _others(likely: Sequence[str], column: str, option: str) -> str:
+    """What is said of the columns that could have been taken, too."""
+    others = [other for other in likely if other != column]
+    return f"; {option} can name another: {listed(others, MOST_OTHERS)}" if others else ""
 
 
 def _num_classes(column: str, found: Sequence[object]) -> int:
@@ -219,6 +232,6 @@ def _num_classes(column: str, found: Sequence[object]) -> int:
 
 def _rank(column: str) -> float:
     """The place of a column among the usual names of labels, which is better than that of one with such a name as a part."""
-    name = column.rpartition(".")[2].casefold()
+    name = plain_name(column.rpartition(".")[2])
     parts = [place + 0.5 for place, usual in enumerate(LABEL_NAMES) if usual in re.split(r"[\W_]+", name)]
     return LABEL_NAMES.index(name) if name in LABEL_NAMES else min(parts, default=len(LABEL_NAMES))

@@ -44,7 +44,7 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     yield "  # test: FILE  (texts that `mha evaluate` scores and training never sees; else there are its validation figures)"
     if layout.columns:
         for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
-            yield f"  {name}_column: {column if is_number(column) else _scalar(column)}  # {printable(reason)}"
+            yield f"  {name}_column: {column if is_number(column) else _scalar(column)}  # {printable(reason, 200)}"
 
 
 def _scalar(text: str) -> str:

@@ -81,9 +81,10 @@ def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None
         (tmp_path / name).write_text(table(part))
     result = mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--label-column", "3")
     assert result.code == 0, result.stderr
-    assert result.stderr.startswith(
-        "lamps-1.csv and 1 more: 95.0% of 40 labels are what a model of the other texts answers; contradicted: "
-    )
+    columns, agreement = result.stderr.splitlines()
+    assert columns.startswith("lamps-1.csv and 1 more: text column what happened (longest texts, ")
+    assert columns.endswith("), label column verdict (given)")
+    assert agreement.startswith("lamps-1.csv and 1 more: 95.0% of 40 labels are what a model of the other texts answers; contradicted: ")
     found = [line.split("\t") for line in result.lines]
     assert sorted(cells[:2] + cells[3:4] for cells in found) == [["lamps-1.csv:8", "good", "bad"], ["lamps-2.csv:3", "bad", "good"]]
     assert not has_control_characters(result.stdout.replace("\t", ""))
@@ -93,6 +94,7 @@ def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None
 
     whole = json.loads(mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--json").stdout)
     assert (whole["num_texts"], whole["accuracy"], len(whole["suspects"])) == (40, 0.95, 2)
+    assert (whole["layout"]["label_column"], whole["layout"]["label_reason"]) == ("verdict", "by its name")
     first = whole["suspects"][0]
     assert f"{first['file']}:{first['line']}" == found[0][0]
     assert (first["label"], first["suggested"]) == (found[0][1], found[0][3])

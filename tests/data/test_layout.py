@@ -34,6 +34,7 @@ def table(header: list[str], columns: list[Any], separator: str = ",") -> str:
 
 DAYS = [f"2024-01-{1 + number % 9:02}" for number in range(30)]
 NUMBERS = range(30)
+SIDES = ["left", "right"] * 15
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,11 @@ NUMBERS = range(30)
             table(["id", "day", "link", "body", "language", "stars"], [NUMBERS, DAYS, LONG_LINKS, TEXTS, ["en"] * 30, LABELS]),
             ("comma", True, "body", "stars"),
         ),
+        ("a.csv", table(["Sprache", "Nachricht", "Kategorie"], [SIDES, TEXTS, LABELS]), ("comma", True, "Nachricht", "Kategorie")),
+        ("a.csv", table(["langue", "avis", "CATEGORIE"], [SIDES, TEXTS, LABELS]), ("comma", True, "avis", "CATEGORIE")),
+        ("a.csv", table(["idioma", "reseña", "Categori\u0301a"], [SIDES, TEXTS, LABELS]), ("comma", True, "reseña", "Categori\u0301a")),
+        ("a.csv", table(["语言", "评论", "类别"], [SIDES, TEXTS, LABELS]), ("comma", True, "评论", "类别")),
+        ("a.csv", table(["言語", "レビュー", "カテゴリ"], [SIDES, TEXTS, LABELS]), ("comma", True, "レビュー", "カテゴリ")),
         ("a.csv", table(["label_text", "note", "label"], [LABELS, TEXTS, LABELS]), ("comma", True, "note", "label")),
         ("a.csv", table([], [TEXTS, LABELS]), ("comma", False, "1", "2")),
         ("a.csv", table([], [LABELS, TEXTS], ";"), ("semicolon", False, "2", "1")),
@@ -111,6 +117,18 @@ def test_columns_that_are_named_are_not_guessed(given: tuple[str | None, str | N
     layout = find_layout("a.csv", *given)
     assert (layout.text_column, layout.label_column) == found
     assert "given" in {layout.text_reason, layout.label_reason}
+
+
+def test_other_columns_that_may_be_meant_are_named() -> None:
+    titles = [f"{text[:9]} {number}" for number, text in enumerate(TEXTS)]
+    Path("a.csv").write_text(table(["id", "title", "body", "side", "stars"], [NUMBERS, titles, TEXTS, SIDES, LABELS]))
+    layout = find_layout("a.csv")
+    assert (layout.text_column, layout.label_column) == ("body", "stars")
+    assert layout.text_reason == "longest texts, 25 letters on average; --text-column can name another: title"
+    assert layout.label_reason == "by its name; --label-column can name another: side"
+    Path("a.csv").write_text(table(["body", "a", "b", "c", "d", "e"], [TEXTS, SIDES, LABELS, LABELS, LABELS, LABELS]))
+    assert find_layout("a.csv").label_reason == "few different values, 2; --label-column can name another: b, c, d and 1 more"
+    assert find_layout("a.csv", label_column="c").label_reason == "given"
 
 
 def test_numbers_without_a_header_stay_numbers() -> None:
