@@ -103,8 +103,8 @@ def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None]
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
     A file is in the format that ``labelled_format`` finds, plain or gzipped, in UTF-8. In objects a label may be a string, a whole
-    number, true or false, and is read as it is spelt. A folder has one sub-folder a class, named for the class, that holds a
-    ``.txt`` file a review; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
+    number, true or false, and is read as it is spelt, but 1.0 as 1. A folder has one sub-folder a class, named for the class, that holds
+    a ``.txt`` file a review; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
     are left alone, and may be empty. Blank lines are skipped.
 
     Args:
@@ -215,6 +215,8 @@ def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[
 
 
 def _label(value: object, location: str, column: str = "") -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool | int):
         return json.dumps(value)
     if not isinstance(value, str):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import without_surrogates
@@ -17,7 +19,7 @@ class GivenReviews:
 
     Args:
         texts: texts, N.
-        labels: class of each; what is no string counts by its spelling.
+        labels: class of each; see ``label_name``.
 
     Raises:
         MhaError: they are not as many as each other, a text is no string, or a label is missing or could not be written down.
@@ -31,7 +33,7 @@ class GivenReviews:
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
         self._texts, self._labels = [*map(without_surrogates, texts_in(texts))], list[str]()
         for number, label in enumerate(labels):
-            self._labels.append(str(label))
+            self._labels.append(label_name(label))
             if not isinstance(label, str) and self._labels[-1] in MISSING:
                 raise MhaError(f"label {number} is {label}", "give every text a class, or leave it out")
             if without_surrogates(self._labels[-1]) != self._labels[-1]:
@@ -45,6 +47,11 @@ class GivenReviews:
     def read(self, _split: str = "train") -> Iterator[Review]:
         """All of them, in their order."""
         return map(Review, self._texts, self._labels)
+
+
+def label_name(label: object) -> str:
+    """The name of a class: what is no string counts by its spelling, and 1.0, which pandas makes of 1 where a column has gaps, is 1."""
+    return str(int(label) if isinstance(label, float | np.floating) and label.is_integer() else label)
 
 
 def texts_in(texts: Iterable[object]) -> list[str]:

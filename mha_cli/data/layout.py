@@ -222,7 +222,9 @@ def _others(likely: Sequence[str], column: str, option: str) -> str:
 
 def _num_classes(column: str, found: Sequence[object]) -> int:
     """How many classes a column would have; 0 if it looks like something else."""
-    labels = [str(value).strip() for value in found if isinstance(value, str | int) and str(value).strip()]
+    if any(isinstance(value, float) and not value.is_integer() for value in found):
+        return 0
+    labels = [str(value).strip() for value in found if isinstance(value, str | int | float) and str(value).strip()]
     number = len(set(labels))
     usual = sorted(labels, key=len)[len(labels) // 2] if labels else ""
     least = 1 if _rank(column) < len(LABEL_NAMES) else 2

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import section_of
-from mha_cli.data.given import texts_in
+from mha_cli.data.given import label_name, texts_in
 from mha_cli.errors import MhaError
 from mha_cli.python.api import train
 from mha_cli.runtime.classifier import Classifier
@@ -78,7 +78,7 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
         """Probabilities of all classes, (N, C), in the order of ``classes_``."""
         check_is_fitted(self)
-        columns = [self.model_.classes.index(str(label)) for label in self.classes_.tolist()]
+        columns = [self.model_.classes.index(label_name(label)) for label in self.classes_.tolist()]
         return self.model_.score(texts_of(X)).probabilities[:, columns]
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:

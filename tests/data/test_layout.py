@@ -119,6 +119,12 @@ def test_columns_that_are_named_are_not_guessed(given: tuple[str | None, str | N
     assert "given" in {layout.text_reason, layout.label_reason}
 
 
+def test_whole_numbers_with_a_point_are_labels_and_fractions_are_none() -> None:
+    Path("a.jsonl").write_text("".join(json.dumps({"doc": text, "y": n % 3 / 1, "half": n % 2 / 2}) + "\n" for n, text in enumerate(TEXTS)))
+    layout = find_layout("a.jsonl")
+    assert (layout.label_column, layout.label_reason) == ("y", "by its name")
+
+
 def test_other_columns_that_may_be_meant_are_named() -> None:
     titles = [f"{text[:9]} {number}" for number, text in enumerate(TEXTS)]
     Path("a.csv").write_text(table(["id", "title", "body", "side", "stars"], [NUMBERS, titles, TEXTS, SIDES, LABELS]))

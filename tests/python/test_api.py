@@ -161,6 +161,15 @@ def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str
         mha.train(config, TEXTS, LABELS, **given)
 
 
+def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
+    """What pandas makes of them where a column has a gap."""
+    kinds = [float, np.float32, int]
+    labels = [kinds[number % 3](label == "positive") for number, label in enumerate(LABELS[:60])]
+    model = mha.train("text", TEXTS[:60], labels, **SMALL | {"epochs": 1})
+    assert model.classes == ("0", "1")
+    assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_reviews == 60
+
+
 def test_half_a_surrogate_pair_is_replaced_in_texts_and_refused_in_labels(tmp_path: Path) -> None:
     model = mha.train("text", [f"{text} caf\udce9" for text in TEXTS[:60]], LABELS[:60], output=tmp_path / "run", **SMALL | {"epochs": 1})
     assert mha.load(tmp_path / "run").predict(["superb caf\udce9"]) == model.predict(["superb caf\udce9"])
