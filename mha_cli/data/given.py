@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,7 +22,8 @@ class GivenReviews:
         labels: class of each; see ``label_name``.
 
     Raises:
-        MhaError: they are not as many as each other, a text is no string, or a label is missing or could not be written down.
+        MhaError: they are not as many as each other or no lists at all, a text is no string, or a label is missing or could not be
+            written down.
     """
 
     name = "the given texts"
@@ -32,7 +33,7 @@ class GivenReviews:
 
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
         self._texts, self._labels = [*map(without_surrogates, texts_in(texts))], list[str]()
-        for number, label in enumerate(labels):
+        for number, label in enumerate(_several(labels, "label")):
             self._labels.append(label_name(label))
             if not isinstance(label, str) and self._labels[-1] in MISSING:
                 raise MhaError(f"label {number} is {label}", "give every text a class, or leave it out")
@@ -55,16 +56,23 @@ def label_name(label: object) -> str:
 
 
 def texts_in(texts: Iterable[object]) -> list[str]:
-    """The texts as a list, be they in a generator; anything but strings is refused, a single one in place of several included.
+    """The texts as a list, be they in a generator; anything but strings is refused, a single one or a table in place of several included.
 
     Raises:
         MhaError: there is something else; the message names the first.
     """
-    if isinstance(texts, str):
-        raise MhaError("a single text where several are wanted", "give a list of texts, such as [text]")
     found = list[str]()
-    for number, text in enumerate(texts):
+    for number, text in enumerate(_several(texts, "text")):
         if not isinstance(text, str):
             raise MhaError(f"text {number} is {printable(repr(text), 60)}", "give texts as strings")
         found.append(text)
     return found
+
+
+def _several(given: Iterable[object], what: str) -> Iterable[object]:
+    """The same, unless it is a single string, or a table, which would be read as the names of its columns."""
+    if isinstance(given, str):
+        raise MhaError(f"a single {what} where several are wanted", f"give a list of {what}s, such as [{what}]")
+    if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(type(given), "columns"):
+        raise MhaError(f"{what}s are of type {type(given).__name__}", f'give a list, or a column of a table, such as frame["{what}"]')
+    return given

@@ -123,6 +123,8 @@ def texts_of(X: Any) -> list[str]:
     texts = np.asarray(X, dtype=object)
     if texts.ndim == 2 and texts.shape[1] == 1:
         texts = texts[:, 0]
+    if texts.ndim == 0:
+        return texts_in(X)
     if texts.ndim != 1:
         raise ValueError(f"Expected a sequence of texts, got an array of shape {texts.shape} instead")
     return texts_in(texts.tolist())

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,31 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
     for missing in (None, float("nan"), np.float64("nan")):
         with pytest.raises(mha.MhaError, match=r"^label 1 is (None|nan); give every text a class, or leave it out$"):
             mha.train("text", ["a", "b", "c"], ["x", missing, "y"])
+
+
+class Frame:
+    """A table as pandas has it: it gives the names of its columns one after another."""
+
+    columns = property(iter)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("text", "label"))
+
+
+@pytest.mark.parametrize("table", [Frame(), {"text": TEXTS, "label": LABELS}, None, 5])
+def test_a_table_is_not_read_as_the_names_of_its_columns(table: Any) -> None:
+    model, message = mha.load(PACKAGED), f'are of type {type(table).__name__}; give a list, or a column of a table, such as frame["'
+    for call in (
+        lambda: model.predict(table),
+        lambda: mha.evaluate(model, table, ["pos", "neg"]),
+        lambda: mha.train("text", table, [0, 1]),
+    ):
+        with pytest.raises(mha.MhaError, match=re.escape(f'texts {message}text"]')):
+            call()
+    with pytest.raises(mha.MhaError, match=re.escape(f'labels {message}label"]')):
+        mha.train("text", ["a", "b"], table)
+    with pytest.raises(mha.MhaError, match=r"^a single label where several are wanted; give a list of labels, such as \[label\]$"):
+        mha.train("text", ["a", "b"], "xy")
 
 
 @pytest.mark.process
