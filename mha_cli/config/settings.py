@@ -60,17 +60,19 @@ class TfdsData(DataSettings):
 Column = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
+FilePath = Annotated[str, Field(min_length=1)]
+
 
 class FilesData(DataSettings):
     """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder a class."""
 
     source: Literal["files"] = Field(description="Files or folders of one's own.")
-    train: str | list[str] = Field(
+    train: FilePath | list[FilePath] = Field(
         min_length=1,
         description="File or folder to train on, or a list of them; `*` stands for anything in a name. Relative paths start at the "
         "current folder.",
     )
-    test: str | list[str] | None = Field(None, description="The same for what `mha evaluate` scores by default.")
+    test: FilePath | list[FilePath] | None = Field(None, description="The same for what `mha evaluate` scores by default.")
     unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
     text_column: Column = Field(
         "text",

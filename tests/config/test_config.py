@@ -324,6 +324,14 @@ def test_an_override_that_does_not_fit(override: str, message: str) -> None:
     assert error_of("seed: 1\n", override) == message.replace("MIND", "mind indentation, quotes and colons")
 
 
+@pytest.mark.parametrize("setting", ["train", "test"])
+@pytest.mark.parametrize("path", ['""', '[""]', '[a.csv, ""]'])
+def test_a_path_is_not_empty(setting: str, path: str) -> None:
+    given = {"train": "a.csv", setting: path}
+    text = "data:\n  source: files\n" + "".join(f"  {name}: {value}\n" for name, value in given.items())
+    assert error_of(text) == f"x.yaml:{2 + len(given)}: data.{setting} is ''; string should have at least 1 character"
+
+
 def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     text = "model:\n  dropout: 2\n"
     assert error_of(text, "seed=3") == "x.yaml:2: model.dropout is 2; it should be less than 1"
