@@ -17,7 +17,7 @@ from mha_cli.data.batches import Rows, padded
 from mha_cli.data.decisions import Facts, facts_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.oddities import count_repeats
-from mha_cli.data.reviews import Review
+from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, printable
 from mha_cli.text.encoding import TextEncoder, ids_of, tokens_of
@@ -130,7 +130,8 @@ class Corpus:
     Args:
         reviews: labelled reviews, read once.
         settings: rules by which a text is split.
-        class_names: names in the order of their ids; None takes them from the labels (numbers in their order, else alphabetical).
+        class_names: names in the order of their ids, those of all labels; None takes them from the labels (numbers in their order, else
+            alphabetical).
         where: source in words, for messages.
         by_names: split the reviews so that those which share rare names stay on one side.
 
@@ -165,7 +166,7 @@ class Corpus:
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
-        self.labels = _class_ids(labels, self.class_names, where)[np.array(label_numbers, dtype=np.int32)]
+        self.labels = np.array([self.class_names.index(label) for label in labels], np.int32)[np.array(label_numbers, np.int32)]
         self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
         refuse_unlearnable(where, dict(zip(self.class_names, self._class_sizes.tolist(), strict=True)), bool(len(self._tokens)))
         self.single_text_classes = tuple(self.class_names[class_id] for class_id in np.flatnonzero(self._class_sizes == 1))
@@ -236,22 +237,31 @@ class Corpus:
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
-def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:
-    """Labelled reviews as a trained model reads them.
+def of_known_classes(placed: Iterable[PlacedReview], class_names: Collection[str]) -> Iterator[Review]:
+    """The same reviews, without their places.
 
     Raises:
-        MhaError: no reviews, or one of a class that the model does not know.
+        MhaError: one is of a class that the model does not know; the message says where it stands.
+    """
+    known = set(class_names)
+    for one in placed:
+        if one.review.label not in known:
+            names = listed([*map(printable, class_names)])
+            raise MhaError(f"{one.place}: the class is '{printable(one.review.label)}'", f"the model knows {names}")
+        yield one.review
+
+
+def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:
+    """Labelled reviews as a trained model reads them; see ``of_known_classes``.
+
+    Raises:
+        MhaError: there are none.
     """
     class_ids = {name: class_id for class_id, name in enumerate(class_names)}
     labels = array("i")
 
     def tokens() -> Iterator[npt.NDArray[np.int32]]:
-        for number, review in enumerate(reviews, start=1):
-            if review.label not in class_ids:
-                raise MhaError(
-                    f"{where}: text {number} has the class '{printable(review.label)}'",
-                    f"the model knows {listed([printable(name) for name in class_names])}",
-                )
+        for review in reviews:
             labels.append(class_ids[review.label])
             yield encoder.tokens(encoder.tokenize(review.text))
 
@@ -305,16 +315,6 @@ def _in_order(labels: Collection[str]) -> tuple[str, ...]:
         return tuple(sorted(labels, key=int))
     except ValueError:
         return tuple(sorted(labels))
-
-
-def _class_ids(labels: dict[str, int], class_names: tuple[str, ...], where: str) -> npt.NDArray[np.int32]:
-    """The class id of every label number."""
-    for label in labels:
-        if label not in class_names:
-            raise MhaError(
-                f"{where}: a text has the class '{printable(label)}'", f"the classes are {listed([*map(printable, class_names)])}"
-            )
-    return np.array([class_names.index(label) for label in labels], dtype=np.int32)
 
 
 def drop_words(tokens: npt.NDArray[np.int32], dropped_BL: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:

@@ -36,9 +36,9 @@ class GivenReviews:
         for number, label in enumerate(_several(labels, "label")):
             self._labels.append(label_name(label))
             if not isinstance(label, str) and self._labels[-1] in MISSING:
-                raise MhaError(f"label {number} is {label}", "give every text a class, or leave it out")
+                raise MhaError(f"labels[{number}] is {label}", "give every text a class, or leave it out")
             if without_surrogates(self._labels[-1]) != self._labels[-1]:
-                raise MhaError(f"label {number} is no text: {printable(self._labels[-1], 60)}", "read labels as UTF-8")
+                raise MhaError(f"labels[{number}] is no text: {printable(self._labels[-1], 60)}", "read labels as UTF-8")
         if len(self._texts) != len(self._labels):
             raise MhaError(f"{len(self._texts):,} texts and {len(self._labels):,} labels", "give a label for every text")
 
@@ -64,7 +64,7 @@ def texts_in(texts: Iterable[object]) -> list[str]:
     found = list[str]()
     for number, text in enumerate(_several(texts, "text")):
         if not isinstance(text, str):
-            raise MhaError(f"text {number} is {printable(repr(text), 60)}", "give texts as strings")
+            raise MhaError(f"texts[{number}] is {printable(repr(text), 60)}", "give texts as strings")
         found.append(text)
     return found
 

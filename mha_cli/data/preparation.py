@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts
+from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts, of_known_classes
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
@@ -206,14 +206,16 @@ def labelled_reviews(
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)"
             raise MhaError(part, "say with --data which other texts to choose on")
-        corpus = Corpus(source.read(source.splits[0]), config.text, checkpoint.class_names, source.name, data.validation == "names")
+        reviews = of_known_classes(_placed(source, source.splits[0]), checkpoint.class_names)
+        corpus = Corpus(reviews, config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary)
         if config.learns_from_validation:
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
-        reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
+        reviews = of_known_classes(_placed(source, split), checkpoint.class_names)
+        reviews = counted(reviews, lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
@@ -245,20 +247,23 @@ def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequen
 
 
 def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int, PlacedReview]:
-    """The reviews of these numbers in a split, from 0; of a source without files, its name and their number from 1 are the place.
+    """The reviews of these numbers in a split, from 0.
 
     Raises:
         MhaError: the source cannot be read, or has fewer reviews.
     """
     wanted = set(rows)
-    if isinstance(source, FileReviews):
-        placed = source.read_placed(split)
-    else:
-        placed = (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
-    found = {row: review for row, review in enumerate(placed) if row in wanted}
+    found = {row: review for row, review in enumerate(_placed(source, split)) if row in wanted}
     if len(found) < len(wanted):
         raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
     return found
+
+
+def _placed(source: ReviewSource, split: str) -> Iterator[PlacedReview]:
+    """The reviews of a split; of a source without files, its name and their number from 1 are the place."""
+    if isinstance(source, FileReviews):
+        return source.read_placed(split)
+    return (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
 
 
 def same_reviews(

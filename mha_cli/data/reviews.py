@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from mha_cli.errors import shown_path
+
 
 class Review(NamedTuple):
     """A text and the name of its class."""
@@ -25,6 +27,11 @@ class PlacedReview(NamedTuple):
     review: Review
     file: str
     line: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in messages."""
+        return shown_path(self.file) + (f":{self.line}" if self.line else "")
 
 
 class ReviewSource(Protocol):

@@ -18,6 +18,7 @@ from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
 from mha_cli.data.given import GivenReviews
+from mha_cli.data.reviews import PlacedReview
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.system.watcher import SILENT, Watcher
 
@@ -92,11 +93,12 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     Raises:
         MhaError: there is no text, or one of a class that the model does not know.
     """
-    from mha_cli.data.corpus import encode_reviews
+    from mha_cli.data.corpus import encode_reviews, of_known_classes
     from mha_cli.data.preparation import LabelledReviews
 
     given = GivenReviews(texts, labels)
-    encoded = encode_reviews(given.read(), model.encoder, model.classes, given.name)
+    placed = (PlacedReview(review, f"labels[{number}]") for number, review in enumerate(given.read()))
+    encoded = encode_reviews(of_known_classes(placed, model.classes), model.encoder, model.classes, given.name)
     model.checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
 

@@ -684,7 +684,7 @@ SECTIONS: dict[str, list[Case]] = {
         _evaluate(
             "a class in the test data that the model does not know",
             ROWS + b"fair,neutral\n",
-            "…: text 3 has the class 'neutral'; the model knows negative, positive",
+            "…:4: the class is 'neutral'; the model knows negative, positive",
         ),
         _read("a byte-order mark", b"\xef\xbb\xbf" + ROWS, "works: it is dropped"),
         _read("gzip data in a file without `.gz`", gzip.compress(ROWS), "works: it is known by its first bytes"),

@@ -233,7 +233,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
         (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
         (
             ["--data", "other.csv"],
-            "other.csv, split test: text 2 has the class 'so so'; the model knows negative, positive",
+            "other.csv:3: the class is 'so so'; the model knows negative, positive",
         ),
         (
             ["--data", "other.csv", "--text-column", "txet"],

@@ -164,5 +164,5 @@ def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) ->
         heads(blocks, "--data", "other.tsv", "--prune", "1", "-o", "a.keras"),
         told_before=["reading other.tsv, split test: 1 texts"],
     )
-    assert message == "other.tsv, split test: text 1 has the class 'mixed'; the model knows negative, positive"
+    assert message == "other.tsv:2: the class is 'mixed'; the model knows negative, positive"
     assert sorted(tree(tmp_path)) == ["mine.tsv", "other.tsv"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews, join_reviews
-from mha_cli.data.reviews import Review
+from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews, join_reviews, of_known_classes
+from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.data.sample import SampleReviews
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import Vocabulary
@@ -288,8 +288,7 @@ def test_a_class_of_no_review() -> None:
 
 
 def test_a_class_name_from_outside_is_shown_safely() -> None:
-    reviews = [Review("word", label) for label in ("a", "a", "\x1b[31mred\n")]
-    error = error_of(lambda: Corpus(reviews, PLAIN, ("a", "b"), "films.csv"))
+    error = error_of(lambda: [*of_known_classes([PlacedReview(Review("word", "\x1b[31mred\n"), "a\x1b.csv", 2)], ("a", "b"))])
     assert error.isprintable()
     assert "x1b[31mred" in error
 
@@ -302,15 +301,12 @@ def test_no_words() -> None:
     assert error_of(lambda: corpus("ab" * 600, ["?!"] * 1200, settings)).startswith("films.csv: none of the 1,200 texts has a word; ")
 
 
-def test_a_class_that_is_not_among_the_given_ones() -> None:
-    assert error_of(lambda: corpus("aabbc", class_names=("a", "b"))) == "films.csv: a text has the class 'c'; the classes are a, b"
-
-
-def test_encoding_an_unknown_class() -> None:
-    encoder = TextEncoder(PLAIN, Vocabulary(["word"]))
-    reviews = [Review("word", "neg"), Review("word", "meh")]
-    assert error_of(lambda: encode_reviews(reviews, encoder, ("neg", "pos"), "films.csv, split test")) == (
-        "films.csv, split test: text 2 has the class 'meh'; the model knows neg, pos"
+@pytest.mark.parametrize(("line", "place"), [(7, "films.csv:7"), (None, "films.csv")])
+def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> None:
+    first, second = (PlacedReview(Review("word", label), "films.csv", line) for label in ("neg", "meh"))
+    assert [*of_known_classes([first], ("neg", "pos"))] == [first.review]
+    assert (
+        error_of(lambda: [*of_known_classes([first, second], ("neg", "pos"))]) == f"{place}: the class is 'meh'; the model knows neg, pos"
     )
 
 

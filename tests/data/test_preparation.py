@@ -240,8 +240,8 @@ def test_the_default_split() -> None:
 @pytest.mark.parametrize(
     ("split", "expected"),
     [
-        ("train", "films.csv, split train: text 2 has the class 'meh'; the model knows negative, positive"),
-        ("validation", "films.csv: a text has the class 'meh'; the classes are negative, positive"),
+        ("train", "films.csv:3: the class is 'meh'; the model knows negative, positive"),
+        ("validation", "films.csv:3: the class is 'meh'; the model knows negative, positive"),
         (None, "the config names no test data; set data.test, give --data FILE, or take --split validation"),
         ("tset", 'no split "tset" in films.csv; choose from train'),
     ],

@@ -74,7 +74,7 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
     model = mha.load(small_checkpoint_file(tmp_path / "model.keras"))
     with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted; give a list of texts, such as \[text\]$"):
         model.predict("the film")
-    with pytest.raises(mha.MhaError, match=r"^text 1 is None; give texts as strings$"):
+    with pytest.raises(mha.MhaError, match=r"^texts\[1\] is None; give texts as strings$"):
         model.predict(["the film", None])  # type: ignore[list-item]
     with pytest.raises(mha.MhaError, match=r"^3 texts and 2 labels; give a label for every text$"):
         mha.train("text", ["a", "b", "c"], [0, 1])
@@ -83,7 +83,7 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted"):
         mha.train("text", "abc", "abc")
     for missing in (None, float("nan"), np.float64("nan")):
-        with pytest.raises(mha.MhaError, match=r"^label 1 is (None|nan); give every text a class, or leave it out$"):
+        with pytest.raises(mha.MhaError, match=r"^labels\[1\] is (None|nan); give every text a class, or leave it out$"):
             mha.train("text", ["a", "b", "c"], ["x", missing, "y"])
 
 
@@ -143,7 +143,7 @@ def test_evaluate_gives_the_figures_of_the_command(
     assert told.code == 0, told.stderr
     found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
     assert (found.accuracy, found.confusion, found.num_reviews) == (shown["accuracy"], shown["confusion"], 300)
-    with pytest.raises(mha.MhaError, match="text 1 has the class 'dull'; the model knows "):
+    with pytest.raises(mha.MhaError, match=r"^labels\[0\]: the class is 'dull'; the model knows "):
         mha.evaluate(model, ["a"], ["dull"])
 
 
@@ -200,7 +200,7 @@ def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
 def test_half_a_surrogate_pair_is_replaced_in_texts_and_refused_in_labels(tmp_path: Path) -> None:
     model = mha.train("text", [f"{text} caf\udce9" for text in TEXTS[:60]], LABELS[:60], output=tmp_path / "run", **SMALL | {"epochs": 1})
     assert mha.load(tmp_path / "run").predict(["superb caf\udce9"]) == model.predict(["superb caf\udce9"])
-    with pytest.raises(mha.MhaError, match=r"label 1 is no text: b\\udce9; read labels as UTF-8"):
+    with pytest.raises(mha.MhaError, match=r"labels\[1\] is no text: b\\udce9; read labels as UTF-8"):
         mha.train("text", TEXTS[:2], ["a", "b\udce9"])
 
 

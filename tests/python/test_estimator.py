@@ -142,5 +142,5 @@ def test_input_is_told_from_what_other_estimators_take() -> None:
         MHAClassifier(**SMALL).fit(vectors, LABELS)
     with pytest.raises(MhaError, match=r"^texts are of type dict; give a list, or a column of a table"):
         MHAClassifier(**SMALL).fit({"text": TEXTS}, LABELS)  # type: ignore[arg-type]
-    with pytest.raises(MhaError, match=r"text 0 is 1\.0; give texts as strings"):
+    with pytest.raises(MhaError, match=r"texts\[0\] is 1\.0; give texts as strings"):
         MHAClassifier(**SMALL).fit([1.0] * 120, LABELS)
