@@ -6,6 +6,7 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
+from mha_cli.cli.given import refuse_texts_as_config
 from mha_cli.errors import MhaError
 
 MAY_BE_EMPTY = {"text", "texts", "fields"}
@@ -40,12 +41,12 @@ class Command(_HelpPage, TyperCommand):
         """Read the arguments.
 
         Raises:
-            MhaError: one of them is empty.
+            MhaError: one of them is empty, or a file of labelled texts stands in place of a config.
         """
         if ctx.resilient_parsing:  # a shell completes the line, which need not be in order yet
             return super().parse_args(ctx, args)
         try:
-            values, _, _ = self.make_parser(ctx).parse_args(list(args))
+            values, extra, _ = self.make_parser(ctx).parse_args(list(args))
         except Exception as error:
             if getattr(error, "ctx", ctx) is None:  # not every usage error knows where it arose
                 error.ctx = ctx  # type: ignore[attr-defined]
@@ -55,6 +56,8 @@ class Command(_HelpPage, TyperCommand):
             if parameter.name not in MAY_BE_EMPTY and (value == "" or (isinstance(value, list) and "" in value)):
                 name = parameter.opts[0] if parameter.param_type_name == "option" else f"argument '{parameter.name}'"
                 raise MhaError(f"{name} is empty", f"see `{ctx.command_path} --help`")
+        if extra and "config" not in values and any(parameter.name == "config" for parameter in self.params):
+            refuse_texts_as_config(extra[0])
         return super().parse_args(ctx, args)
 
 

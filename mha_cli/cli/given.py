@@ -1,8 +1,9 @@
-"""What a command is given to work with: texts of its arguments, standard input, and a checkpoint."""
+"""What a command is given to work with: texts of its arguments, standard input, a checkpoint, and a config."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from mha_cli.errors import EXIT_USAGE, shown_path
+from mha_cli.errors import EXIT_USAGE, MhaError, printable, shown_path
 
 if TYPE_CHECKING:
     from mha_cli.checkpoint.file import Checkpoint
@@ -35,6 +36,23 @@ def load_checkpoint_and_path(given: Path | None, stderr: TextIO | None = None) -
     if reason:
         print(f"using {shown_path(path)} ({reason})", file=stderr or sys.stderr)
     return checkpoint, path
+
+
+def config_path(given: str) -> Path:
+    """The config that ``--config`` means; see ``find_config`` and ``refuse_texts_as_config``."""
+    from mha_cli.config.recipes import find_config
+
+    refuse_texts_as_config(given)
+    return find_config(given)
+
+
+def refuse_texts_as_config(given: str) -> None:
+    """Raise an MhaError for a file of labelled texts in place of a config."""
+    from mha_cli.records.readers import EXTENSIONS, extension_of
+
+    if extension_of(given) in EXTENSIONS.keys() - {".json"}:  # JSON is YAML
+        way_out = printable(shlex.join(["mha", "init", given]), 200)
+        raise MhaError(f"{shown_path(given)}: labelled texts, not a config", f"`{way_out}` writes a config to train on them")
 
 
 def decodable(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like
+from mha_cli.cli.given import config_path
 from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, PlotOption, SetOption, TextColumnOption, split_option
 from mha_cli.errors import MhaError
 from mha_cli.system.numpy_setup import prepare_to_compute
@@ -66,7 +67,7 @@ def shuffle_test(
     from mha_cli.cli.pictures import refuse_picture, save_picture
     from mha_cli.cli.progress import status, training_progress
     from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.config.recipes import new_run_name
     from mha_cli.data.preparation import labelled_reviews, prepare, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
     from mha_cli.system.cluster import refuse_several_workers
@@ -94,7 +95,7 @@ def shuffle_test(
 
             results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
     else:
-        config_file = find_config(config)
+        config_file = config_path(config)
         settings = load_config(config_file, overrides or [])
         refuse_several_workers(settings.training.distribution, "shuffle-test")
         directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")

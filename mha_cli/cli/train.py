@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mha_cli.cli.given import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.errors import MhaError
 from mha_cli.system.address_limit import settings_for_less_memory
@@ -39,12 +40,12 @@ def train(
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
     from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.config.recipes import new_run_name
     from mha_cli.system.cluster import task_of
 
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
-    config_file = find_config(config)
+    config_file = config_path(config)
     settings = load_config(config_file, overrides or [])
     task = task_of(settings.training.distribution)
     if task.num_workers > 1 and output is None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.given import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.cli.train import scoring_command
 from mha_cli.errors import MhaError
@@ -55,12 +56,12 @@ def tune(
     """
     from mha_cli.checkpoint.runs import RUNS
     from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import find_config, new_run_name
+    from mha_cli.config.recipes import new_run_name
     from mha_cli.system.cluster import refuse_several_workers
     from mha_cli.tuning.space import default_search, space_of, trial_config
     from mha_cli.tuning.study import STUDY, Budget, held_study
 
-    config_file = find_config(config)
+    config_file = config_path(config)
     settings = load_config(config_file, overrides or [])
     refuse_several_workers(settings.training.distribution, "tune")
     folder = output or RUNS / f"{new_run_name(config_file, settings)}-tuned"

@@ -304,6 +304,17 @@ SECTIONS: dict[str, list[Case]] = {
         Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
     ],
     "Config": [
+        Case(
+            "labelled texts in its place",
+            "train --config 'my reviews.csv.gz'",
+            "my reviews.csv.gz: labelled texts, not a config; `mha init 'my reviews.csv.gz'` writes a config to train on them",
+            also=(
+                "train 'my reviews.csv.gz'",
+                "tune 'my reviews.csv.gz' --minutes 1",
+                "tune --config 'my reviews.csv.gz'",
+                "shuffle-test --config 'my reviews.csv.gz'",
+            ),
+        ),
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
         Case(
             "no such recipe",
