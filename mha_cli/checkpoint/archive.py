@@ -21,6 +21,7 @@ from typing import IO
 
 import numpy as np
 
+from mha_cli.checkpoint.runs import CHECKPOINT, RUNS
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.address_limit import few_addresses
 
@@ -180,7 +181,9 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
         if _URL.match(name):
             shown = _URL.sub(r"\1://", name, count=1)  # a path has lost the second slash
             raise MhaError(f"{shown}: is a URL, and mha opens files only", "download it, then give the file") from None
-        raise MhaError(f"{name}: no such file", WAY_OUT) from None
+        run = RUNS / path
+        hint = f"did you mean {shown_path(run)}?" if os.path.isfile(run / CHECKPOINT) else WAY_OUT
+        raise MhaError(f"{name}: no such file", hint) from None
     except (OSError, ValueError) as error:
         raise MhaError(f"{name}: cannot be read: {getattr(error, 'strerror', error)}", WAY_OUT) from None
     status = os.fstat(descriptor)

@@ -109,6 +109,14 @@ def test_a_run_directory_stands_for_its_checkpoint() -> None:
         assert checkpoint_in(other) == other
 
 
+def test_the_name_of_a_run_alone_is_no_path() -> None:
+    make_file("runs/a/checkpoint.keras")
+    for name, hint in (("a", "did you mean runs/a?"), ("b", "give a checkpoint that `mha train` wrote")):
+        with pytest.raises(MhaError) as raised:
+            read_checkpoint(Path(name))
+        assert str(raised.value) == f"{name}: no such file; {hint}"
+
+
 @pytest.mark.parametrize("environment", [{}, {"MHA_CHECKPOINT": ""}])
 def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
     make_file("runs/z/checkpoint.keras", seconds=1)
