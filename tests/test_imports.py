@@ -212,7 +212,7 @@ SAMPLE = str(CONFIGS / "sample.yaml")
         ["report", "nowhere.keras"],
         ["report", "good.keras"],
         ["report", "good.keras", "--data", "reviews.csv"],
-        ["report", "good.keras", "--html", "nowhere/page.html", "--data", "reviews.csv"],
+        ["report", "good.keras", "--output", "nowhere/page.html", "--data", "reviews.csv"],
         ["report", "many.keras", "--data", "numbers.csv"],
         ["predict", "-c", "bad.yaml", "the film"],
         ["attention", "-c", "good.keras", ""],

@@ -19,7 +19,7 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha report runs/imdb
 
-mha report runs/sample --split twins --html twins.html
+mha report runs/sample --split twins --output twins.html
 
 mha report runs/imdb/checkpoint.keras --data mine.csv \\
     --text-column review --label-column verdict"""
@@ -29,8 +29,9 @@ NAME = "report.html"
 
 def report(
     checkpoint: CheckpointArgument,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint")
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint"),
     ] = None,
     data: DataOption = None,
     split: SplitOption = None,
@@ -54,8 +55,8 @@ def report(
 
     path = checkpoint_in(checkpoint)
     model, history = read_checkpoint(path), read_history(path)
-    page = html or path.parent / NAME
-    refuse_output("--html", page)
+    page = output or path.parent / NAME
+    refuse_output("--output", page)
     section = data_section(data, path, model.config, text_column, label_column)
     if find_spec("jinja2") is None:
         raise MhaError("mha report needs Jinja2", "pip install 'jinja2>=3.1,<4'")

@@ -907,8 +907,8 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case(
             "a report into a folder that does not exist",
-            "report good.keras --data sample --html nowhere/report.html",
-            "--html nowhere/report.html: its folder does not exist; make it first",
+            "report good.keras --data sample --output nowhere/report.html",
+            "--output nowhere/report.html: its folder does not exist; make it first",
         ),
         Case(
             "a report on a run whose `history.jsonl` is none",

@@ -63,7 +63,7 @@ def test_the_page_lies_in_the_run_directory(mha: Mha, run: Path, tmp_path: Path)
     assert f"{figures['accuracy']:.2%}" in page
     assert f"<strong>{learnt}.</strong>" in page
     assert "mha train --config config.yaml --output again\nmha report again\n" in page
-    assert mha("report", "runs/mine", "--html", "other.html").code == 0
+    assert mha("report", "runs/mine", "-o", "other.html").code == 0
     assert (tmp_path / "other.html").read_text("utf-8") == page
 
 
@@ -86,7 +86,7 @@ def test_refused_without_jinja(mha: Mha, run: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.process
 def test_a_training_is_reported_from_a_process_of_its_own(trained: Run, tmp_path: Path) -> None:
-    result = run_mha("report", trained.directory, "--html", "report.html", cwd=tmp_path)
+    result = run_mha("report", trained.directory, "--output", "report.html", cwd=tmp_path)
     assert (result.code, result.stdout, result.stderr) == (0, "written: report.html\n", "")
     page = (tmp_path / "report.html").read_text("utf-8")
     history = [json.loads(line) for line in (trained.directory / "history.jsonl").read_text().splitlines()]
