@@ -31,12 +31,12 @@ PROBABILITIES = (0.6, 0.7, 0.8, 0.9, 1.0)
 
 @dataclass(frozen=True)
 class ClassScore:
-    """How well one class is recognised; precision, recall and F1 in [0, 1]."""
+    """How well one class is recognised; precision, recall and F1 in [0, 1], None where their denominator is 0."""
 
     name: str
-    precision: float
-    recall: float
-    f1: float
+    precision: float | None
+    recall: float | None
+    f1: float | None
     num_reviews: int
 
 
@@ -224,13 +224,11 @@ def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDA
 
 
 def class_scores(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], class_names: tuple[str, ...]) -> list[ClassScore]:
-    """Precision, recall and F1 of every class; 0 where they are undefined."""
+    """Precision, recall and F1 of every class."""
     predicted, class_ids = probabilities.argmax(axis=1), range(len(class_names))
-    figures = metrics.precision_recall_fscore_support(labels, predicted, labels=class_ids, zero_division=0.0)
-    return [
-        ClassScore(name, float(precision), float(recall), float(f1), int(support))
-        for name, precision, recall, f1, support in zip(class_names, *figures, strict=True)
-    ]
+    *shares, sizes = metrics.precision_recall_fscore_support(labels, predicted, labels=class_ids, zero_division=np.nan)
+    defined = [[None if np.isnan(share) else float(share) for share in of_classes] for of_classes in shares]
+    return [ClassScore(*row) for row in zip(class_names, *defined, sizes.tolist(), strict=True)]
 
 
 def confusion_matrix(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> list[list[int]]:

@@ -179,12 +179,13 @@ def _short(value: object) -> str:
 def _print_classes(result: Evaluation) -> None:
     scores, title = result.classes, "Classes"
     if len(scores) > MOST_CLASSES:
-        scores = sorted((score for score in scores if score.num_reviews), key=lambda score: (score.f1, -score.num_reviews))[:MOST_CLASSES]
+        there = [score for score in scores if score.num_reviews]
+        scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_reviews))[:MOST_CLASSES]
         title = f"The {len(scores)} classes of lowest F1, of {len(result.classes):,} (--json has all)"
     classes = table(["class"], ["precision", "recall", "F1", "texts"], title)
     for score in scores:
-        figures = (f"{score.precision:.4f}", f"{score.recall:.4f}", f"{score.f1:.4f}", f"{score.num_reviews:,}")
-        classes.add_row(Text(printable(score.name), overflow="fold"), *figures)
+        shares = ("–" if share is None else f"{share:.4f}" for share in (score.precision, score.recall, score.f1))
+        classes.add_row(Text(printable(score.name), overflow="fold"), *shares, f"{score.num_reviews:,}")
     stdout_console().print(classes)
 
 

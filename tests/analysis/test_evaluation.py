@@ -127,7 +127,19 @@ def test_class_scores_by_hand_in_the_order_of_the_ids() -> None:
     zebra, ant, mole = class_scores(probabilities, np.array([0, 0, 0, 1, 0], dtype=np.int32), ("zebra", "ant", "mole"))
     assert (zebra.name, zebra.precision, zebra.recall, zebra.f1, zebra.num_reviews) == ("zebra", 1.0, 0.25, pytest.approx(0.4), 4)
     assert (ant.name, ant.precision, ant.recall, ant.f1, ant.num_reviews) == ("ant", pytest.approx(1 / 3), 1.0, pytest.approx(0.5), 1)
-    assert (mole.name, mole.precision, mole.recall, mole.f1, mole.num_reviews) == ("mole", 0.0, 0.0, 0.0, 0)
+    assert (mole.name, mole.precision, mole.recall, mole.f1, mole.num_reviews) == ("mole", 0.0, None, 0.0, 0)
+
+
+def test_what_would_divide_by_nothing_is_none() -> None:
+    probabilities = np.eye(4, dtype=np.float32)[[0, 0, 1]]
+    scores = class_scores(probabilities, np.array([0, 2, 2], dtype=np.int32), ("found", "answered", "there", "neither"))
+    found = {score.name: (score.precision, score.recall, score.f1, score.num_reviews) for score in scores}
+    assert found == {
+        "found": (0.5, 1.0, pytest.approx(2 / 3), 1),
+        "answered": (0.0, None, 0.0, 0),
+        "there": (None, 0.0, 0.0, 2),
+        "neither": (None, None, None, 0),
+    }
 
 
 @pytest.mark.parametrize("num_classes", [6, 20])

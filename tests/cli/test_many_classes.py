@@ -46,7 +46,7 @@ def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
     occurs = [score["f1"] for name, score in scores.items() if score["num_reviews"] or any(row[NAMES.index(name)] for row in counts)]
     assert len(occurs) < 77
     assert figures["macro_f1"] == pytest.approx(sum(occurs) / len(occurs))
-    assert figures["weighted_f1"] == pytest.approx(sum(score["f1"] * score["num_reviews"] for score in scores.values()) / 375)
+    assert figures["weighted_f1"] == pytest.approx(sum((score["f1"] or 0.0) * score["num_reviews"] for score in scores.values()) / 375)
     assert figures["accuracy"] <= figures["top_3_accuracy"] <= 1
     pairs = sorted((counts[row][column] for row in range(77) for column in range(77) if row != column), reverse=True)
     assert [pair["num_reviews"] for pair in figures["confusions"]] == pairs[:15]
