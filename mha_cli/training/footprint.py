@@ -13,6 +13,7 @@ from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
 from mha_cli.layers.fast.dispatch import form_of_auto
 from mha_cli.ngram_scores.fit import MOST_REVIEWS
+from mha_cli.ngram_scores.strength import FOLDS
 from mha_cli.system.memory import available_memory
 from mha_cli.system.processor import available_cores
 from mha_cli.training.contexts import MOST_TOKENS, WINDOW
@@ -44,6 +45,12 @@ VECTOR_BYTES = 60
 
 CONTEXT_BYTES = 13
 """For one word or n-gram and one word beside it, where embeddings start from contexts."""
+
+STACKED_BYTES = 44
+"""For one class of one text while ``fit_stack`` finds how much encoder and scores each count."""
+
+JUDGED_BYTES = 24
+"""Likewise while ``choose_strength`` judges a linear model."""
 
 SUBWORDS_OF_REVIEW = 0.4
 """Of a review's subwords those that come for the first time, roughly: only these are kept."""
@@ -105,7 +112,23 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
         "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
         + max(contexts, round((fitting + salience) * fitted_tokens + vectors)),  # one after the other
         steps: largest,
+        "the number of classes, or of texts": _answer_bytes(config, data),
     }
+
+
+def _answer_bytes(config: Config, data: PreparedData) -> int:
+    """Bytes of the arrays of texts by classes: what is said of those that scores are fitted on or teach with, or of the validation part."""
+    training, units = config.training, num_outputs(len(data.class_names))
+    num_fitted, taught = min(len(data.train), MOST_REVIEWS), 0
+    answers = STACKED_BYTES * len(data.validation)
+    if training.distil_scores:
+        answers = max(answers, STACKED_BYTES * len(data.train))
+        taught = BYTES * (len(data.train) + (0 if data.unlabelled is None else len(data.unlabelled)))
+    elif config.model.score_windows:
+        answers = max(answers, STACKED_BYTES * num_fitted)
+    elif config.model.score_ngrams:
+        answers = max(answers, JUDGED_BYTES * num_fitted // FOLDS)
+    return units * (answers + taught)
 
 
 def _subwords_of_token(reviews: EncodedReviews) -> float:
