@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b")
 
 
 def names_in(text: str) -> list[str]:
-    """Capitalised words that do not begin a sentence."""
+    """Capitalised words of three ASCII letters or more that do not stand behind the end of a sentence."""
     return _NAME.findall(text)
 
 
