@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.parameters import parameter_table
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # Before anything imports Keras.
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+settings.register_profile("mha", deadline=None)  # no test asserts a time
+settings.load_profile("mha")
 
 VOCABULARY_SIZE = 23
 SEQUENCE_LENGTH = 13

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, did_you_mean, listed, printable
@@ -62,7 +62,6 @@ def test_printable_cuts() -> None:
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=())), st.integers(1, 100))
-@settings(deadline=None)
 def test_printable_whatever_comes(text: str, limit: int) -> None:
     shown = printable(text, limit)
     assert shown.isprintable()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.checkpoint.hdf5 import read_arrays
@@ -61,7 +61,6 @@ def test_what_h5py_writes_is_read(number: int) -> None:
 
 
 @given(st.lists(st.text("abz019_", min_size=1, max_size=4), min_size=1, max_size=12, unique=True), st.integers(0, 99))
-@settings(deadline=None)
 def test_trees_of_any_form(names: list[str], seed: int) -> None:
     paths = ["/".join([*(f"g{letter}" for letter in name[:-1]), f"{name}.x"]) for name in names]
     arrays = drawn(paths, seed)
@@ -134,7 +133,6 @@ def test_two_arrays_in_one_place() -> None:
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_damage_is_refused_or_leaves_the_shapes(data: st.DataObject) -> None:
     damaged = bytearray(FILE)
     for _ in range(data.draw(st.integers(1, 4))):

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -68,7 +68,6 @@ def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], 
 
 
 @given(st.text(st.characters(), max_size=30))
-@settings(deadline=None)
 def test_a_cell_is_harmless_and_can_be_read_back(text: str) -> None:
     cell = tab_cell(text)
     assert not set(cell) & set(map(chr, (*range(32), *range(127, 160), 0x2028, 0x2029, 0x202E)))

@@ -152,7 +152,7 @@ configs = st.builds(
 
 
 @given(configs)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_to_yaml_and_back(config: Config) -> None:
     assert parsed(config_to_yaml(config)) == config
     assert config_from_dict(config_to_dict(config), "test") == config
@@ -170,7 +170,6 @@ any_section = any_value | st.dictionaries(setting_names | st.text(max_size=5), a
 
 
 @given(st.dictionaries(st.sampled_from([*sections, "seed"]) | st.text(max_size=5), any_section, max_size=4))
-@settings(deadline=None)
 def test_any_settings_are_taken_or_refused_in_one_line(value: dict[str, Any]) -> None:
     for read in (lambda: config_from_dict(value, "x.yaml"), lambda: parsed(json.dumps(value), "x.yaml")):
         try:

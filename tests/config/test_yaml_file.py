@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.yaml_file import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_yaml, read_yaml
@@ -179,7 +179,6 @@ def test_as_much_as_is_just_allowed() -> None:
 
 
 @given(st.text(max_size=60) | st.text("abc :,-[]{}&*!?|>'\"%@`#\n\t01.~", max_size=60))
-@settings(deadline=None)
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     try:
         parse_yaml(text, "x.yaml")

@@ -119,7 +119,7 @@ def sections_of(named: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(named_settings, st.sampled_from(sorted(KINDS_OF_TEXTS)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_is_named_stands_and_the_rest_goes_with_it(named: dict[str, Any], kind: str) -> None:
     """A config is refused only if what it names contradicts itself."""
     sections = sections_of(named)

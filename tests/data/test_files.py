@@ -687,7 +687,7 @@ rows = st.sampled_from([b"text,label\n", b"text\tlabel\n", b'{"text": "a", "labe
 
 
 @given(st.sampled_from(["a.csv", "a.tsv", "a.txt", "a.jsonl", "a.csv.gz", "a.jsonl.gz"]), rows, any_bytes, st.booleans())
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # the folder may be the same
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the folder may be the same
 def test_any_file_is_read_or_refused_in_one_line(name: str, first: bytes, rest: bytes, compressed: bool) -> None:
     content = gzip.compress(first + rest) if compressed and name.endswith(".gz") else first + rest
     with open(name, "wb") as file:

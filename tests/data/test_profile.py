@@ -91,7 +91,7 @@ STREAMS = st.tuples(
 @given(
     st.sampled_from(["a.csv", "a.tsv", "a.txt", "a.jsonl", "a.parquet"]), STREAMS, st.none() | st.sampled_from(["text", "1", "2", "a.b"])
 )
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes, column: str | None) -> None:
     Path(name).write_bytes(content)
     try:
@@ -117,7 +117,7 @@ NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(
 
 
 @given(st.lists(NAMES.filter(bool), min_size=1, max_size=3), NAMES.filter(bool), NAMES.filter(bool))
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_names_are_those_that_the_config_gives_back(paths: list[str], text_column: str, label_column: str) -> None:
     recipe = find_config("imdb-fast")
     text = new_config(profile(tuple(paths), text_column, label_column), recipe)

@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
@@ -85,7 +85,6 @@ def test_where_lines_end(data: bytes, lines: list[bytes]) -> None:
 
 
 @given(st.binary(max_size=200) | st.text("a\n\r", max_size=200).map(str.encode), st.lists(st.integers(0, 200)), st.booleans())
-@settings(deadline=None)
 def test_any_cut_gives_the_same_lines(data: bytes, cuts: list[int], packed: bool) -> None:
     if data[:2] in {b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b"}:
         return

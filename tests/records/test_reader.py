@@ -113,7 +113,6 @@ def test_a_broken_json_record(line: bytes, message: str) -> None:
 
 
 @given(st.lists(TEXT, max_size=5), st.lists(st.integers(0, 300)))
-@settings(deadline=None)
 def test_json_round_trip(given_texts: list[str], cuts: list[int]) -> None:
     data = "".join(json.dumps({"review": text, "id": number}) + "\n" for number, text in enumerate(given_texts)).encode()
     found = records(data, "jsonl", cuts, text_column="review", fields=["id"])
@@ -192,7 +191,6 @@ def test_a_field_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     st.sampled_from([",", "\t"]),
     st.sampled_from([("\r\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_ALL), ("\n", csv.QUOTE_ALL)]),
 )
-@settings(deadline=None)
 def test_what_the_csv_module_writes_is_read_alike_however_it_is_cut(
     rows: list[tuple[str, str]], delimiter: str, style: tuple[str, Any]
 ) -> None:
@@ -412,7 +410,7 @@ def test_parquet_that_lacks_something(options: dict[str, Any], before: int, mess
 
 
 @given(st.integers(0, 2000), st.binary(max_size=30))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -> None:
     data = parquet({"text": ["fine", "dull"], "n": [1, 2]})
     damaged = data[: at % len(data)] + other + data[at % len(data) + len(other) :]
@@ -464,7 +462,6 @@ STREAMS = st.tuples(
 
 
 @given(STREAMS, st.sampled_from(["lines", "jsonl", "csv", "tsv", "fasttext"]), COLUMNS, st.lists(st.integers(0, 100), max_size=6))
-@settings(deadline=None)
 def test_any_stream_is_read_or_refused_in_one_line_alike_however_it_is_cut(data: bytes, form: Format, column: str, cuts: list[int]) -> None:
     def outcome(cuts: Sequence[int]) -> tuple[list[Record], str]:
         found: list[Record] = []
@@ -538,7 +535,7 @@ def rows_at_once(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]],
 
 
 @given(st.lists(st.text('aé\0",\t\r ', max_size=8).map(lambda line: f"{line}\n"), max_size=8), st.sampled_from(",\t"))
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_rows_line_by_line_are_those_that_the_csv_module_reads_at_once(lines: list[str], delimiter: str) -> None:
     assert rows_of(lines, delimiter) == rows_at_once(lines, delimiter)
 
