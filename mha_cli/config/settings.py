@@ -311,7 +311,13 @@ class TrainingConfig(Settings):
     warmup_share: float = Field(
         0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly."
     )
-    weight_decay: float = Field(0.0, ge=0, le=1, description="Decoupled decay per step and unit of learning rate; adamw only.")
+    weight_decay: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Decoupled decay per step and unit of learning rate, of all weights but biases, layer normalization and the embedding "
+        "tables of words, n-grams and subwords; adamw only.",
+    )
     clip_norm: float | None = Field(
         None, gt=0, description="Largest global norm of the gradient of all weights but the embedding tables; null does not clip."
     )
