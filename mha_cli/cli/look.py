@@ -83,11 +83,9 @@ def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     if pruning is None:
         return
     removed = ", ".join(f"{block}.{head}" for block, head in pruning.removed)
-    faster = pruning.reviews_per_second_after / pruning.reviews_per_second_before
     after = table([], ["", "before", "after"], f"Without the heads {removed}")
     after.add_row("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
     after.add_row("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
-    after.add_row("texts/s", f"{pruning.reviews_per_second_before:,.0f}", f"{pruning.reviews_per_second_after:,.0f} (× {faster:.2f})")
     stdout_console().print(after)
     print_line(f"written: {pruning.checkpoint}")
 

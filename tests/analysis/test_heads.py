@@ -270,8 +270,6 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
     assert pruning.accuracy_before == report.accuracy
     assert pruning.accuracy_after == pytest.approx(worst.accuracy_without, abs=1 / len(reviews))
     assert pruning.retrained_epochs == 0
-    assert pruning.reviews_per_second_before > 0
-    assert pruning.reviews_per_second_after > 0
     assert pruning.num_weights_before == sum(weight.size for weight in checkpoint.weights.values())
     pruned = read_checkpoint(pruning.checkpoint)
     assert pruning.num_weights_after == sum(weight.size for weight in pruned.weights.values()) < pruning.num_weights_before

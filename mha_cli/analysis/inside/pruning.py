@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +40,6 @@ class PruningReport:
         checkpoint: file written.
         accuracy_before: accuracy on the reviews of the head report, in [0, 1].
         accuracy_after: accuracy on the same reviews, after retraining if there was any.
-        reviews_per_second_before: speed of forward passes on those reviews, the two models in turns.
-        reviews_per_second_after: the same of the smaller model.
         num_weights_before: numbers in all weights of the model.
         num_weights_after: numbers in those of the smaller model.
         retrained_epochs: passes over the training data after the removal; 0 for none.
@@ -52,8 +49,6 @@ class PruningReport:
     checkpoint: Path
     accuracy_before: float
     accuracy_after: float
-    reviews_per_second_before: float
-    reviews_per_second_after: float
     num_weights_before: int
     num_weights_after: int
     retrained_epochs: int
@@ -136,22 +131,14 @@ def prune(
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
-    scorers = [Scorer(model, Engine(model)) for model in (checkpoint, smaller)]  # NumPy: another engine may start for one of them alone
-    accuracies, seconds = [0.0, 0.0], [np.inf, np.inf]
-    for _ in range(3):  # in turns, the best of each: what disturbs one then disturbs the other too
-        for index, score in enumerate(scorers):
-            started = time.perf_counter()
-            probabilities = score(reviews)
-            seconds[index] = min(seconds[index], time.perf_counter() - started)
-            accuracies[index] = mean_loss_and_accuracy(probabilities, reviews.labels)[1]
+    # NumPy: another engine may start for one of them alone.
+    before, after = (mean_loss_and_accuracy(Scorer(model, Engine(model))(reviews), reviews.labels)[1] for model in (checkpoint, smaller))
     write_checkpoint(output, smaller)
     return PruningReport(
         removed=removed,
         checkpoint=output,
-        accuracy_before=accuracies[0],
-        accuracy_after=accuracies[1],
-        reviews_per_second_before=len(reviews) / seconds[0],
-        reviews_per_second_after=len(reviews) / seconds[1],
+        accuracy_before=before,
+        accuracy_after=after,
         num_weights_before=checkpoint.num_weights,
         num_weights_after=smaller.num_weights,
         retrained_epochs=retrain_epochs,
