@@ -50,7 +50,7 @@ def training(summary: TrainingSummary, following: str) -> None:
 
 
 def tuning(summary: TuningSummary, following: str) -> None:
-    """The settings that were found, what they gain and whether that is more than chance, and the command that may follow."""
+    """The settings that were found, what they gain on the texts that chose them, and the command that may follow."""
     best, recipe = summary.best, summary.recipe
     searched = table(["setting"], ["recipe", "best", "matters"], "Settings")
     for name in sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0)):
@@ -59,8 +59,8 @@ def tuning(summary: TuningSummary, following: str) -> None:
     stdout_console().print(searched)
     stopped = sum(trial.stopped for trial in summary.trials)
     gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
-    doubt = "" if gain > summary.standard_error else "; perhaps chance, since it is no more than that"
-    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{doubt}"
+    luck = f"perhaps luck in part: the same texts chose the best of {len(summary.trials)}"
+    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points; {luck}"
     print_figures(
         "Search",
         {
