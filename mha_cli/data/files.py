@@ -209,9 +209,14 @@ def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[
         review = Review(record.text, _label(record.fields[0], f"{shown}:{record.line}", columns.fields[0]))
         yield PlacedReview(review, path, record.line)
     if empty and reader.header:
-        raise MhaError(f"{shown}: a header but no texts", "write a text a row below it")
+        raise no_texts_below(path)
     if empty:
         raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
+
+
+def no_texts_below(path: str) -> MhaError:
+    """What is said of a table that ends with its header."""
+    return MhaError(f"{shown_path(path)}: a header but no texts", "write a text a row below it")
 
 
 def _label(value: object, location: str, column: str = "") -> str:

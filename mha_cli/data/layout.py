@@ -9,7 +9,7 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import NamedTuple, TypeAlias
 
-from mha_cli.data.files import is_folder, labelled_format, unpacked
+from mha_cli.data.files import is_folder, labelled_format, no_texts_below, unpacked
 from mha_cli.errors import MhaError, listed, shown_path
 from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names, plain_name
 from mha_cli.records.json_lines import json_object
@@ -72,7 +72,7 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         label_column: column of the class; None guesses it: one with a usual name, else one with few values.
 
     Raises:
-        MhaError: the beginning cannot be read, or no column looks like a text or a label.
+        MhaError: the beginning cannot be read, it is a header alone, or no column looks like a text or a label.
     """
     if is_folder(path):
         return Layout("folder, one sub-folder a class")
@@ -81,6 +81,8 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         return Layout("fastText")
     sample = _table(path, form, text_column, label_column) if form in ("csv", "tsv") else _objects(path, form)
     values, header = sample.values, sample.header
+    if header and not any(values.values()):
+        raise no_texts_below(path)
     if not any(values.values()):
         return Layout(sample.format, sample.separator, header)  # whoever reads it says what is missing
     if len(values) == 1:

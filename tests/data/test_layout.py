@@ -74,7 +74,6 @@ SIDES = ["left", "right"] * 15
         ),
         ("a.txt", "".join(f"__label__{label} {text}\n" for text, label in REVIEWS), (None, None, "text", "label")),
         ("a.csv", "", ("comma", False, "text", "label")),
-        ("a.csv", "text,label\n", ("comma", True, "text", "label")),
     ],
 )  # fmt: skip
 def test_separator_header_and_columns_are_guessed(name: str, content: str, found: tuple[str | None, bool | None, str, str]) -> None:

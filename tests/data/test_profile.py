@@ -53,6 +53,7 @@ def test_scripts() -> None:
         ("text,label\nfine,x\ngood\n", "a.csv:3: 1 field where the header has 2; put a text that holds a comma in double quotes"),
         ("", "a.csv: the file is empty; write a header line (text,label) and a text a row"),
         ("text,label\n", "a.csv: a header but no texts; write a text a row below it"),
+        ("review;stars\n", "a.csv: a header but no texts; write a text a row below it"),
     ],
 )
 def test_what_cannot_be_learnt_from(content: str, expected: str) -> None:
