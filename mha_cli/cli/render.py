@@ -219,13 +219,16 @@ def _print_confusions(result: Evaluation) -> None:
     """Print the confusion matrix if there are few classes and the terminal has room for it; else the most frequent confusions."""
     console, names = stdout_console(), [printable(score.name) for score in result.classes]
     if len(names) <= MOST_CLASSES:
-        matrix = table(["true class"], [Text(f"as {name}") for name in names], "Confusion")
-        for name, counts in zip(names, result.confusion, strict=True):
-            matrix.add_row(Text(name), *(f"{count:,}" for count in counts))
         unbounded = console.options.update(width=100_000)
-        if console.measure(matrix, options=unbounded).minimum <= console.width:
-            console.print(matrix)
-            return
+        for gap in (" ", "\n"):  # broken by us: Rich makes the widest columns narrower, even than a word
+            matrix = table(["true class"], [], "Confusion")
+            for name in names:
+                matrix.add_column(Text(f"as {name}".replace(" ", gap)), justify="right", no_wrap=True)
+            for name, counts in zip(names, result.confusion, strict=True):
+                matrix.add_row(Text(name), *(f"{count:,}" for count in counts))
+            if console.measure(matrix, options=unbounded).maximum <= console.width:
+                console.print(matrix)
+                return
     if not result.confusions:
         return
     confusions = table(["true class → answer"], ["texts", "of true\nclass"], "Most frequent confusions")
