@@ -59,8 +59,8 @@ def tuning(summary: TuningSummary, following: str) -> None:
     stdout_console().print(searched)
     stopped = sum(trial.stopped for trial in summary.trials)
     gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
-    luck = f"perhaps luck in part: the same texts chose the best of {len(summary.trials)}"
-    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points; {luck}"
+    luck = f"; perhaps luck in part: the same texts chose the best of {len(summary.trials)}" * (gain > 0)
+    gained = "none: no trial was better than the recipe as it is" if best == recipe else f"{100 * gain:+.2f} points{luck}"
     print_figures(
         "Search",
         {

@@ -158,6 +158,8 @@ def test_the_table_says_that_a_gain_may_be_luck_however_large_it_is(summary: Tun
         render.tuning(dataclasses.replace(summary, standard_error=standard_error), "mha evaluate run")
         said = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert "+1.10 points; perhaps luck in part: the same texts chose the best of 12" in said
+    render.tuning(dataclasses.replace(summary, best=dataclasses.replace(summary.best, accuracy=0.9)), "mha evaluate run")
+    assert "luck" not in capsys.readouterr().out  # a lower loss alone
     render.tuning(dataclasses.replace(summary, best=summary.recipe), "mha evaluate run")
     assert "none: no trial was better than the recipe as it is" in capsys.readouterr().out
 
