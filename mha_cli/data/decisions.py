@@ -38,7 +38,7 @@ class Facts:
         num_classes: classes.
         num_tokens: tokens of all texts.
         num_words: distinct tokens.
-        characters: mean length of a distinct token with a letter, in characters.
+        characters: mean length of a distinct token with a letter, in characters; 0 if there is none.
         median_length: tokens that half of the texts do not exceed.
         usual_length: tokens that 98 % of the texts do not exceed.
     """
@@ -53,9 +53,10 @@ class Facts:
 
     def __str__(self) -> str:
         """The facts in a line."""
+        characters = f", {self.characters:.1f} characters on average" if self.characters else ""  # of emojis alone: no letter
         return (
             f"{self.num_texts:,} texts in {self.num_classes:,} classes; half are up to {self.median_length:,} tokens long, 98 % up to "
-            f"{self.usual_length:,}; {self.num_words:,} distinct tokens, {self.characters:.1f} characters on average"
+            f"{self.usual_length:,}; {self.num_words:,} distinct tokens{characters}"
         )
 
 

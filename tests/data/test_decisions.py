@@ -165,3 +165,8 @@ def test_facts_are_those_of_the_texts() -> None:
     assert str(Facts(25_000, 2, 1, 101_000, 7.26, 174, 900)) == (
         "25,000 texts in 2 classes; half are up to 174 tokens long, 98 % up to 900; 101,000 distinct tokens, 7.3 characters on average"
     )
+
+
+def test_emojis_have_no_number_of_letters() -> None:
+    emojis = Corpus((Review(text, text) for text in "😀😡" * 2), TEXTS.text, None, "texts.csv").facts()
+    assert str(emojis) == "4 texts in 2 classes; half are up to 1 tokens long, 98 % up to 1; 2 distinct tokens"
