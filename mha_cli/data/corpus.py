@@ -172,9 +172,8 @@ class Corpus:
         self.single_text_classes = tuple(self.class_names[class_id] for class_id in np.flatnonzero(self._class_sizes == 1))
         has_words = np.diff(self._offsets) > 0
         self.num_wordless = int((~has_words).sum())
-        hashes, class_ids = np.frombuffer(text_hashes, dtype=np.int64)[has_words], self.labels[has_words]
-        self.num_repeated, self.num_two_labels = count_repeats(hashes, class_ids)
-        self._text_hashes = np.unique(hashes)
+        self._hashes, self._has_words = np.frombuffer(text_hashes, dtype=np.int64), has_words
+        self.num_repeated, self.num_two_labels = count_repeats(self._hashes[has_words], self.labels[has_words])
 
     def __len__(self) -> int:
         """Number of reviews."""
@@ -183,7 +182,11 @@ class Corpus:
     def count_known(self, texts: Iterable[str]) -> int:
         """How many of the texts are reviews of this corpus that have words, to the letter."""
         hashes = array("q", map(hash, texts))
-        return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._text_hashes).sum()) if hashes else 0
+        return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._hashes[self._has_words]).sum()) if hashes else 0
+
+    def count_shared(self, rows: Rows, others: Rows) -> int:
+        """How many of the given reviews that have words are among the others, to the letter."""
+        return int(np.isin(self._hashes[rows[self._has_words[rows]]], self._hashes[others]).sum())
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
         """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.

@@ -30,6 +30,9 @@ from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
 NAMED_CLASSES = 5
 """Classes that a note names."""
 
+MOST_KNOWN = 0.1
+"""Share of the validation part that may be among the texts learnt from without a note."""
+
 NOTE_WIDTH = 79
 """Columns of what is told of the decisions, so that the usual terminal breaks no line."""
 
@@ -82,6 +85,10 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     if config.auto:
         config = _decided(config, corpus, watcher)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
+    known = corpus.count_shared(validation_rows, train_rows)
+    if known > MOST_KNOWN * len(validation_rows):
+        parts = f"{known:,} of {len(validation_rows):,} texts are among those learnt from, to the letter"
+        watcher.note(f"{source.name}, validation part: {parts}; its figures say too much of texts that are not")
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
     if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):

@@ -55,6 +55,7 @@ def test_repeated_texts_are_counted_to_the_letter() -> None:
     assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (3, 1, 3)
     assert found.count_known(["one", "three", "one", "ONE", ""]) == 2
     assert found.count_known([]) == 0
+    assert found.count_shared(np.array([2, 3, 4, 5, 8]), np.array([0, 1, 6, 7])) == 2
     found = corpus("abab")
     assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (0, 0, 0)
 

@@ -33,7 +33,9 @@ def noted(folder: Path, test: str | None) -> list[str]:
     data = {"source": "files", "train": str(folder / "train.csv"), "test": str(folder / "test.csv")}
     lines: list[str] = []
     prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
-    return [line.removeprefix(f"{folder}/") for line in lines]
+    *lines, known = [line.removeprefix(f"{folder}/") for line in lines]
+    assert known.startswith("train.csv, validation part: 2 of 2 texts are among those learnt from")
+    return lines
 
 
 LEARNT = (
@@ -81,6 +83,22 @@ def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
 def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
     known = "train.csv: 2 texts of the test data are among the training data, to the letter"
     assert noted(tmp_path, "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n") == [ODD, known]
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        (1, []),
+        (5, ["50 of 50 texts are among those learnt from, to the letter; its figures say too much of texts that are not"]),
+    ],
+)
+def test_a_validation_part_of_texts_that_are_learnt_from_is_told(times: int, told: list[str], tmp_path: Path) -> None:
+    texts = [f"text {number},{'ab'[number % 2]}\n" for number in range(100)]
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(texts * times + texts[:1]))
+    lines: list[str] = []
+    data = {"source": "files", "train": str(tmp_path / "train.csv"), "validation_share": 0.1}
+    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    assert [line.partition("train.csv, validation part: ")[2] for line in lines[1:]] == told
 
 
 def test_nothing_is_told_where_nothing_is_odd(tmp_path: Path) -> None:
@@ -173,7 +191,8 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
 
 
 def test_decisions_are_told_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text("text,label\n" + "a splendid film,pos\na dreadful film,neg\n" * 10)
+    texts = (f"a splendid film {number},pos\na dreadful film {number},neg\n" for number in range(10))
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(texts))
     config = {"auto": True, "data": {"source": "files", "train": str(tmp_path / "train.csv")}, "training": {"epochs": 3}}
     config["model"] = {"max_ngram": 2, "score_ngrams": 2}
     lines: list[str] = []
