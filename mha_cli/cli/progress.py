@@ -57,7 +57,7 @@ def training_progress() -> Iterator[Watcher]:
 def _console() -> Iterator[Console]:
     """A console on stderr. Its terminal is a descriptor of its own: while TensorFlow starts, the usual one is held back."""
     if not sys.stderr.isatty():
-        yield Console(stderr=True)
+        yield Console(stderr=True, force_terminal=False)  # FORCE_COLOR asks for colours, not for a display that moves in a log
         return
     with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as terminal:
         yield Console(file=terminal)

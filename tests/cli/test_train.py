@@ -6,13 +6,15 @@ import os
 import pty
 import subprocess
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.cli import render
+from mha_cli.cli import progress, render
 from mha_cli.cli.progress import status, step_text, training_progress
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
@@ -167,8 +169,7 @@ EPOCH = EpochRecord(2, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
 
 
 def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setattr(progress, "_console", lambda: nullcontext(Console(stderr=True, force_terminal=True, width=150)))
     with training_progress() as watcher:
         watcher.log("reading [bold]\x1b[31m")
         watcher.note("odd [bold]\x1b[31m")
@@ -214,9 +215,13 @@ def test_the_first_step_is_no_measure_of_the_others() -> None:
     assert step_text(first) == "epoch 2/3, step 5/7, loss 0.2500, accuracy 0.8750"
 
 
-def test_a_note_is_a_line_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    for progress in (training_progress(), status("reading")):
-        with progress as watcher:
+@pytest.mark.parametrize("colours", ["", "1"])
+def test_a_note_is_a_line_where_there_is_no_terminal(
+    colours: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", colours)
+    for shown in (training_progress(), status("reading")):
+        with shown as watcher:
             watcher.note("odd")
         assert capsys.readouterr() == ("", "odd\n")
 
