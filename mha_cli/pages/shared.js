@@ -32,9 +32,13 @@ function weightLegend(hue) {
   return legend;
 }
 
+// A word in quotation marks, in its own direction, which what stands around it does not take.
+const quoted = (position) => `\u2068“${data.words[position]}”\u2069`;
+
 // All words as a list in which the arrow keys move; what they are called and how they are shaded is the page's.
 function wordList(label) {
   const list = element("p", "words");
+  list.dir = "auto"; // that of the words: from right to left in Arabic or Hebrew
   list.setAttribute("role", "listbox");
   list.setAttribute("aria-orientation", "horizontal");
   list.setAttribute("aria-label", `${label}: the arrow keys choose a word, Escape lets go of it`);
@@ -90,7 +94,8 @@ function chooseWords(show) {
     if (event.key === "Escape") return hold(null);
     const from = position(event), last = count - 1;
     if (from === null || event.ctrlKey || event.altKey || event.metaKey) return;
-    const to = { ArrowRight: from + 1, ArrowDown: from + 1, ArrowLeft: from - 1, ArrowUp: from - 1, Home: 0, End: last, Enter: from, " ": from }[event.key];
+    const right = event.target.matches(":dir(rtl) > *") ? -1 : 1;
+    const to = { ArrowRight: from + right, ArrowDown: from + 1, ArrowLeft: from - right, ArrowUp: from - 1, Home: 0, End: last, Enter: from, " ": from }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     hold(to === from && to === held ? null : Math.min(Math.max(to, 0), last));

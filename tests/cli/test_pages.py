@@ -109,7 +109,8 @@ def test_attention_shows_what_is_looked_at_before_it_is_touched(shown: Shown, sm
 def test_an_explanation_names_the_strongest_word_before_it_is_touched(shown: Shown, small: Path) -> None:
     page, expected = shown("explain"), explain(read_checkpoint(small), TEXT)
     strongest = max(range(NUM_WORDS), key=lambda place: abs(expected.occlusion[place]))
-    assert page.texts["shown"].startswith(f"Decides most: “{expected.words[strongest]}”, word {strongest + 1} of {NUM_WORDS}: occlusion ")
+    named = f"\u2068“{expected.words[strongest]}”\u2069, word {strongest + 1} of {NUM_WORDS}"
+    assert page.texts["shown"].startswith(f"Decides most: {named}: occlusion ")
     assert "against it" in page.texts["measures"]
     largest = abs(expected.occlusion[strongest])
     assert page.shades[:NUM_WORDS] == pytest.approx([0.75 * abs(fall) / largest for fall in expected.occlusion], abs=1e-3)
@@ -119,10 +120,22 @@ def test_an_explanation_names_the_strongest_word_before_it_is_touched(shown: Sho
 def test_the_keyboard_chooses_a_word_and_lets_go_of_it(command: str, shown: Shown) -> None:
     page = shown(command, script=press("ArrowRight", "ArrowRight", "ArrowLeft", "End", "ArrowLeft", at=NUM_WORDS))
     assert page.chosen == {6}
-    assert "“it’s”, word 7 of 8" in page.texts["shown"]
+    assert "\u2068“it’s”\u2069, word 7 of 8" in page.texts["shown"]
     assert [int(str(word["data-position"])) for word in page.words if word["tabindex"] == "0"] == [6, 6]
     assert shown(command, script=press("End", "Home", "Enter", at=2)).chosen == set()
     assert shown(command, script=press("Enter", "Escape", at=2)).chosen == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("text", "key"), [("superb not dreadful", "ArrowRight"), ("فاز الفريق بالمباراة", "ArrowLeft")], ids=["English", "Arabic"]
+)
+def test_words_stand_in_the_direction_of_their_script(command: str, text: str, key: str, shown: Shown) -> None:
+    lefts = "document.title = [...document.querySelector('.words').children].map((word) => word.getBoundingClientRect().left);"
+    page = shown(command, text, lefts + press(key, key, at=0))
+    assert page.chosen == {2}
+    places = [float(left) for left in page.texts["title"].split(",")]
+    assert places == sorted(places, reverse=key == "ArrowLeft")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -109,6 +109,16 @@ def test_it_says_what_was_found(made: Report, tmp_path: Path) -> None:
     assert sum(f"{count}" in text for row in scored.confusion for count in row) == 4
 
 
+def test_words_stand_in_the_direction_of_their_script(made: Report, tmp_path: Path) -> None:
+    mistake = Mistake("a.csv:1", "negative", "positive", 0.9, ["فاز", "الفريق"], None, 0, 2)
+    (shown,) = re.findall(r'<div dir="auto">(.*?)</div>', page_of(dataclasses.replace(made, mistakes=[mistake]), tmp_path), re.DOTALL)
+    assert re.findall(r"<span (.*?)>(.*?)</span>", shown) == [
+        ('class="word"', "فاز"),
+        ('class="word"', "الفريق"),
+        ('class="note" dir="ltr"', "(2 words)"),
+    ]
+
+
 def test_the_same_report_is_the_same_page(made: Report, tmp_path: Path) -> None:
     assert page_of(made, tmp_path) == page_of(made, tmp_path)
 

@@ -84,12 +84,13 @@ def test_it_answers_as_one_types(page: Page, port: int) -> None:
     assert (
         page.locator("#shown")
         .text_content()
-        .startswith(f"Decides most: “{found['explanation']['words'][strongest]}”, word {strongest + 1} of 4")
+        .startswith(f"Decides most: \u2068“{found['explanation']['words'][strongest]}”\u2069, word {strongest + 1} of 4")
     )
     page.locator("#measures .word").nth(1).focus()  # the keyboard goes on from there
     page.keyboard.press("ArrowRight")
     row = [sum(head[2][other] for block in weights for head in block) / sum(map(len, weights)) for other in range(4)]
-    assert f"looks most at “{found['explanation']['words'][row.index(max(row))]}” {max(row):.4f}" in page.locator("#shown").text_content()
+    looked = f"looks most at \u2068“{found['explanation']['words'][row.index(max(row))]}”\u2069 {max(row):.4f}"
+    assert looked in page.locator("#shown").text_content()
     page.locator("#head").select_option("1")
     assert f"{max(weights[0][1][2]):.4f}" in page.locator("#shown").text_content()
     page.keyboard.press("Escape")
