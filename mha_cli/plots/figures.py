@@ -89,8 +89,8 @@ def attention_figure(view: AttentionView, block: int, head: int | None) -> Figur
         weights_LL = view.weights[block][number]
         image = axes.imshow(weights_LL, cmap="Blues", vmin=0, vmax=largest)
         entropy = mean_entropy(weights_LL)
-        uniform = "close to uniform: " * near_uniform(entropy, len(view.words))
-        axes.set_title(f"block {block}, head {number}\n{uniform}{entropy_line(entropy, len(view.words))}", fontsize=8)
+        uniform = ", close to uniform" * near_uniform(entropy, len(view.words))
+        axes.set_title(f"block {block}, head {number}{uniform}\n{entropy_line(entropy, len(view.words))}", fontsize=8)
         axes.set_xticks(positions, words, rotation=90, fontsize=7)
         axes.set_yticks(positions, words, fontsize=7)
     for axes in grid[len(heads) :]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
+from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
@@ -117,6 +118,15 @@ def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(
         "attention is close to uniform: every word looks at all 8 about equally, with weights from 0.125 to 0.125 (equal shares: 0.125)"
     )
     assert way_out == "`mha explain` shows which words decide; --json, --html and --png have all weights"
+
+
+def test_the_headings_of_heads_do_not_run_into_each_other() -> None:
+    figure = attention_figure(view_attention(even_heads(*range(7), num_heads=7), "the film"), 0, None)
+    figure.draw_without_rendering()
+    boxes = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
+    assert len(boxes) == 7
+    assert "close to uniform" in figure.axes[0].get_title()
+    assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[:number])
 
 
 def test_a_head_that_is_not_uniform_by_itself_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
