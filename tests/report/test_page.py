@@ -102,7 +102,6 @@ def test_it_says_what_was_found(made: Report, tmp_path: Path) -> None:
         assert f"{figure:.4f}" in text
     assert "Epoch 1 of 2 was kept: validation accuracy 75.00%, validation loss 0.6000." in text
     assert f"It {made.shuffle.verdict}." in text
-    assert f"costs is {max(100 * head.accuracy_fall for head in made.heads.heads):.2f} points" in text
     assert "embed_dim: 14" in text
     assert "tensorflow2.21.0" in text
     assert "mha report again" in text
@@ -117,6 +116,20 @@ def test_words_stand_in_the_direction_of_their_script(made: Report, tmp_path: Pa
         ('class="word"', "الفريق"),
         ('class="note" dir="ltr"', "(2 words)"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("falls", "said"),
+    [
+        ((-0.01, 0.02), "The most that silencing a head costs is 2.00 points of accuracy (head 1 of block 0)."),
+        ((0.0, -0.01), "Silencing any one head costs no accuracy."),
+    ],
+)
+def test_a_head_is_named_where_one_costs_something(falls: tuple[float, float], said: str, made: Report, tmp_path: Path) -> None:
+    heads = [dataclasses.replace(head, accuracy_fall=fall) for head, fall in zip(made.heads.heads, falls, strict=True)]
+    source = page_of(dataclasses.replace(made, heads=dataclasses.replace(made.heads, heads=heads)), tmp_path)
+    assert said in source
+    assert source.count("silencing a head") + source.count("Silencing any") == 1
 
 
 def test_the_same_report_is_the_same_page(made: Report, tmp_path: Path) -> None:
