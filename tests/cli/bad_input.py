@@ -306,13 +306,13 @@ SECTIONS: dict[str, list[Case]] = {
     "Config": [
         Case(
             "labelled texts in its place",
-            "train --config 'my reviews.csv.gz'",
-            "my reviews.csv.gz: labelled texts, not a config; `mha init 'my reviews.csv.gz'` writes a config to train on them",
+            "train --config reviews.csv",
+            "reviews.csv: labelled texts, not a config; `mha init reviews.csv` writes a config to train on them",
             also=(
-                "train 'my reviews.csv.gz'",
-                "tune 'my reviews.csv.gz' --minutes 1",
-                "tune --config 'my reviews.csv.gz'",
-                "shuffle-test --config 'my reviews.csv.gz'",
+                "train reviews.csv",
+                "tune reviews.csv --minutes 1",
+                "tune --config reviews.csv",
+                "shuffle-test --config reviews.csv",
             ),
         ),
         Case("no such file", "train --config nowhere.yaml", f"nowhere.yaml: no such file; {NO_CONFIG}"),
