@@ -26,6 +26,8 @@ SCRIPTS = {
     "memory": ("memory.py",),
     "inputs": ("inputs.py",),
     "saving": ("saving.py",),
+    "distribution": ("distribution.py",),
+    "extras": ("extras.py",),
 }
 TRY_OUTS = {
     "attention": ("attention.py", "--longest", "64", "--repetitions", "1"),
@@ -39,6 +41,8 @@ TRY_OUTS = {
     "batch": ("batch.py", "--reviews", "200", "--rounds", "1"),
     "stream-memory": ("stream_memory.py", "--lines", "2000"),
     "saving": ("saving.py", "configs/sample.yaml", "--set", "training.epochs=1", "--rounds", "1"),
+    "distribution": ("distribution.py", "--recipes", "sample", "--reviews", "200", "--rounds", "1"),
+    "extras": ("extras.py",),
 }
 
 
