@@ -1,10 +1,10 @@
 """What mha takes on disk: the base, and what each extra adds to it.
 
-    pip install -e ".[fast,onnx,litert,parquet,ray,report,serve,tune]"
+    pip install -e ".[fast,onnx,litert,ray,report,serve,tune]"
     python benchmarks/extras.py    # table and extras.json
 
 The files of every package that an extra needs, and that the base does not, are added up as they lie in this environment, in which all of
-them have to be. Two extras that share packages (pyarrow) take them once.
+them have to be. Two extras that share packages (pyyaml) take them once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tables
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("fast", "onnx", "litert", "parquet", "ray", "report", "serve", "tune")
+EXTRAS = ("fast", "onnx", "litert", "ray", "report", "serve", "tune")
 """Those that users install; the others are for work on mha."""
 
 
