@@ -28,7 +28,8 @@ class DataSettings(Settings):
 
     validation: Literal["random", "names"] = Field(
         "random",
-        description="How it is drawn: each class in proportion, or so that texts with rare names in common (of one film) stay together.",
+        description="How the texts held out are chosen: random draws each class in proportion; names keeps texts that share rare "
+        "capitalised words (in the letters A to Z), as those about one film do, on one side.",
     )
 
 
@@ -72,7 +73,11 @@ class FilesData(DataSettings):
         description="File or folder to train on, or a list of them; `*` stands for anything in a name. Relative paths start at the "
         "current folder.",
     )
-    test: FilePath | list[FilePath] | None = Field(None, description="The same for what `mha evaluate` scores by default.")
+    test: str | list[str] | None = Field(
+        None,
+        description="File or folder, or a list of them, that `mha evaluate` scores by default; with null, it needs --data "
+        "or --split validation.",
+    )
     unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
     text_column: Column = Field(
         "text",
@@ -110,13 +115,17 @@ class TextConfig(Settings):
         20_000,
         ge=3,
         le=10_000_000,
-        description="Most ids to use, in ids: padding, unknown word, then the most frequent tokens of the training part.",
+        description="Most tokens to know, padding and the unknown word among them: the most frequent of the training part; all others are "
+        "the unknown word.",
     )
     min_count: int = Field(
         1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own."
     )
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; the rest is cut.")
-    truncation: Literal["head", "tail", "head_and_tail"] = Field("head", description="Which part of a longer text is kept.")
+    truncation: Literal["head", "tail", "head_and_tail"] = Field(
+        "head",
+        description="Which tokens of a text longer than sequence_length are read: the first, the last, or half of them at either end.",
+    )
     lowercase: bool = Field(True, description="Turn every word into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
     tokenizer: Literal["unicode", "letters"] = Field(
@@ -194,7 +203,7 @@ class ModelConfig(Settings):
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
     value_dim: int | None = Field(None, ge=1, le=16_384, description="Width of values per head; null is key_dim.")
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
-    activation: Literal["relu", "gelu"] = Field("relu", description="Between the two feed-forward projections.")
+    activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
     normalization: Literal["post", "pre"] = Field(
         "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
     )
@@ -300,11 +309,13 @@ class TrainingConfig(Settings):
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Of the products in training: auto is bfloat16 where the processor has it and the model is wide enough to gain. "
-        "Softmax, normalization, loss and weights are float32 in any case.",
+        description="Numbers in which training multiplies matrices: float32 (32 bits), bfloat16 (16 bits, faster on processors that have "
+        "it), or auto, bfloat16 where the processor has it and heads are 128 wide or more. All else is float32.",
     )
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
-    learning_rate: float = Field(1e-3, gt=0, le=10, description="Per step, at its highest.")
+    learning_rate: float = Field(
+        1e-3, gt=0, le=10, description="Factor of every step's change of the weights, at its highest; warmup_share and schedule lower it."
+    )
     schedule: Literal["constant", "cosine"] = Field(
         "constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine."
     )
