@@ -30,7 +30,10 @@ _NAME = re.compile(r"(?<![.!?]\s)\b[A-Z][a-zA-Z']{2,}\b")
 
 
 def names_in(text: str) -> list[str]:
-    """Capitalised words of three ASCII letters or more that do not stand behind the end of a sentence."""
+    """Capitalised words of three letters or more, all of A to Z, but those that follow ``.``, ``!`` or ``?`` and a space.
+
+    So the first word of a text, or after a bracket, a quotation mark or ``<br />``, counts as a name; a name with an accent does not.
+    """
     return _NAME.findall(text)
 
 

@@ -4,7 +4,7 @@ On request it reads the sum of a text's n-gram vectors beside them. A score of t
 one table holds both.
 
 A feature's weight is its inverse document frequency times the square root of how far its log-odds ratio lies from zero, as the root
-mean square over the classes, each counted by its texts. One matrix serves all classes, so that many of them cost no more than the solver
+mean square over the classes, weighted by their reviews. One matrix serves all classes, so that many of them cost no more than the solver
 takes.
 
 Source: Spärck Jones 1972, "A Statistical Interpretation of Term Specificity and Its Application in Retrieval"; Monroe, Colaresi and Quinn

@@ -1,7 +1,7 @@
 """Learning from n-gram scores: what they say of a text is part of its target, and of a text without a label all of it.
 
 Of a text that they have learnt from, scores only repeat the label. So what they say of a labelled text comes from tables that were
-fitted on others; only the salience of words, a number or two each, is learnt from all.
+fitted on others. The salience, and what makes logits of scores, have learnt from all labels.
 
 Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network", section 2 (targets of both kinds); Wolpert 1992,
 "Stacked Generalization" (answers from the other folds).
