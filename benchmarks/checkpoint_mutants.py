@@ -294,6 +294,8 @@ def config(original: Original, rng: random.Random) -> Made:
     earlier = settings | {"text": {name: value for name, value in settings["text"].items() if name != "tokenizer"}}
     letters = outcome_of(settings | {"text": settings["text"] | {"tokenizer": "letters"}}, same)
     yield "of before there was text.tokenizer", sealed(members, config=earlier), letters
+    open_settings = settings | {"auto": True, "model": settings["model"] | {"score_buckets": 0}}
+    yield "auto", sealed(members, config=open_settings), "mha.json: auto=true leaves settings open, which a checkpoint has decided"
     long = settings | {"model": settings["model"] | {"num_heads": [1] * 70_000}}
     yield "long", sealed(members, config=long), r"mha\.json: the config has more than 200,000 characters"
 

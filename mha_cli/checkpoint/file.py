@@ -231,7 +231,10 @@ def _read_description(archive: Archive) -> dict[str, Any]:
 def _config(value: object, name: str) -> Config:
     if _is_too_long(value):
         raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters", WAY_OUT)
-    return written_config(YamlDocument(value, f"{name}: mha.json"))
+    config = written_config(YamlDocument(value, f"{name}: mha.json"))
+    if config.auto:  # then some rules across settings do not hold yet
+        raise MhaError(f"{name}: mha.json: auto=true leaves settings open, which a checkpoint has decided", WAY_OUT)
+    return config
 
 
 def _is_too_long(config: object) -> bool:

@@ -424,6 +424,10 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
             {"config": {"model": {"num_heads": 7}}},
             "mha.json: model: num_heads=7 does not divide embed_dim=64; take num_heads=4 or 8, or set key_dim",
         ),
+        (
+            {"config": {"auto": True, "model": {"score_subwords": True, "score_ngrams": 1, "score_buckets": 11}}},
+            "mha.json: auto=true leaves settings open, which a checkpoint has decided; WAY_OUT",
+        ),
         ({"config": {"text": {"vocabulary_size": 5}}}, "its vocabulary has 13 ids; its settings allow 5; WAY_OUT"),
     ],
 )
