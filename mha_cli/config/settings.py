@@ -339,7 +339,10 @@ class TrainingConfig(Settings):
         "however rare.",
     )
     labelled_epochs: int = Field(
-        0, ge=0, description="The last epochs, so many of them, learn from labelled texts alone and leave out those with a guessed label."
+        0,
+        ge=0,
+        le=10_000,
+        description="The last epochs, so many of them, learn from labelled texts alone and leave out those with a guessed label.",
     )
     word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
     patience: int | None = Field(

@@ -387,6 +387,10 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml: the model would have 164,927,930,497 weights (660 GB), more than the 1,000,000,000 allowed; "
             "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
         ),
+        (
+            f"training:\n  labelled_epochs: {10**75}\n",
+            f"x.yaml:2: training.labelled_epochs is {10**58}…; it should be less than or equal to 10000",
+        ),
         # Numbers that are none
         ("training:\n  learning_rate: .nan\n", "x.yaml:2: training.learning_rate is nan; it should be a finite number"),
         ("training:\n  learning_rate: .inf\n", "x.yaml:2: training.learning_rate is inf; it should be a finite number"),
