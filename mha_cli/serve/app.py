@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag
 from starlette.exceptions import HTTPException
 
 from mha_cli.checkpoint.file import Checkpoint
@@ -44,7 +44,7 @@ class ManyTexts(BaseModel):
     """Several texts."""
 
     model_config = ConfigDict(extra="forbid")
-    texts: list[str]
+    texts: Annotated[list[str], FailFast()]  # a fault is told, not half a million of them
 
 
 Asked = Annotated[

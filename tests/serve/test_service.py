@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+from pydantic import ValidationError
+
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.serve import app
@@ -145,6 +147,12 @@ FORM = '; send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 )
 def test_a_body_of_another_form_is_refused(body: bytes, status: int, message: str, port: int) -> None:
     assert ask(port, "/predict", body) == (status, {"error": message})
+
+
+def test_of_many_faults_of_a_body_one_is_looked_for() -> None:
+    with pytest.raises(ValidationError) as raised:
+        app.ManyTexts(texts=[5] * 1000)
+    assert raised.value.error_count() == 1
 
 
 def test_other_requests_are_refused(port: int) -> None:
