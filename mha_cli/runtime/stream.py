@@ -57,6 +57,11 @@ def batches_of(arrivals: Iterable[Arrival], most_records: int = MAX_BATCH_RECORD
         yield batch, None
 
 
+def most_together(num_classes: int) -> int:
+    """Records of a batch, at most, where there are so many classes."""
+    return max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // num_classes))
+
+
 def usual_workers() -> int:
     """Processes to compute in where nobody says how many: one a core that this process may use, and ``MOST_USUAL_WORKERS`` at most."""
     return min(available_cores(), MOST_USUAL_WORKERS)
@@ -74,7 +79,7 @@ def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1
     Raises:
         MhaError: what ``arrivals`` raise, after the answers to every record before that; or a worker process has ended.
     """
-    most_records = max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // len(classifier.checkpoint.class_names)))
+    most_records = most_together(len(classifier.checkpoint.class_names))
     batches = batches_of(arrivals, most_records)
     for records, awaited in batches:
         if workers > 1 and (classifier.engine.at_once or _is_full(records, most_records)):

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from mha_cli.runtime.classifier import Classifier, Prediction
-from mha_cli.runtime.stream import MAX_BATCH_RECORDS
+from mha_cli.runtime.stream import most_together
 
 
 class _Asked(NamedTuple):
@@ -29,6 +29,7 @@ class Batches:
 
     def __init__(self, classifier: Classifier) -> None:
         self._classifier = classifier
+        self._most_together = most_together(len(classifier.classes))
         self._thread = ThreadPoolExecutor(1, "mha")
         self._waiting: deque[_Asked] = deque()
         self._work: asyncio.Task[None] | None = None
@@ -56,7 +57,7 @@ class Batches:
     def _next(self) -> list[_Asked]:
         batch: list[_Asked] = []
         number = 0
-        while self._waiting and (not batch or number + len(self._waiting[0].texts) <= MAX_BATCH_RECORDS):
+        while self._waiting and (not batch or number + len(self._waiting[0].texts) <= self._most_together):
             if not (asked := self._waiting.popleft()).answer.done():
                 batch.append(asked)
                 number += len(asked.texts)

@@ -273,6 +273,19 @@ def test_a_body_that_does_not_come(checkpoint: Path) -> None:
             assert received(client).startswith(b"HTTP/1.1 413 ")
 
 
+def test_what_is_computed_together_is_less_where_there_are_many_classes(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.runtime.stream.MAX_BATCH_PROBABILITIES", 5)
+    head = HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}'
+    with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
+        with held(monkeypatch) as begun:
+            first = stack.enter_context(connected(port, head))
+            until(lambda: begun)
+            others = [stack.enter_context(connected(port, head)) for _ in range(5)]
+            until(lambda: ask(port, "/healthz")[0] == 200)
+        assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in (first, *others))
+    assert max(map(len, begun)) == 2
+
+
 def test_what_waits_is_computed_together_and_nothing_for_those_who_hang_up(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
