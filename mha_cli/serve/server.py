@@ -40,11 +40,20 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """A server that on SIGINT or SIGTERM finishes what has been asked, and raises the signal again."""
 
     class Connection(H11Protocol):
-        """Drops a client that does not send the head of a request in time, be it the first one or one that follows."""
+        """Drops a client that does not send the head of a request in time, be it the first one or one that follows, or read its answer."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            transport.set_write_buffer_limits(0)  # so that it is told whenever something is left unread, and when nothing is
             self._await_head()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread = self.loop.call_later(limits.answer_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._unread.cancel()
+            super().resume_writing()
 
         def on_response_complete(self) -> None:
             self._await_head()

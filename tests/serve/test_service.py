@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import re
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from pydantic import ValidationError
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.runtime.classifier import Classifier
@@ -271,6 +273,28 @@ def test_a_body_that_does_not_come(checkpoint: Path) -> None:
             assert received(client).startswith(b"HTTP/1.1 200 ")
         with connected(port, HEAD + b"Content-Length: 2000000\r\n\r\n") as client:  # refused, and not waited for
             assert received(client).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("answers", [1, 1000])
+def test_a_client_that_does_not_read_its_answers(answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, connection_lost = list[object](), H11Protocol.connection_lost
+
+    def note(self: H11Protocol, error: Exception | None) -> None:
+        lost.append(error)
+        connection_lost(self, error)
+
+    monkeypatch.setattr(H11Protocol, "connection_lost", note)
+    body = json.dumps({"texts": ["a"] * 1000}).encode()
+    large = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    sent = large if answers == 1 else b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * answers
+    with (
+        service(small_checkpoint(("a" * 5000, "b" * 5000)), Limits(answer_seconds=2.0, body_seconds=0.2)) as port,
+        socket.socket() as client,
+    ):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", port))
+        client.sendall(sent)
+        until(lambda: lost)
 
 
 def test_what_is_computed_together_is_less_where_there_are_many_classes(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
