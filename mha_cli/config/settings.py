@@ -73,7 +73,7 @@ class FilesData(DataSettings):
         description="File or folder to train on, or a list of them; `*` stands for anything in a name. Relative paths start at the "
         "current folder.",
     )
-    test: str | list[str] | None = Field(
+    test: FilePath | list[FilePath] | None = Field(
         None,
         description="File or folder, or a list of them, that `mha evaluate` scores by default; with null, it needs --data "
         "or --split validation.",
