@@ -8,6 +8,10 @@ from collections import deque
 from mha_cli.records.lines import MAX_LINE_BYTES
 
 
+ROW_TOO_LONG = "row too long"
+"""What ``Rows`` says of it, in the manner of the csv module."""
+
+
 class Rows:
     """Is fed with the lines of a table and gives its rows, as Python's csv module reads them in its strict mode.
 
@@ -23,26 +27,25 @@ class Rows:
         self._waiting: deque[str] = deque()
         self._reader = csv.reader(iter(self._waiting.popleft, None), delimiter=delimiter, strict=True)
         self._begun: list[str] = []
-        self._num_characters = self._num_checked = 0
+        self._num_characters = 0
 
     def feed(self, line: str) -> list[str] | None:
         """The values of the row that ends with this line; none in a blank line, and None where a quoted field goes on.
 
         Raises:
-            csv.Error: this is no row.
+            csv.Error: this is no row, or it goes on without end.
         """
         if not self._begun:
             if (row := self._read(line)) is None:
-                self._begun, self._num_characters, self._num_checked = [line], len(line), MAX_LINE_BYTES
+                self._begun, self._num_characters = [line], len(line)
             return row
         self._begun.append(line)
         self._num_characters += len(line)
         if '"' in line.replace('""', "") and self._read(f'"{line}') is not None:
             values, self._begun = self._read(*self._begun), []
             return values
-        if self._num_characters > self._num_checked:
-            self._read(*self._begun)  # which refuses a field that is too long
-            self._num_checked = 2 * self._num_characters
+        if self._num_characters > MAX_LINE_BYTES:
+            raise csv.Error(ROW_TOO_LONG)
         return None
 
     def _read(self, *lines: str) -> list[str] | None:

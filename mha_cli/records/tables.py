@@ -13,7 +13,7 @@ from mha_cli.records.headers import is_header
 from mha_cli.records.lines import decoded
 from mha_cli.records.reader import LineReader
 from mha_cli.records.record import Columns, Record
-from mha_cli.records.rows import Rows
+from mha_cli.records.rows import ROW_TOO_LONG, Rows
 from mha_cli.records.separators import SEPARATORS, SeparatorFinder
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
@@ -142,8 +142,8 @@ class RowReader:
         location, double = f"{self._name}:{self._row_start}", 'a quote inside a quoted text is written twice: ""'
         if UNCLOSED_QUOTE in problem:
             message, hint = "a quote in this row is never closed", f"close it; {double}"
-        elif "field limit" in problem:
-            message, hint = f"a field longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed"
+        elif "field limit" in problem or problem == ROW_TOO_LONG:
+            message, hint = f"a row longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed"
         elif "new-line character" in problem:
             message, hint = "a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field"
         else:

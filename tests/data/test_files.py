@@ -406,7 +406,7 @@ def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) ->
     write("a.jsonl", '{"text": "", "label": 1}\n' + long)
     assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one text a line"
     write("a.csv", "text,label\n" + '"' + "x\n" * 200)
-    assert error_of("a.csv") == "a.csv:2: a field longer than 100 characters; look for a quote that is not closed"
+    assert error_of("a.csv") == "a.csv:2: a row longer than 100 characters; look for a quote that is not closed"
     write("train/pos/1.txt", long)
     assert error_of("train") == "train/pos/1.txt: longer than 100 bytes; write one text a file"
 

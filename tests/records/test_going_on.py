@@ -72,7 +72,7 @@ def test_a_stray_quote_is_known_when_its_field_is_too_long(monkeypatch: pytest.M
     rows[7] = '7,"text 7'
     found = texts_and_faults("\n".join(["id,text", *rows]).encode(), "csv")
     assert [text for _, text, _ in found] == [None if number == 7 else f"text {number}" for number in range(300)]
-    assert found[7][2].startswith("x:9: a field longer than 100 characters")
+    assert found[7][2].startswith("x:9: a row longer than 100 characters")
 
 
 def test_faults_without_end_take_no_more_than_one_at_a_time() -> None:
