@@ -7,7 +7,6 @@ from collections import deque
 
 from mha_cli.records.lines import MAX_LINE_BYTES
 
-
 ROW_TOO_LONG = "row too long"
 """What ``Rows`` says of it, in the manner of the csv module."""
 

@@ -18,8 +18,12 @@ from mha_cli.records.separators import SEPARATORS, SeparatorFinder
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
 """What Excel may put before a table."""
+DOUBLE = 'a quote inside a quoted text is written twice: ""'
 UNCLOSED_QUOTE = "unexpected end of data"
 """What the csv module says of it."""
+
+MOST_AGAIN, FREE_AGAIN = 4, 1_000
+"""Lines that are read again behind broken rows: so many for every line of the table, and these; one stray quote takes fewer."""
 
 
 Row: TypeAlias = tuple[list[str], bytes, int]
@@ -62,7 +66,7 @@ class RowReader:
         self._begun: list[bytes] = []
         self._lines: Iterator[bytes] = iter(())
         self._again: deque[bytes] = deque()
-        self._num_lines, self._row_start = 0, 1
+        self._num_lines, self._row_start, self._num_again = 0, 1, 0
         self._closed = False
         self._begin(preferred)
 
@@ -77,7 +81,14 @@ class RowReader:
         return self._read(self._lines)
 
     def go_on(self) -> Iterator[Row]:
-        """The rows behind a broken one, of which only the first line is lost: a stray quote may have drawn others into it."""
+        """The rows behind a broken one, of which only the first line is lost: a stray quote may have drawn others into it.
+
+        Raises:
+            MhaError: one row after another has drawn so many lines into it that reading them again would take time without end.
+        """
+        self._num_again += len(self._begun) - 1
+        if self._num_again > MOST_AGAIN * self._num_lines + FREE_AGAIN:
+            raise MhaError(f"{self._name}:{self._row_start}: row after row has a quote that is not closed", f"close them; {DOUBLE}")
         self._again.extendleft(reversed(self._begun[1:]))
         self._num_lines = self._row_start
         self._row_start += 1
@@ -139,16 +150,16 @@ class RowReader:
 
     def _bad_row(self, problem: str) -> BrokenRow:
         """What the csv module says of a row, in words that tell what to do."""
-        location, double = f"{self._name}:{self._row_start}", 'a quote inside a quoted text is written twice: ""'
+        location = f"{self._name}:{self._row_start}"
         if UNCLOSED_QUOTE in problem:
-            message, hint = "a quote in this row is never closed", f"close it; {double}"
+            message, hint = "a quote in this row is never closed", f"close it; {DOUBLE}"
         elif "field limit" in problem or problem == ROW_TOO_LONG:
             message, hint = f"a row longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed"
         elif "new-line character" in problem:
             message, hint = "a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field"
         else:
             message = printable(problem)
-            hint = f"separate the columns with {SEPARATORS[self.separator]}s, and quote the whole field; {double}"
+            hint = f"separate the columns with {SEPARATORS[self.separator]}s, and quote the whole field; {DOUBLE}"
         return BrokenRow(f"{location}: {message}", hint, self._row_start)
 
 

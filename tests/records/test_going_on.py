@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +74,16 @@ def test_a_stray_quote_is_known_when_its_field_is_too_long(monkeypatch: pytest.M
     found = texts_and_faults("\n".join(["id,text", *rows]).encode(), "csv")
     assert [text for _, text, _ in found] == [None if number == 7 else f"text {number}" for number in range(300)]
     assert found[7][2].startswith("x:9: a row longer than 100 characters")
+
+
+def test_quotes_that_draw_all_lines_into_every_row_end_the_reading() -> None:
+    data = b'id,text\n1,"never closed\n' + b'b","c\n' * 20_000  # each line would be read once for every line before it
+    with pytest.raises(MhaError) as raised:
+        texts_and_faults(data, "csv")
+    assert re.fullmatch(
+        r'x:\d: row after row has a quote that is not closed; close them; a quote inside a quoted text is written twice: ""',
+        str(raised.value),
+    )
 
 
 def test_faults_without_end_take_no_more_than_one_at_a_time() -> None:
