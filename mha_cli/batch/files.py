@@ -224,18 +224,16 @@ def files_of(given: str) -> tuple[Files, str]:
     """The file system of a path or URI, and the path or pattern in it.
 
     Raises:
-        MhaError: the URI is of no known kind, or pyarrow is not installed.
+        MhaError: the URI is of no known kind.
     """
     scheme, marked, rest = given.partition("://")
     if not marked:
         return LocalFiles(), given
     if scheme == "file":
         return LocalFiles(), unquote(rest)
+    from pyarrow.fs import FileSystem
+
     shown = printable(_SECRETS.sub("", given), 200)
-    try:
-        from pyarrow.fs import FileSystem
-    except ImportError:
-        raise MhaError(f"{shown}: files elsewhere need pyarrow", "pip install pyarrow") from None
     address, mark, settings = given.partition("?")
     wild = _WILD.search(address)
     end = address.rindex("/", 0, wild.start()) if wild else len(address)

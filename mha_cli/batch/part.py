@@ -14,7 +14,6 @@ from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
-from mha_cli.records.parquet import import_pyarrow
 from mha_cli.records.reader import RecordReader
 from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
@@ -27,7 +26,6 @@ PartFormat: TypeAlias = Literal["jsonl", "parquet"]
 Row: TypeAlias = dict[str, Any]
 
 PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
-PARQUET_OPTION = "--output-format parquet"
 UNREADABLE = "unreadable"
 """Mark of a row that could not be read."""
 SHOWN_FAULTS = 10
@@ -324,7 +322,9 @@ class ParquetPart:
     """
 
     def __init__(self, file: IO[bytes], class_names: Sequence[str]) -> None:
-        pyarrow, parquet = import_pyarrow(PARQUET_OPTION)
+        import pyarrow
+        from pyarrow import parquet
+
         probabilities = pyarrow.struct([(name, pyarrow.float32()) for name in class_names])
         columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "mark": "string"}
         self._schema = pyarrow.schema(list(columns.items()))

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mha_cli.batch.files import Folder
-from mha_cli.batch.part import PARQUET_OPTION, Job, PartFormat, ShardReport, classify_shard
+from mha_cli.batch.part import Job, PartFormat, ShardReport, classify_shard
 from mha_cli.batch.ray_cluster import classify_on_cluster
 from mha_cli.batch.shards import Shard, every_nth, find_shards
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.records.parquet import import_pyarrow
 from mha_cli.records.readers import Format
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import refuse_column_of_plain_lines
@@ -93,8 +92,6 @@ def classify_archive(
     folder = Folder(output)
     shards: Sequence[Shard] = find_shards(inputs, form, folder)
     refuse_column_of_plain_lines(text_column, [one.form for one in shards])
-    if part_format == "parquet":
-        import_pyarrow(PARQUET_OPTION)
     with checkpoint_path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     job = Job(Classifier(checkpoint), digest, folder, part_format, text_column)

@@ -30,7 +30,6 @@ class ParquetReader(RecordReader):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        import_pyarrow(self._name)
         with temporary_faults(NEEDS):
             self._file = TemporaryFile()  # noqa: SIM115
 
@@ -71,9 +70,10 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
         wanted: columns to read, and the option or setting that names each; None for all.
 
     Raises:
-        MhaError: it is no Parquet file, or damaged, or lacks a column; or pyarrow is not installed.
+        MhaError: it is no Parquet file, or damaged, or lacks a column.
     """
-    _, parquet = import_pyarrow(name)
+    from pyarrow import parquet
+
     with _faults_named(name):
         limits = {"thrift_string_size_limit": MOST_METADATA_BYTES, "thrift_container_size_limit": MOST_METADATA_BYTES}
         opened = parquet.ParquetFile(file, buffer_size=BUFFER_BYTES, pre_buffer=False, **limits)
@@ -98,7 +98,8 @@ def _plain(value: object) -> str:
 @contextmanager
 def _faults_named(name: str) -> Iterator[None]:
     """Say in a line what pyarrow raises for bytes that are not what they say."""
-    pyarrow, _ = import_pyarrow(name)
+    import pyarrow
+
     try:
         yield
     except MemoryError:  # pyarrow's own is an ArrowException, too
@@ -106,13 +107,3 @@ def _faults_named(name: str) -> Iterator[None]:
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = printable(str(error).partition("\n")[0], 100)
         raise MhaError(f"{name}: not a Parquet file, or a damaged one: {reason}", "write it again") from None
-
-
-def import_pyarrow(name: str) -> tuple[Any, Any]:
-    """The modules ``pyarrow`` and ``pyarrow.parquet``; an MhaError is raised for the file or option of that name if they are not there."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MhaError(f"{name}: Parquet needs pyarrow", "pip install pyarrow") from None
-    return pyarrow, parquet

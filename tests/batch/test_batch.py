@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
+import pyarrow.parquet
 import pytest
 
 from mha_cli.batch.files import LocalFiles
@@ -105,7 +106,6 @@ def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -
 
 
 def test_parquet_holds_the_same(folder: Path, batch: Batch) -> None:
-    pytest.importorskip("pyarrow")
     batch("in")
     expected_rows = rows_of(folder / "out")
     assert batch("in", "--output-format", "parquet").code == 0
@@ -118,8 +118,7 @@ def test_parquet_holds_the_same(folder: Path, batch: Batch) -> None:
 
 
 def test_it_reads_parquet(folder: Path, batch: Batch) -> None:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table({"review": ["the film", None, "superb"]}), folder / "in" / "x.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"review": ["the film", None, "superb"]}), folder / "in" / "x.parquet")
     assert batch("in/x.parquet", "--text-column", "review").code == 0
     assert [row["mark"] for row in rows_of(folder / "out")] == ["-", "unreadable", "-"]
 
@@ -328,19 +327,11 @@ def test_options_that_do_not_go_together(folder: Path, batch: Batch) -> None:
     assert not (folder / "out").exists()
 
 
-def test_a_parquet_part_needs_pyarrow_and_a_cluster_needs_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for missing, options, message in (
-        ("ray", (), "Ray is not installed; pip install 'ray[data]>=2.60,<3', or share the files by hand with --shard 1/1"),
-        (
-            "pyarrow",
-            ("--shard", "1/1", "--output-format", "parquet"),
-            "--output-format parquet: Parquet needs pyarrow; pip install pyarrow",
-        ),
-        ("pyarrow.fs", ("--shard", "1/1", "s3://bucket/in"), "s3://bucket/in: files elsewhere need pyarrow; pip install pyarrow"),
-    ):
-        monkeypatch.setitem(sys.modules, missing, None)
-        result = run_here("batch", "in", "-o", "out", "-c", "model.keras", *options, cwd=folder, monkeypatch=monkeypatch)
-        assert refusal(result) == message
+def test_a_cluster_needs_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = run_here("batch", "in", "-o", "out", "-c", "model.keras", cwd=folder, monkeypatch=monkeypatch)
+    message = "Ray is not installed; pip install 'ray[data]>=2.60,<3', or share the files by hand with --shard 1/1"
+    assert refusal(result) == message
 
 
 # Kills

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import fs
 
 from mha_cli.batch.files import Folder, LocalFiles, RemoteFiles, files_of
 from mha_cli.batch.part import Job, classify_shard
@@ -20,8 +21,6 @@ from tests.cli.command import tree
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-fs = pytest.importorskip("pyarrow.fs")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib
 import json
 import os
 import socket
@@ -12,6 +11,7 @@ import tracemalloc
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -157,17 +157,16 @@ def test_fasttext(name: str, bom: str) -> None:
 
 
 def test_parquet() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     docs = [{"body": "fine"}, {"body": "dull"}]
     table = pyarrow.table({"doc": docs, "stars": [5, 1], "whole": [5.0, 1.0], "half": [0.5, 1.0], "kind": ["a", None]})
-    importlib.import_module("pyarrow.parquet").write_table(table, "a.parquet")
+    pyarrow.parquet.write_table(table, "a.parquet")
     assert read("a.parquet", "doc.body", "stars") == [Review("fine", "5"), Review("dull", "1")]
     assert read("a.parquet", "doc.body", "whole") == [Review("fine", "5"), Review("dull", "1")]
     hint = "give every text a class: a string, a whole number, true or false"
     assert error_of("a.parquet", "doc.body", "half") == f'a.parquet:1: the label "half" is the fraction 0.5; {hint}'
     assert error_of("a.parquet", "doc.body", "kind") == f'a.parquet:2: the label "kind" is null; {hint}'
     assert error_of(write("b.parquet", "text,label\n")).startswith("b.parquet: not a Parquet file, or a damaged one: ")
-    importlib.import_module("pyarrow.parquet").write_table(table.slice(0, 0), "c.parquet")
+    pyarrow.parquet.write_table(table.slice(0, 0), "c.parquet")
     assert error_of("c.parquet", "doc.body", "stars") == "c.parquet: the file is empty; write a text a row"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import os
@@ -11,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from mha_cli.data.layout import find_layout
@@ -83,8 +83,7 @@ def test_separator_header_and_columns_are_guessed(name: str, content: str, found
 
 
 def test_parquet_and_folders() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    importlib.import_module("pyarrow.parquet").write_table(pyarrow.table({"link": LONG_LINKS, "doc": TEXTS, "y": LABELS}), "a.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"link": LONG_LINKS, "doc": TEXTS, "y": LABELS}), "a.parquet")
     layout = find_layout("a.parquet")
     assert (layout.format, layout.columns, layout.text_column, layout.label_column) == ("Parquet", ("link", "doc", "y"), "doc", "y")
     assert (layout.text_reason, layout.label_reason) == ("longest texts, 25 letters on average", "by its name")
@@ -93,8 +92,7 @@ def test_parquet_and_folders() -> None:
 
 
 def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    importlib.import_module("pyarrow.parquet").write_table(pyarrow.table({"doc": TEXTS, "y": LABELS}), "a.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"doc": TEXTS, "y": LABELS}), "a.parquet")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with files_of_at_most(100), pytest.raises(MhaError) as raised:
         find_layout("a.parquet")

@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,9 +113,8 @@ def test_a_label_too_many_costs_one_line() -> None:
 
 
 def test_a_row_of_parquet_without_a_text_is_one_record() -> None:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     file = io.BytesIO()
-    parquet.write_table(pyarrow.table({"text": ["good", None, "fine"]}), file)
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["good", None, "fine"]}), file)
     assert [(line, text) for line, text, _ in texts_and_faults(file.getvalue(), "parquet")] == [(1, "good"), (2, None), (3, "fine")]
 
 
@@ -129,8 +129,6 @@ def test_a_row_of_parquet_without_a_text_is_one_record() -> None:
     ],
 )
 def test_what_is_wrong_with_the_whole_is_raised(data: bytes, form: Format, message: str) -> None:
-    if form == "parquet":
-        pytest.importorskip("pyarrow")
     with pytest.raises(MhaError) as raised:
         texts_and_faults(data, form)
     assert str(raised.value).startswith(message)

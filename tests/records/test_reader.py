@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import datetime
 import gzip
-import importlib
 import io
 import json
 import math
 import random
-import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -356,8 +355,8 @@ def test_fasttext_lines_at_fault() -> None:
 
 
 def parquet(columns: dict[str, Any], **options: Any) -> bytes:
-    pyarrow, to = pytest.importorskip("pyarrow"), io.BytesIO()
-    importlib.import_module("pyarrow.parquet").write_table(pyarrow.table(columns), to, **options)
+    to = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), to, **options)
     return to.getvalue()
 
 
@@ -372,7 +371,6 @@ def test_parquet_rows_in_several_groups() -> None:
 
 
 def test_nested_and_encoded_columns_of_parquet() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
     texts = pyarrow.array(["one", "two"]).dictionary_encode()
     data = parquet({"a": [{"b": "in", "c": 1}] * 2, "a.b": ["out"] * 2, "text": texts, "raw": [b"caf\xc3\xa9", b"\xff"]})
     assert [(record.text, record.fields) for record in records(data, "parquet", fields=["a.c"])] == [("one", (1,)), ("two", (1,))]
@@ -419,11 +417,6 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
     except MhaError as error:
         assert str(error).startswith(("x: not a Parquet file, or a damaged one: ", 'x: no column "text" among '))  # its name was hit
         assert str(error).isprintable()
-
-
-def test_parquet_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert error_of(b"PAR1", "parquet") == "x: Parquet needs pyarrow; pip install pyarrow"
 
 
 # Anything at all
