@@ -44,6 +44,7 @@ def module_of(path: Path) -> ModuleType:
 # Generated pages
 
 
+@pytest.mark.process
 def test_generated_pages_are_up_to_date(generate: ModuleType) -> None:
     outdated, unchecked = generate.outdated()
     assert outdated == [], "run python docs/generate.py"

@@ -187,7 +187,15 @@ def test_classes_count_alike_where_they_are_to() -> None:
     assert said[0] < 0 < said[1]
 
 
-@pytest.mark.parametrize(("windows", "characters", "most"), [([], 0, 99), ([2, 5], 0, 99), ([2], 8, 99), ([2], 0, 40)])
+@pytest.mark.parametrize(
+    ("windows", "characters", "most"),
+    [
+        ([], 0, 99),
+        pytest.param([2, 5], 0, 99, marks=pytest.mark.exhaustive),
+        ([2], 8, 99),
+        pytest.param([2], 0, 40, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     windows: list[int], characters: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,7 @@ def test_texts_without_labels_count_too(tmp_path: Path) -> None:
     assert not np.allclose(word_embeddings(config), word_embeddings(more), atol=0.02)
 
 
+@pytest.mark.exhaustive
 def test_a_run_starts_from_them_and_goes_on_as_if_uninterrupted(tmp_path: Path) -> None:
     config = small_config(tmp_path, max_ngram=2, ngram_buckets=64)
     train(config, tmp_path / "whole")

@@ -111,7 +111,7 @@ def test_the_encoder_stands_alone_in_the_checkpoint(finished: Finished, unlabell
     assert load_config(summary.checkpoint.with_name("config.yaml")) == config  # the run keeps what it was asked for
 
 
-@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("refit", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished, refit: bool) -> None:
     config, summary = finished(True, True, refit)
     data = prepare(config)
@@ -127,7 +127,8 @@ def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished
     assert "calibration_error_after" not in checkpoint.metrics  # both together never were anything else
 
 
-@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("keep", [False, True])
 def test_a_run_that_is_gone_on_with(finished: Finished, tmp_path: Path, keep: bool) -> None:
     config, whole = finished(True, keep, False)
     interrupt(config, tmp_path / "run", 10)
