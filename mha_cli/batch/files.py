@@ -21,6 +21,8 @@ OBJECT_STORES = {"s3", "gcs", "abfs"}
 """File systems of pyarrow where a file is there only once all of it is."""
 REQUEST_BYTES = 1 << 23
 """Bytes that are asked for at once: each request to an object store takes its time, and costs."""
+SMALL_BYTES = 1 << 20
+"""More than a manifest has."""
 _SECRETS = re.compile(r"(?<=://)[^/@]*@|\?.*")
 """What of a URI is not shown: a password, and settings."""
 _WILD = re.compile(r"(\*\*/|\*\*|\*|\[[^]]+\])")
@@ -89,17 +91,22 @@ class LocalFiles:
             found = os.stat(path)
         except FileNotFoundError:
             return None
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("is no file" if not stat.S_ISDIR(found.st_mode) else "is a folder")
+        _refuse_other(found)
         return Status(found.st_size, found.st_mtime_ns)
 
     def open(self, path: str) -> IO[bytes]:
-        """A file to read."""
-        return open(path, "rb")
+        """A file to read; opening it waits for nothing, whatever it is."""
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+        try:
+            _refuse_other(os.fstat(file.fileno()))
+        except ValueError:
+            file.close()
+            raise
+        return file
 
     def written(self, path: str) -> AbstractContextManager[IO[bytes]]:
-        """A file that is there only when all of it is written; see ``atomic_write``."""
-        return atomic_write(Path(path))
+        """A file that is there only when all of it is written; see ``atomic_write``. A link in its place is replaced, not followed."""
+        return atomic_write(Path(path), follow=False)
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
@@ -212,10 +219,10 @@ class Folder:
         return f"{self._path}/{name}"
 
     def read(self, name: str) -> bytes | None:
-        """What is in a small file in it; None where there is none."""
+        """What is in a small file in it, ``SMALL_BYTES`` at most; None where there is none."""
         try:
             with self.files.open(self / name) as file:
-                return file.read()
+                return file.read(SMALL_BYTES)
         except FileNotFoundError:
             return None
 
@@ -250,6 +257,11 @@ def _shown_faults(name: str, hint: str = "check name, region, credentials and ne
     except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's own are of these
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
+
+
+def _refuse_other(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("is no file" if not stat.S_ISDIR(found.st_mode) else "is a folder")
 
 
 def _refuse_unreadable(error: OSError) -> None:

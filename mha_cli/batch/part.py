@@ -30,6 +30,8 @@ UNREADABLE = "unreadable"
 """Mark of a row that could not be read."""
 SHOWN_FAULTS = 10
 """Faults of rows that a manifest tells."""
+NO_MANIFEST = (ValueError, LookupError, TypeError, IsADirectoryError, RecursionError)
+"""What is raised by the reading of one that is not ours, or of another version."""
 GROUP_PROBABILITIES = 1 << 15
 """Probabilities after which a row group of Parquet is full."""
 
@@ -179,9 +181,11 @@ def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] 
             and part["name"] == f"{shard.stem}.{job.part_format}"
             and (found := files.status(output / part["name"])) is not None
             and found.size == part["size"]
+            and type(manifest["rows"]) is type(manifest["unreadable"]) is int
+            and 0 <= manifest["unreadable"] <= manifest["rows"] < 1 << 63
             and _has_bytes_of(shard, status, given)
         )
-    except (ValueError, LookupError, TypeError):  # not ours, or of another version
+    except NO_MANIFEST:
         return None
     return manifest if fits else None
 
@@ -190,7 +194,7 @@ def _is_stale(shard: Shard, job: Job) -> bool:
     """Whether the part that is there is known to be of other bytes than the shard has now."""
     try:
         return not _has_bytes_of(shard, _status(shard), _manifest(shard, job)["input"])
-    except (ValueError, LookupError, TypeError, ShardFault):  # nothing tells
+    except (*NO_MANIFEST, ShardFault):  # nothing tells
         return False
 
 

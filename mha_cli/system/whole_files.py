@@ -40,12 +40,16 @@ class Stream(io.FileIO):
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, *, follow: bool = True) -> Iterator[IO[bytes]]:
     """A binary file that takes its place only when everything is written and safe on disk.
 
     Until then an earlier file of the same name stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder.
     The new one has the mode and the owner of the earlier one. A writer that is killed leaves its temporary file behind; the next one in
     that folder removes it. A link is followed. A device or a pipe is written to, since it cannot be replaced.
+
+    Args:
+        path: file to write.
+        follow: False for a name that no user has given: what is no file there, a link say, is replaced, since it may lead anywhere.
 
     Raises:
         MhaError: the folder is missing or not writable, or the disk is full.
@@ -53,13 +57,15 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """
     name = shown_path(path)
     try:
-        earlier = os.stat(path)
+        earlier = os.stat(path, follow_symlinks=follow)
     except FileNotFoundError:
         earlier = None
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose another name") from None
+    if not follow and earlier is not None and not stat.S_ISREG(earlier.st_mode):
+        earlier = None
     if earlier is None or stat.S_ISREG(earlier.st_mode):
-        with _replacement(Path(os.path.realpath(path)) if path.is_symlink() else path, name, earlier) as file:
+        with _replacement(Path(os.path.realpath(path)) if follow and path.is_symlink() else path, name, earlier) as file:
             yield file
         return
     try:

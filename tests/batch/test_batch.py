@@ -126,6 +126,38 @@ def test_it_reads_parquet(folder: Path, batch: Batch) -> None:
 # What is done again
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: json.dumps({**manifest, "rows": "20"}),
+        lambda manifest: json.dumps({**manifest, "unreadable": None}),
+        lambda manifest: json.dumps({**manifest, "unreadable": 21}),
+        lambda manifest: json.dumps({name: value for name, value in manifest.items() if name != "rows"}),
+        lambda manifest: "[" * 100_000,
+        lambda manifest: " " * (1 << 20) + json.dumps(manifest),
+    ],
+)
+def test_a_manifest_that_says_something_odd_counts_for_nothing(change: Callable[[dict[str, Any]], str], folder: Path, batch: Batch) -> None:
+    batch("in/a.txt")
+    (path,) = (folder / "out").glob("_*.manifest.json")
+    whole = path.read_bytes()
+    path.write_text(change(json.loads(whole)))
+    assert batch("in/a.txt").stdout.startswith("files: 1 written; rows: 20, 0 of them unreadable")
+    assert path.read_bytes() == whole
+
+
+def test_what_leads_out_of_the_output_folder_is_replaced(folder: Path, batch: Batch) -> None:
+    batch("in/a.txt")
+    parts = tree(folder / "out")
+    (folder / "precious").write_text("of somebody")
+    for name in parts:
+        (folder / "out" / name).unlink()
+        (folder / "out" / name).symlink_to(folder / "precious") if name[0] != "_" else os.mkfifo(folder / "out" / name)
+    assert batch("in/a.txt").stdout.startswith("files: 1 written;")
+    assert (folder / "precious").read_text() == "of somebody"
+    assert tree(folder / "out") == parts
+
+
 def test_what_is_done_is_not_done_again(folder: Path, batch: Batch) -> None:
     batch("in")
     before, times = tree(folder / "out"), {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()}

@@ -305,6 +305,18 @@ def test_a_link_is_followed(target: str, path: Path) -> None:
     assert (path.parent / "link").is_symlink()
 
 
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("real"), lambda path: path.symlink_to("nowhere"), os.mkfifo])
+def test_what_is_no_file_at_a_name_that_nobody_has_given_is_replaced(make: Callable[[Path], None], path: Path) -> None:
+    (path.parent / "real").write_bytes(b"earlier")
+    make(path.parent / "chosen")
+    with atomic_write(path.parent / "chosen", follow=False) as file:
+        file.write(b"new")
+    assert stat.S_ISREG((path.parent / "chosen").lstat().st_mode)
+    assert (path.parent / "chosen").read_bytes() == b"new"
+    assert (path.parent / "real").read_bytes() == b"earlier"
+    assert not (path.parent / "nowhere").exists()
+
+
 def test_a_pipe_is_written_to(path: Path) -> None:
     os.mkfifo(path.parent / "pipe")
     with open(os.open(path.parent / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
