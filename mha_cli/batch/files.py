@@ -245,7 +245,10 @@ def files_of(given: str) -> tuple[Files, str]:
     wild = _WILD.search(address)
     end = address.rindex("/", 0, wild.start()) if wild else len(address)
     with _shown_faults(shown, "give a path, or a URI such as s3://bucket/folder", EXIT_USAGE):
-        system, path = FileSystem.from_uri(address[:end] + mark + settings)
+        try:
+            system, path = FileSystem.from_uri(address[:end] + mark + settings)
+        except ImportError as error:  # pyarrow asks other packages for some kinds
+            raise ValueError(error) from None
     return RemoteFiles(system), path + unquote(address[end:])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,3 +106,15 @@ def test_a_uri_that_is_none(given: str) -> None:
     assert raised.value.exit_code == EXIT_USAGE
     assert str(raised.value).endswith("; give a path, or a URI such as s3://bucket/folder")
     assert "secret" not in str(raised.value)
+
+
+def test_a_uri_that_needs_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(_uri: str) -> None:
+        raise ImportError("Install huggingface_hub to access HfFileSystem")
+
+    monkeypatch.setattr("pyarrow.fs.FileSystem", SimpleNamespace(from_uri=lacks))
+    with pytest.raises(MhaError) as raised:
+        files_of("hf://datasets/a/b.txt")
+    assert str(raised.value) == (
+        "hf://datasets/a/b.txt: Install huggingface_hub to access HfFileSystem; give a path, or a URI such as s3://bucket/folder"
+    )
