@@ -115,9 +115,12 @@ def refuse_other_run(output: Path, config: Config) -> None:
     """Refuse to resume what is no interrupted run of this config.
 
     Raises:
-        MhaError: there is no run, it is finished, or it has other settings.
+        MhaError: there is no run, it is finished, has other settings, or would be written elsewhere.
     """
     name = shown_path(output)
+    for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE):
+        if (output / written).is_symlink():
+            raise MhaError(f"--output {name}: its {written} is a link", "put there what it leads to, or choose another folder")
     if not (output / CONFIG).is_file():
         raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
     if (output / METRICS).is_file():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.options import CheckpointArgument, DataOption, LabelColumnOption, SplitOption, TextColumnOption
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, shown_path
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
@@ -57,6 +59,8 @@ def report(
     model, history = read_checkpoint(path), read_history(path)
     page = output or path.parent / NAME
     refuse_output("--output", page)
+    if output is None and os.path.lexists(page) and not stat.S_ISREG(os.lstat(page).st_mode):  # of a run from elsewhere it may lead anywhere
+        raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
     section = data_section(data, path, model.config, text_column, label_column)
     if find_spec("jinja2") is None:
         raise MhaError("mha report needs Jinja2", "pip install 'jinja2>=3.1,<4'")

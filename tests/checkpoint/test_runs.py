@@ -324,6 +324,17 @@ def test_no_run_to_resume(config: Config) -> None:
     assert str(raised.value) == "--output nowhere: holds no run to resume; leave --resume out"
 
 
+@pytest.mark.parametrize("written", ["checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json", "last", "last/state.npz"])
+def test_a_run_that_would_be_written_elsewhere_is_not_resumed(written: str, config: Config) -> None:
+    make_file("elsewhere", content=config_to_yaml(config))
+    Path("run", written).parent.mkdir(exist_ok=True)
+    Path("run", written).unlink(missing_ok=True)
+    Path("run", written).symlink_to(Path("elsewhere").absolute())
+    with pytest.raises(MhaError) as raised:
+        refuse_other_run(Path("run"), config)
+    assert str(raised.value) == f"--output run: its {written} is a link; put there what it leads to, or choose another folder"
+
+
 def test_a_finished_run_is_not_resumed(config: Config) -> None:
     make_file("run/metrics.json")
     with pytest.raises(MhaError) as raised:
