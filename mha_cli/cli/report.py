@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,7 +57,7 @@ def report(
     model, history = read_checkpoint(path), read_history(path)
     page = output or path.parent / NAME
     refuse_output("--output", page)
-    if output is None and os.path.lexists(page) and not stat.S_ISREG(os.lstat(page).st_mode):  # of a run from elsewhere it may lead anywhere
+    if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # in a run from elsewhere it may lead anywhere
         raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
     section = data_section(data, path, model.config, text_column, label_column)
     if find_spec("jinja2") is None:

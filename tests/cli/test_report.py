@@ -80,7 +80,7 @@ def test_a_checkpoint_alone_is_reported_with_what_it_has(mha: Mha, run: Path, tm
 def test_a_page_that_nobody_has_named_is_not_written_elsewhere(mha: Mha, run: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("of somebody")
     (run / "report.html").symlink_to(tmp_path / "precious")
-    message = "runs/mine/report.html: is a link, or no file; remove it, or name the page with --html"
+    message = "runs/mine/report.html: is a link, or no file; remove it, or name the page with --output"
     assert refusal(mha("report", "runs/mine")) == message
     assert (tmp_path / "precious").read_text() == "of somebody"
 
