@@ -97,7 +97,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         where = f"{name}:{mark.line + 1}" if mark else name
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise MhaError(f"{where}: not valid YAML: {printable(problem)}", "mind indentation, quotes and colons") from None
-    except ValueError as error:
+    except (OverflowError, ValueError) as error:
         raise MhaError(f"{name}: not valid YAML: {printable(str(error))}", "mind indentation, quotes and colons") from None
     return document
 
@@ -124,7 +124,7 @@ def _refuse_early(text: str, name: str) -> None:
                 raise MhaError(f"{name}:{line}: more than {MAX_NODES:,} keys and values", "a config has less than a hundred settings")
             if depth > MAX_DEPTH:
                 raise MhaError(f"{name}:{line}: nested more than {MAX_DEPTH} deep", "a config has two levels")
-    except YAMLError:
+    except (YAMLError, OverflowError, ValueError):
         return  # composing the tree meets the same fault and reports it
 
 

@@ -129,6 +129,8 @@ def test_every_key_knows_its_line() -> None:
         ("a: 1\n---\na: 2\n", f"x.yaml:2: not valid YAML: but found another document; {MIND}"),
         ("a: =", f"x.yaml:1: not valid YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:value'; {MIND}"),
         ("a: 2020-99-01", f"x.yaml: not valid YAML: month must be in 1..12; {MIND}"),
+        ('a: "\\U00110000"', f"x.yaml: not valid YAML: chr() arg not in range(0x110000); {MIND}"),
+        ('a: "\\UFFFFFFFF"', f"x.yaml: not valid YAML: Python int too large to convert to C int; {MIND}"),
         ("a: \0", f"x.yaml: not valid YAML: unacceptable character #x0000: special characters are not allowed; {MIND}"),
         ("a: \x1b[31m", f"x.yaml: not valid YAML: unacceptable character #x001b: special characters are not allowed; {MIND}"),
     ],
