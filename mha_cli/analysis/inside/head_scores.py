@@ -20,7 +20,9 @@ from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews
 from mha_cli.model.classifier import after_embedding, scores_of, to_model
 from mha_cli.model.scoring import cross_entropy, predict_probabilities
+from mha_cli.runtime.forward import finite
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
+from mha_cli.runtime.scoring import named
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.system.working_memory import ForwardPass
 
@@ -74,6 +76,9 @@ def score_heads(
         max_reviews: size of the random part to measure on; None for all.
         watcher: reporter of what goes on.
 
+    Raises:
+        MhaError: the weights are too large.
+
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
     reviews = labelled.reviews.random_part(max_reviews, np.random.default_rng(0))
@@ -87,7 +92,10 @@ def score_heads(
         return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.forward_pass, reviews), reviews.labels)[1]
 
     with_all = accuracy()
-    importance = gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True))
+    with named(checkpoint):
+        importance = list(
+            map(finite, gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True)))
+        )
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
