@@ -18,7 +18,6 @@ from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import LabelledReviews, labelled_reviews, prepare
-from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.model.classifier import to_model
 from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.forward import class_probabilities
