@@ -134,6 +134,8 @@ def _read_state(path: Path) -> list[npt.NDArray[Any]]:
         return []
     try:
         with np.load(path, allow_pickle=False) as file:
+            if sum(member.file_size for member in file.zip.infolist()) > path.stat().st_size:  # compressed, a few bytes would be gigabytes
+                raise ValueError("its arrays are larger than the file")
             return [file["history"], *(file[f"variable_{index}"] for index in range(len(file.files) - 1))]
     except _UNREADABLE as error:
         raise _cannot_resume(path, error) from None

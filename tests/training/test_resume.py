@@ -147,6 +147,14 @@ def test_a_damaged_state(config: Config, data: PreparedData, stopped: Path, tmp_
         train(config, tmp_path / "run", data=data, resume=True)
 
 
+def test_a_state_that_unpacks_to_more_than_it_has(config: Config, data: PreparedData, tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    np.savez_compressed(path, history=np.array("{}"), variable_0=np.zeros(1_000_000))
+    with pytest.raises(MhaError) as raised:
+        restore_state(path, NumpyTrainer(config, data))
+    assert str(raised.value) == f"{path}: cannot be resumed from: its arrays are larger than the file; train anew in another folder"
+
+
 def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: Path) -> None:
     trainer = NumpyTrainer(config, data)
     arrays = trainer.arrays()
