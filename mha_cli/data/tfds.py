@@ -37,6 +37,7 @@ DEFAULT_DATA_DIR = "~/tensorflow_datasets"
 
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
+_OWN_FEATURES = "tensorflow_datasets."
 _PORTS = {"http": 80, "https": 443, "ftp": 21}
 
 
@@ -151,7 +152,8 @@ def _open_builder(name: str, data_dir: str) -> Any:
     import tensorflow_datasets as tfds
 
     try:
-        return tfds.builder(name, data_dir=data_dir)
+        with _features_of_tfds_alone(tfds):
+            return tfds.builder(name, data_dir=data_dir)
     except tfds.core.DatasetNotFoundError:
         hint = closest(name, tfds.list_builders(with_community_datasets=False)) or f"for the names see {_CATALOGUE}"
         message = f'data.name is "{shown}": neither in the TFDS catalogue nor in {shown_path(data_dir)}'
@@ -165,6 +167,24 @@ def _open_builder(name: str, data_dir: str) -> Any:
         problem = _first_line(error).rpartition('}": ')[2].rstrip(".")  # after TFDS's repetition of what it was asked for
         hint = f"for names and versions see {_CATALOGUE}, or remove the set's folder if it is damaged"
         raise MhaError(f'data.name is "{shown}": {printable(problem, 200)}', hint) from None
+
+
+@contextmanager
+def _features_of_tfds_alone(tfds: Any) -> Iterator[None]:
+    """Refuse a set's folder that names other features than TFDS's own: to find one, TFDS would import whatever module it names."""
+    connector = tfds.features.FeatureConnector
+    before = vars(connector)["cls_from_name"]
+
+    def cls_from_name(_: Any, name: str) -> Any:
+        if not name.startswith(_OWN_FEATURES):
+            raise ValueError(f"its features.json names {name}, which is none of TFDS's features")
+        return before.__get__(None, connector)(name)
+
+    connector.cls_from_name = classmethod(cls_from_name)
+    try:
+        yield
+    finally:
+        connector.cls_from_name = before
 
 
 def _configs(name: str) -> list[str]:

@@ -277,6 +277,18 @@ def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path, damage: str, 
     assert message.endswith(f"; remove {version}, and fetch or copy the set again")
 
 
+def test_a_folder_that_names_a_module_imports_nothing(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "somebodys_module.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    shutil.copytree(tiny_dir, tmp_path / "data")
+    path = tmp_path / "data" / TINY_VERSION / "features.json"
+    path.write_text(path.read_text().replace("tensorflow_datasets.core.features.text_feature.Text", "somebodys_module.Text"))
+    assert error_of(data_dir=str(tmp_path / "data")) == (
+        'data.name is "tiny_reviews": its features.json names somebodys_module.Text, which is none of TFDS\'s features; '
+        f"for names and versions see {CATALOGUE}, or remove the set's folder if it is damaged"
+    )
+
+
 def test_a_set_that_is_not_whole(tiny_dir: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_dir, tmp_path / "copy")
     (tmp_path / "copy" / TINY_VERSION / "dataset_info.json").write_text("{")
