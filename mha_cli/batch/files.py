@@ -245,10 +245,7 @@ def files_of(given: str) -> tuple[Files, str]:
     wild = _WILD.search(address)
     end = address.rindex("/", 0, wild.start()) if wild else len(address)
     with _shown_faults(shown, "give a path, or a URI such as s3://bucket/folder", EXIT_USAGE):
-        try:
-            system, path = FileSystem.from_uri(address[:end] + mark + settings)
-        except ImportError as error:  # pyarrow asks other packages for some kinds
-            raise ValueError(error) from None
+        system, path = FileSystem.from_uri(address[:end] + mark + settings)
     return RemoteFiles(system), path + unquote(address[end:])
 
 
@@ -257,7 +254,8 @@ def _shown_faults(name: str, hint: str = "check name, region, credentials and ne
     """Say in a line what a file system, or pyarrow, does not like."""
     try:
         yield
-    except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's own are of these
+    # pyarrow's own are of the first three; for some kinds it asks other packages.
+    except (OSError, ValueError, NotImplementedError, ImportError) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
 

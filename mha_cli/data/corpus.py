@@ -166,7 +166,8 @@ class Corpus:
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
-        self.labels = np.array([self.class_names.index(label) for label in labels], np.int32)[np.array(label_numbers, np.int32)]
+        class_ids = {name: class_id for class_id, name in enumerate(self.class_names)}
+        self.labels = np.array([class_ids[label] for label in labels], np.int32)[np.array(label_numbers, np.int32)]
         self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
         refuse_unlearnable(where, dict(zip(self.class_names, self._class_sizes.tolist(), strict=True)), bool(len(self._tokens)))
         self.single_text_classes = tuple(self.class_names[class_id] for class_id in np.flatnonzero(self._class_sizes == 1))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mha_cli.records.fasttext import LABEL_PREFIX
-from mha_cli.records.headers import USUAL_NAMES, are_names
+from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
 from mha_cli.records.record import shown_columns
 from mha_cli.records.separators import SEPARATORS
 
@@ -70,7 +70,7 @@ def _other_format(line: str, text_column: str) -> tuple[str, Format] | None:
         return "is a JSON object", "jsonl"
     for separator in SEPARATORS:
         names = [cell.strip(' "') for cell in line.split(separator)]
-        usual = USUAL_NAMES.intersection(name.casefold() for name in names)
+        usual = USUAL_NAMES.intersection(map(plain_name, names))
         if len(names) > 1 and are_names(names) and (text_column in names or len(usual) > 1):
             return f"names columns ({shown_columns(names)})", "tsv" if separator == "\t" else "csv"
     return None

@@ -23,6 +23,7 @@ def doubts_of(data: bytes, text_column: str = "text", guessed: bool = True) -> l
         (b"\xef\xbb\xbf __label__pos A fine film", "begins with __label__", "fasttext"),
         (b"text\tlabel\r\nA fine film\tpos\r\n", "names columns (text, label)", "tsv"),
         (b'"id","review","Stars"\n1,2,3\n', "names columns (id, review, Stars)", "csv"),
+        ("Catégorie;Avis\n".encode(), "names columns (Catégorie, Avis)", "csv"),
         (b"id;text\n", "names columns (id, text)", "csv"),
         (b'{"text": "A fine film"}\n', "is a JSON object", "jsonl"),
     ],
