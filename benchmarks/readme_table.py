@@ -1,13 +1,14 @@
-"""Write the README's tables of results from the JSON in `benchmarks/results` and in its folders.
+"""Write the tables of results in `docs/benchmarks.md` and in the README from the JSON in `benchmarks/results` and in its folders.
 
-`python benchmarks/readme_table.py` puts them between the README's two marker comments; with `--check` it writes nothing and exits with 1 if
-the README says anything else.
+`python benchmarks/readme_table.py` puts them between the two marker comments of each page; with `--check` it writes nothing and exits
+with 1 if a page says anything else. The README has the two main tables in short.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,31 +31,57 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "inputs.json": tables.inputs,
     "extras.json": tables.extras,
 }
-"""The table of each file of results, in the order of the README."""
+"""The table of each file of results, in the order of the page."""
+IN_SHORT = {
+    "accuracy.json": ("system", "test accuracy", "reading and training"),
+    "texts.json": ("set", "classes", "mha text", "best peer", "ahead by (95 %)"),
+}
+"""Columns of the README's tables."""
+SYSTEMS_IN_SHORT = ("mha imdb-semi", "mha imdb-fast", "NB-SVM, 1–3-grams", "fastText, bigrams")
 
 
-def with_tables(readme: str, results: Path) -> str:
-    """The README's text with the tables of all results that there are; those of other machines, in folders of their own, name theirs each.
+def full_tables(results: Path, prefix: str = "../") -> list[str]:
+    """A table for each file of results, with its picture; results of other machines are in folders of their own.
 
-    Raises:
-        ValueError: the markers are missing, or stand twice or in the wrong order.
+    Args:
+        results: folder of the results.
+        prefix: path from the page to the repository, for the pictures.
     """
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end) or readme.count(BEGIN) > 1 or readme.count(END) > 1:
-        raise ValueError(f"the README needs the lines {BEGIN} and {END}, once each")
-    parts, named = [], ""
+    parts = []
     for name, make in TABLES.items():
         for folder in (results, *sorted(results.glob("*/"))):
             content = harness.read_json(folder / name)
             if not content:
                 continue
             table, picture = make(content), (folder / name).with_suffix(".png")
-            parts.append(tables.markdown(table, named if folder == results else ""))
+            parts.append(tables.markdown(table))
             if picture.exists():
-                parts.append(f"![{table.title}]({picture.relative_to(results.parents[1])})")
-            if folder == results:
-                named = f"{named}, {table.machine}"
+                parts.append(f"![{table.title}]({prefix}{picture.relative_to(results.parents[1])})")
+    return parts
+
+
+def short_tables(results: Path) -> list[str]:
+    """The README's tables: chosen columns and, for IMDB, chosen systems; docs/benchmarks.md names the machine."""
+    parts = []
+    for name, headings in IN_SHORT.items():
+        if content := harness.read_json(results / name):
+            table = TABLES[name](content)
+            places = [table.headings.index(heading) for heading in headings]
+            rows = [tuple(row[at] for at in places) for row in table.rows if name != "accuracy.json" or row[0] in SYSTEMS_IN_SHORT]
+            parts.append(tables.markdown(replace(table, headings=headings, rows=rows, machine="")))
+    return parts
+
+
+def with_tables(page: str, parts: Sequence[str]) -> str:
+    """The text of a page with these tables between its markers.
+
+    Raises:
+        ValueError: the markers are missing, repeated or in the wrong order.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end) or page.count(BEGIN) > 1 or page.count(END) > 1:
+        raise ValueError(f"the page needs the lines {BEGIN} and {END}, once each")
     return before + "\n\n".join([f"{BEGIN}\n{NOTICE}", *parts, END]) + after
 
 
@@ -63,15 +90,17 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print("usage: python benchmarks/readme_table.py [--check]", file=sys.stderr)
         return 2
-    path = harness.ROOT / "README.md"
-    readme = path.read_text(encoding="utf-8")
-    written = with_tables(readme, harness.RESULTS)
-    if not arguments:
-        path.write_text(written, encoding="utf-8")
-        return 0
-    if written != readme:
-        print("README.md is out of date; run python benchmarks/readme_table.py", file=sys.stderr)
-    return int(written != readme)
+    outdated = 0
+    for name, parts in {"docs/benchmarks.md": full_tables(harness.RESULTS), "README.md": short_tables(harness.RESULTS)}.items():
+        path = harness.ROOT / name
+        found = path.read_text(encoding="utf-8")
+        written = with_tables(found, parts)
+        if not arguments:
+            path.write_text(written, encoding="utf-8")
+        elif written != found:
+            print(f"{name} is out of date; run python benchmarks/readme_table.py", file=sys.stderr)
+            outdated = 1
+    return outdated
 
 
 if __name__ == "__main__":

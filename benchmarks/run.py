@@ -1,4 +1,4 @@
-"""Run the benchmarks and put their tables into the README.
+"""Run the benchmarks and write their tables into docs/benchmarks.md and the README.
 
 python benchmarks/run.py                  # all of them
 python benchmarks/run.py book attention   # these only

@@ -59,12 +59,11 @@ def show(table: Table) -> None:
     Console(highlight=False).print(drawn)
 
 
-def markdown(table: Table, named: str = "") -> str:
-    """A table as the README has it; its machine and software are left out where ``named`` has them already."""
+def markdown(table: Table) -> str:
+    """A table in Markdown below its title, its machine (unless empty) and its date."""
     lines = [table.headings, ("---", *("---:" for _ in table.headings[1:])), *table.rows]
     drawn = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
-    known = set(table.machine.split(", ")) <= set(named.split(", "))
-    note = table.when if known else f"{table.machine}, {table.when}"
+    note = f"{table.machine}, {table.when}" if table.machine else table.when
     return f"**{table.title}.** {note}.\n\n{drawn}"
 
 

@@ -102,12 +102,12 @@ def test_without_positions_it_cannot(results: list[dict[str, Any]]) -> None:
     assert result["verdict"].startswith("cannot read word order: the most that a shuffle moves a probability is ")
 
 
-# The README's table
+# The table of docs/shuffle-test.md
 
 
-def fits_readme(result: dict[str, Any], row: str) -> bool:
+def fits_page(result: dict[str, Any], row: str) -> bool:
     """Whether a model's figures lie in the ranges of a row, shares in whole percents."""
-    line = next(line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith(f"| {row} |"))
+    line = next(line for line in (ROOT / "docs" / "shuffle-test.md").read_text("utf-8").splitlines() if line.startswith(f"| {row} |"))
     in_order, shuffled, flipped, change = ([float(number) for number in re.findall(r"[\d.]+", cell)] for cell in line.split("|")[2:-1])
     shares = [(result["accuracy"], in_order), (result["flip_share"], flipped), *((one, shuffled) for one in result["shuffled_accuracies"])]
     return (
@@ -117,9 +117,9 @@ def fits_readme(result: dict[str, Any], row: str) -> bool:
 
 
 @pytest.mark.process
-def test_a_model_without_positions_is_as_the_readme_says(results: list[dict[str, Any]]) -> None:
-    assert fits_readme(results[1], "no positions")
-    assert not fits_readme(results[1], "sinusoidal positions")
+def test_a_model_without_positions_is_as_the_page_says(results: list[dict[str, Any]]) -> None:
+    assert fits_page(results[1], "no positions")
+    assert not fits_page(results[1], "sinusoidal positions")
 
 
 @pytest.mark.exhaustive
@@ -129,8 +129,8 @@ def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_pa
     with_positions, without = json.loads(result.stdout)
     assert with_positions["num_reviews"] == 1000
     assert len(with_positions["shuffled_accuracies"]) == 5
-    assert fits_readme(with_positions, "sinusoidal positions")
-    assert fits_readme(without, "no positions")
+    assert fits_page(with_positions, "sinusoidal positions")
+    assert fits_page(without, "no positions")
     text, run = "The acting was superb, not dreadful.", "runs/sample-shuffle-test/with-positions"
     shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample --head 0')
     assert fits(run_here("attention", text, "-c", run, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
