@@ -59,12 +59,12 @@ def serve(
     with listening_socket(host, port) as listener:
         address = listener.getsockname()[0]
         shown = f"[{address}]" if ":" in address else address
-        app = Guarded(application(model), limits, local_only=is_local(address))
+        app = Guarded(application(model), limits, local_only=is_local(shown))
         logging.basicConfig(level=logging.ERROR)
         if os.environ.get("MHA_DEBUG") != "1":
             logging.root.handlers[0].setFormatter(_OneLine())
         print(f"http://{shown}:{listener.getsockname()[1]} answers with {printable(model.name, 200)}; Ctrl-C ends it", file=sys.stderr)
-        if not is_local(address):
+        if not is_local(shown):
             print("whoever reaches this address may ask: there are no passwords", file=sys.stderr)
         signal.signal(signal.SIGTERM, _end)
         server(app, limits).run(sockets=[listener])

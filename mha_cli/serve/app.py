@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, model_validator
 from starlette.exceptions import HTTPException
 
 from mha_cli.checkpoint.file import Checkpoint
@@ -33,17 +33,28 @@ MOST_WORDS = 256
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 
 
-class OneText(BaseModel):
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fail_fast(cls, asked: Any) -> Any:
+        """Leave one unknown key, so that one fault is told and not a hundred thousand."""
+        if not isinstance(asked, dict):
+            return asked
+        unknown = next((name for name in asked if name not in cls.model_fields), None)
+        return {name: asked[name] for name in (*cls.model_fields, unknown) if name in asked}
+
+
+class OneText(_Body):
     """A text."""
 
-    model_config = ConfigDict(extra="forbid")
     text: str
 
 
-class ManyTexts(BaseModel):
+class ManyTexts(_Body):
     """Several texts."""
 
-    model_config = ConfigDict(extra="forbid")
     texts: Annotated[list[str], FailFast()]  # a fault is told, not half a million of them
 
 
@@ -136,7 +147,7 @@ def application(checkpoint: Checkpoint) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
-        unread = f"the body cannot be read as JSON: it is not UTF-8, or nested too deeply; {FORM}"
+        unread = f"the body cannot be read as JSON: it is not UTF-8, is nested too deeply, or has a number of thousands of digits; {FORM}"
         return error_response(error.status_code, unread if error.status_code == 400 else error.detail, error.headers)
 
     @app.exception_handler(MhaError)

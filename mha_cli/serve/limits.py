@@ -6,10 +6,12 @@ import asyncio
 import ipaddress
 import json
 import logging
+import os
 import re
+import resource
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 from starlette.datastructures import Headers
@@ -18,20 +20,32 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
 
+SPARE_DESCRIPTORS = 40
+"""Descriptors that connections leave free: for those that are accepted before earlier ones are closed, and for files."""
+
 log = logging.getLogger(__name__)
+
+
+def most_connections() -> int:
+    """The number of connections that fit below the limit of open files (`ulimit -n`), beside the files that are open now."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(2, limit - len(os.listdir("/dev/fd")) - SPARE_DESCRIPTORS)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may take.
+    """What clients may take.
 
     Args:
-        waiting: requests that wait for their body or their answer at a time.
+        connections: open connections; beyond these, the oldest one that waits for no answer is closed.
+        waiting: requests that wait for their body or their answer at a time; at most half of the connections, so that the health check
+            always gets one.
         answer_seconds: seconds from the end of its body to the end of its answer.
         body_seconds: seconds until its body is there.
         body_bytes: bytes of its body.
     """
 
+    connections: int = field(default_factory=most_connections)
     waiting: int = 128
     answer_seconds: float = 30.0
     body_seconds: float = 10.0
@@ -64,7 +78,7 @@ class Guarded:
 
     def __init__(self, app: ASGIApp, limits: Limits, local_only: bool = True) -> None:
         self._app, self._limits, self._local_only = app, limits, local_only
-        self._waiting = 0
+        self._waiting, self._most_waiting = 0, min(limits.waiting, limits.connections // 2)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -89,13 +103,15 @@ class Guarded:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        if scope["http_version"] not in ("1.0", "1.1"):
+            raise Refused(505, "send the request as HTTP/1.1")
         if self._local_only and not is_local(re.sub(r":\d*$", "", headers.get("host", ""))):
             raise Refused(421, "not a name of this machine; ask for 127.0.0.1 or localhost")
         if int(headers.get("content-length", 0)) > self._limits.body_bytes:
             await self._refuse_large("expect" not in headers, scope, receive, send)
         elif scope["method"] != "POST":
             await self._app(scope, receive, send)
-        elif self._waiting >= self._limits.waiting:
+        elif self._waiting >= self._most_waiting:
             raise Refused(429, f"{self._waiting} requests are waiting already; try again in a second", {"Retry-After": "1"})
         else:
             self._waiting += 1
@@ -152,7 +168,9 @@ class Guarded:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host, as an address or a browser names it, can only be this machine itself."""
+    """Whether a host, as a URL names it (IPv6 in brackets), can only be this machine itself."""
     with suppress(ValueError):
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        if host.startswith("[") and host.endswith("]"):
+            return ipaddress.IPv6Address(host[1:-1]).is_loopback
+        return ipaddress.IPv4Address(host).is_loopback
     return host.lower() == "localhost"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+from collections import OrderedDict
 from typing import Any
 
 import uvicorn
@@ -15,6 +17,10 @@ from mha_cli.serve.limits import Limits
 
 BACKLOG = 1024
 """Connections that wait to be accepted."""
+ACCEPTED_AT_ONCE = 8
+"""Connections that asyncio accepts in one go, before it tells of any; they are open beyond the limit meanwhile."""
+
+log = logging.getLogger(__name__)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -38,14 +44,26 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """A server that on SIGINT or SIGTERM finishes what has been asked, and raises the signal again."""
+    connections: OrderedDict[Connection, None] = OrderedDict()
+    full = False
 
     class Connection(H11Protocol):
-        """Drops a client that does not send the head of a request in time, be it the first one or one that follows, or read its answer."""
+        """Drops a client that does not send the head of a request in time, be it the first one or one that follows, or read its answer.
+
+        Where there are too many connections, the oldest one that waits for no answer is dropped.
+        """
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             transport.set_write_buffer_limits(0)  # so that it is told whenever something is left unread, and when nothing is
+            connections[self] = None
             self._await_head()
+            if len(connections) > limits.connections:
+                self._make_room()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.pop(self, None)
+            super().connection_lost(exc)
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -59,8 +77,19 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             self._await_head()
             super().on_response_complete()
 
+        def _make_room(self) -> None:
+            nonlocal full
+            oldest = next(one for one in connections if one.cycle is None or one.cycle.response_started)  # at the latest, this one
+            del connections[oldest]
+            oldest.transport.abort()
+            if not full:
+                full = True
+                log.error(f"{limits.connections:,} connections are open, as many as `ulimit -n` allows; idle ones are closed for new ones")
+
         def _await_head(self) -> None:
             last = self.cycle
+            if self in connections:
+                connections.move_to_end(self)
 
             def drop() -> None:
                 if self.cycle is last:
@@ -74,6 +103,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         ws="none",
         loop="asyncio",
         lifespan="off",
+        backlog=ACCEPTED_AT_ONCE,
         access_log=False,
         log_config=None,
         log_level="warning" if os.environ.get("MHA_DEBUG") == "1" else "critical",  # faults are told by Guarded
@@ -81,4 +111,12 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         server_header=False,
         timeout_graceful_shutdown=int(limits.body_seconds + limits.answer_seconds) + 1,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start. For uvicorn, connections that wait and connections that are accepted at once are one number, its ``backlog``."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import signal
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.version import __version__
-from tests.cli.command import TIMEOUT, fork, refusal, run_here
+from tests.cli.command import COMMAND, TIMEOUT, environment, fork, refusal, run_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +92,27 @@ def test_a_body_without_end_takes_no_memory(small: Path, tmp_path: Path) -> None
             assert received(client).startswith(b"HTTP/1.1 413 ")
         assert most_memory(process) < before + 20
         assert ask(port, "/healthz")[0] == 200
+
+
+def test_slow_clients_do_not_take_all_descriptors(small: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+    from tests.serve.services import ask, connected
+
+    limited = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *COMMAND, "serve", "--port", "0", "-c", str(small)]
+    with (
+        subprocess.Popen(limited, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(process.kill)
+        assert process.stderr is not None
+        port = int(process.stderr.readline().split()[0].rpartition(":")[2])
+        for _ in range(100):
+            stack.enter_context(connected(port))
+        for _ in range(3):
+            assert ask(port, "/healthz")[0] == 200
+        process.terminate()
+        assert re.fullmatch(r"error: \d+ connections are open, as many as `ulimit -n` allows; .*\n", process.stderr.read())
 
 
 def test_it_says_which_model_answers_and_warns_where_all_can_reach_it(tmp_path: Path) -> None:

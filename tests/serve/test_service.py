@@ -125,6 +125,7 @@ def test_health(port: int) -> None:
     assert (status, body) == (200, b"")
 
 
+UNREAD = "the body cannot be read as JSON: it is not UTF-8, is nested too deeply, or has a number of thousands of digits"
 FORM = '; send {"text": "…"}, or to /predict {"texts": ["…", …]}'
 
 
@@ -141,8 +142,9 @@ FORM = '; send {"text": "…"}, or to /predict {"texts": ["…", …]}'
         (b"[]", 422, "the body is not a JSON object" + FORM),
         (b"", 422, "the body is not a JSON object" + FORM),
         (b'{"text": "a"', 422, "the body is not JSON: Expecting ',' delimiter at character 12" + FORM),
-        (b'{"text": "\xff"}', 400, "the body cannot be read as JSON: it is not UTF-8, or nested too deeply" + FORM),
-        (b"[" * 100_000, 400, "the body cannot be read as JSON: it is not UTF-8, or nested too deeply" + FORM),
+        (b'{"text": "\xff"}', 400, UNREAD + FORM),
+        (b"[" * 100_000, 400, UNREAD + FORM),
+        (b'{"text": ' + b"9" * 5000 + b"}", 400, UNREAD + FORM),
         (json.dumps({"texts": [""] * 1025}).encode(), 422, "1,025 texts; send 1,024 at a time at most"),
         (b" " * 1_000_001, 413, "the body has more than 1,000,000 bytes; send fewer or shorter texts"),
     ],
@@ -151,9 +153,10 @@ def test_a_body_of_another_form_is_refused(body: bytes, status: int, message: st
     assert ask(port, "/predict", body) == (status, {"error": message})
 
 
-def test_of_many_faults_of_a_body_one_is_looked_for() -> None:
+@pytest.mark.parametrize("body", [{"texts": [5] * 1000}, {"texts": [], **dict.fromkeys(map(str, range(1000)), 5)}])
+def test_of_many_faults_of_a_body_one_is_looked_for(body: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as raised:
-        app.ManyTexts(texts=[5] * 1000)
+        app.ManyTexts.model_validate(body)
     assert raised.value.error_count() == 1
 
 
@@ -166,14 +169,48 @@ def test_other_requests_are_refused(port: int) -> None:
     unsent = {"error": "the body is not sent as JSON; add the header Content-Type: application/json"}
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""):  # those that other sites may send
         assert ask(port, "/predict", {"text": "a"}, Content_Type=kind) == (415, unsent)
-    for host in ("evil.example", "127.0.0.1.evil.example", "10.0.0.1:8000", ""):
+    for host in (
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "10.0.0.1:8000",
+        "",
+        "[[[127.0.0.1]]]",
+        "[127.0.0.1]",
+        "::1",
+        "[::1",
+        "x@127.0.0.1",
+    ):
         assert ask(port, "/healthz", Host=host) == (421, {"error": "not a name of this machine; ask for 127.0.0.1 or localhost"})
     for host in ("localhost", "LOCALHOST:1", "[::1]", "[::1]:8000"):
         assert ask(port, "/healthz", Host=host)[0] == 200
+    for version, status in {b"1.0": 200, b"1.1": 200, b"1.2": 505, b"9.9": 505, b"2.0": 505}.items():
+        with connected(port, b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n") as client:
+            assert received(client).startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_local_hosts() -> None:
-    assert [is_local(host) for host in ("127.0.0.2", "::1", "0.0.0.0", "::", "localhost.example")] == [True, True, False, False, False]
+    assert [is_local(host) for host in ("127.0.0.2", "[::1]", "0.0.0.0", "[::]", "localhost.example")] == [True, True, False, False, False]
+
+
+def test_where_there_are_too_many_connections_the_idle_ones_go(checkpoint: Path, caplog: pytest.LogCaptureFixture) -> None:
+    asking = HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"'
+    with service(read_checkpoint(checkpoint), Limits(connections=6)) as port, contextlib.ExitStack() as stack:
+        first = stack.enter_context(connected(port, asking))
+        assert ask(port, "/healthz")[0] == 200  # the server has read what came before
+        slow = (b"", b"GET /", HEAD + b"Content-Length: 2000000\r\n\r\n")  # which is refused, and its body is not waited for
+        idle = [stack.enter_context(connected(port, sent)) for sent in slow * 10]
+        for _ in range(3):
+            assert ask(port, "/healthz")[0] == 200
+        others = [stack.enter_context(connected(port, asking)) for _ in range(4)]
+        assert ask(port, "/healthz")[0] == 200
+        assert [client.recv(100)[9:12] for client in others[2:]] == [b"429", b"429"]  # half of the connections are for health
+        for client in (first, *others[:2]):  # what has been asked is answered
+            client.sendall(b"}")
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        with contextlib.suppress(ConnectionResetError):
+            assert idle[0].recv(1) == b""
+    said = "6 connections are open, as many as `ulimit -n` allows; idle ones are closed for new ones"
+    assert [record.getMessage() for record in caplog.records] == [said]
 
 
 def test_no_other_site_may_read_an_answer(port: int) -> None:
