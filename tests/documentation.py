@@ -1,11 +1,11 @@
-"""The pages of the documentation, and the command lines that they, the commands' help, and hints show."""
+"""The examples that pages, the commands' help and hints show: lines of shell and blocks of Python."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer.main import get_command
 
@@ -20,50 +20,70 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "RE
 GROUP: Any = get_command(app)
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A command and what it is given; `mha train` alone is a name.
-_INLINE = re.compile(r"`((?:mha (?:-|[\w-]+\s)|python )[^`]+)`")
+# A command with arguments, at the start or after a pipe; `mha train` alone is a name.
+_INLINE = re.compile(r"`((?:[^`\n]*\| |[^`\n]*xargs [^`\n]*)?(?:mha (?:-|[\w-]+\s)|python )[^`]+)`")
 _COMMENT = re.compile(r"\s+# .*")
+
+
+class Example(NamedTuple):
+    """Something to run that a page shows.
+
+    Args:
+        place: page and line, or the help or source file that shows it.
+        language: ``sh`` or ``python``.
+        code: one line of shell, a shell block with a here-document, or a block of Python.
+        shown: the output that the page shows in a block of its own below Python.
+    """
+
+    place: str
+    language: str
+    code: str
+    shown: str = ""
 
 
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def shown_lines() -> dict[str, str]:
-    """Every line of shell that is shown somewhere, with one of the places that show it."""
-    found: dict[str, str] = {}
+def examples() -> dict[str, list[Example]]:
+    """The examples of every page, help text and source file with hints, in their order."""
+    found = {}
+    for path in PAGES:
+        if path.name != "commands.md":  # the help texts
+            found[relative(path)] = list(examples_of(path))
     for name, command in {"mha": GROUP, **GROUP.commands}.items():
-        for line in whole_lines(command.epilog or ""):
-            if "mha " in line:
-                found.setdefault(line.removeprefix("Start with: "), f"the help of {name}")
-    for page in PAGES:
-        if page.name == "commands.md":  # its examples are those of the help
-            continue
-        text = page.read_text("utf-8")
-        if page.name == "tutorial.md":  # its blocks build on each other; tests/test_docs.py runs them in order
-            text = BLOCK.sub("", text)
-        for line in lines_of(text):
-            found.setdefault(line, relative(page))
+        lines = [line.removeprefix("Start with: ") for line in whole_lines(command.epilog or "") if "mha " in line]
+        found[f"the help of {name}"] = [Example(f"the help of {name}", "sh", line) for line in lines]
     for path in sorted((ROOT / "mha_cli").rglob("*.py")):
-        for line in _INLINE.findall(path.read_text("utf-8")):
-            if "{" not in line:  # what an f-string puts together
-                found.setdefault(line, relative(path))
-    return found
+        hints = [line for line in _INLINE.findall(path.read_text("utf-8")) if "{" not in line]  # no f-strings
+        found[relative(path)] = [Example(relative(path), "sh", line) for line in hints]
+    return {name: shown for name, shown in found.items() if shown}
+
+
+def examples_of(path: Path) -> Iterator[Example]:
+    """The examples in the blocks of a page and between backticks in its text."""
+    page, end, place = path.read_text("utf-8"), 0, ""
+    for match in (*BLOCK.finditer(page), None):
+        start = match.start() if match else len(page)
+        for line in _INLINE.finditer(page, end, start):
+            yield Example(f"{relative(path)}:{page.count(chr(10), 0, line.start()) + 1}", "sh", " ".join(line[1].split()))
+        if match is None:
+            return
+        end, (language, block) = match.end(), match.groups()
+        place = f"{relative(path)}:{page.count(chr(10), 0, start) + 1}"
+        if path.name == "tutorial.md":  # tests/test_docs.py runs its blocks, with real trainings
+            continue
+        if language == "python":
+            output = re.match(r"\n\n```text\n([^$].*?)^```$", page[end:], re.MULTILINE | re.DOTALL)
+            yield Example(place, language, block, output[1] if output else "")
+        for line in [block] if "<<" in block else whole_lines(block):
+            if line.startswith("$ ") or (language == "sh" and line.strip()):
+                yield Example(place, "sh", _COMMENT.sub("", line.removeprefix("$ ")))
 
 
 def whole_lines(text: str) -> list[str]:
     """Lines of shell; one that ends in a backslash goes on in the next."""
     return re.sub(r"\\\n\s*", "", text).splitlines()
-
-
-def lines_of(page: str) -> Iterator[str]:
-    """The lines of shell in a page: in its blocks, and between backticks in its text."""
-    for language, block in BLOCK.findall(page):
-        for line in whole_lines(block):
-            if line.startswith("$ ") or (language == "sh" and line.strip()):
-                yield _COMMENT.sub("", line.removeprefix("$ "))
-    for line in _INLINE.findall(BLOCK.sub("", page)):
-        yield " ".join(line.split())
 
 
 def text_block(page: str, command: str) -> str:

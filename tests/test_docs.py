@@ -177,32 +177,6 @@ def test_every_recipe_is_mentioned_and_every_mentioned_recipe_exists() -> None:
     assert mentioned <= {f"configs/{name}.yaml" for name in recipe_names()}
 
 
-PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def test_python_of_the_attention_page_runs() -> None:
-    blocks = PYTHON.findall((DOCS / "attention.md").read_text("utf-8"))
-    assert blocks
-    for block in blocks:
-        exec(compile(block, "docs/attention.md", "exec"), {})
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("untraced")
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-def test_python_of_its_page_and_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    page, names = (DOCS / "python.md").read_text("utf-8"), dict[str, object]()
-    first, *others = PYTHON.findall(page)
-    exec(compile(first, "docs/python.md", "exec"), names)
-    assert f"```text\n{capsys.readouterr().out}```" in page
-    for block in [*others, PYTHON.findall((ROOT / "README.md").read_text("utf-8"))[0]]:
-        exec(compile(block, "docs/python.md", "exec"), names)
-    assert (tmp_path / "verdicts.keras").is_file()
-
-
 def alike(text: str) -> str:
     """Text without the figures of a training, which differ from machine to machine."""
     return re.sub(r"[+-]?\b\d[\d.,]*", "0", text)

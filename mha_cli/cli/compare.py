@@ -16,7 +16,7 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha compare runs/imdb runs/imdb-fast
 
-mha compare runs/book runs/imdb runs/imdb-fast --data reviews.csv \\
+mha compare runs/book runs/imdb runs/imdb-fast --data films.csv \\
     --plot accuracy.png"""
 
 

@@ -23,7 +23,7 @@ mha explain "The acting was superb, not dreadful."
 
 mha explain "The acting was superb, not dreadful." --gradients --html why.html
 
-mha explain --input reviews.csv --record 3"""
+mha explain --input reviews.csv --record 3 --text-column review"""
 
 
 def explain(
