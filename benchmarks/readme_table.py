@@ -32,6 +32,8 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "extras.json": tables.extras,
 }
 """The table of each file of results, in the order of the page."""
+ARGUMENTS = {"texts": " FOLDER --part test"}
+"""Arguments of the scripts whose pictures are shown, where they have any."""
 IN_SHORT = {
     "accuracy.json": ("system", "test accuracy", "reading and training"),
     "texts.json": ("set", "classes", "mha text", "best peer", "ahead by (95 %)"),
@@ -57,6 +59,8 @@ def full_tables(results: Path, prefix: str = "../") -> list[str]:
             parts.append(tables.markdown(table))
             if picture.exists():
                 parts.append(f"![{table.title}]({prefix}{picture.relative_to(results.parents[1])})")
+                elsewhere = f" --results benchmarks/results/{folder.name}" if folder != results else ""
+                parts.append(f"Drawn by `python benchmarks/{picture.stem}.py{ARGUMENTS.get(picture.stem, '')}{elsewhere}`.")
     return parts
 
 

@@ -77,7 +77,7 @@ def examples_of(path: Path) -> Iterator[Example]:
             output = re.match(r"\n\n```text\n([^$].*?)^```$", page[end:], re.MULTILINE | re.DOTALL)
             yield Example(place, language, block, output[1] if output else "")
         for line in [block] if "<<" in block else whole_lines(block):
-            if line.startswith("$ ") or (language == "sh" and line.strip()):
+            if line.startswith("$ ") or (language == "sh" and line.strip() and not line.startswith("#")):
                 yield Example(place, "sh", _COMMENT.sub("", line.removeprefix("$ ")))
 
 

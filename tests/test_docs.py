@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+IMAGE = re.compile(r"^!\[[^\]]*\]\(([^)]+)\)$", re.MULTILINE)
 RECIPE = re.compile(r"\bconfigs/[\w-]+\.yaml\b")
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -130,6 +131,22 @@ def test_figures_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.Mo
     page = (DOCS / "attention.md").read_text("utf-8")
     assert [number for number in numbers if number not in page] == []
     assert {path.name for path in tmp_path.iterdir()} == {"projections.png", "scale.png"}
+
+
+def test_the_command_of_every_figure_is_named_below_it_and_every_figure_is_shown() -> None:
+    shown = set()
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for figure in IMAGE.finditer(text):
+            path = (page.parent / figure[1]).resolve()
+            assert path.is_file(), f"{relative(page)} shows {figure[1]}"
+            shown.add(path)
+            if path.suffix == ".svg":  # a picture of commands, up to date with the generated pages
+                continue
+            below = re.split(r"^#|^!", text[figure.end() :], maxsplit=1, flags=re.MULTILINE)[0]
+            named = re.findall(r"`(?:python (?:benchmarks|docs)/\S+\.py\b.*?)`|^mha .* --(?:png|plot) \S+$", below, re.MULTILINE)
+            assert named, f"{relative(page)}: no command below {figure[1]}"
+    assert shown >= {*(DOCS / "figures").iterdir(), *RESULTS.rglob("*.png")}
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=relative)
