@@ -56,8 +56,7 @@ def attention(
     """
     from mha_cli.cli import look
     from mha_cli.cli.console import print_json
-    from mha_cli.cli.given import load_checkpoint
-    from mha_cli.cli.one_text import one_text
+    from mha_cli.cli.one_text import model_and_text
     from mha_cli.cli.output import refuse_output
     from mha_cli.cli.pictures import refuse_picture, save_picture
     from mha_cli.pages.inspection import write_attention_page
@@ -68,8 +67,7 @@ def attention(
         refuse_output("--html", html)
     if png is not None:
         refuse_picture(png, "--png")
-    model = load_checkpoint(checkpoint)
-    review = one_text(context, text, given, form, text_column, record, model.text_column)
+    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record)
     view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:

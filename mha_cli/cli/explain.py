@@ -46,16 +46,14 @@ def explain(
     """
     from mha_cli.cli import look
     from mha_cli.cli.console import print_json
-    from mha_cli.cli.given import load_checkpoint
-    from mha_cli.cli.one_text import one_text
+    from mha_cli.cli.one_text import model_and_text
     from mha_cli.cli.output import refuse_output
     from mha_cli.pages.inspection import write_explanation_page
     from mha_cli.runtime.inspection import explain as explain_text
 
     if html is not None:
         refuse_output("--html", html)
-    model = load_checkpoint(checkpoint)
-    review = one_text(context, text, given, form, text_column, record, model.text_column)
+    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record)
     explanation = explain_text(model, review)
     if gradients:
         from mha_cli.cli.progress import status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shlex
 import sys
@@ -60,16 +61,34 @@ def decodable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def note_files(texts: Sequence[str]) -> None:
-    """Say on stderr where a text is the name of a file: it was likely meant to be read."""
-    if name := next((text for text in texts if os.path.isfile(text)), None):
-        shown = shown_path(name)
-        print(f"{shown}: taken as a text, though there is a file of that name; --input {shown} reads it", file=sys.stderr)
+def look_at_names(texts: Sequence[str]) -> None:
+    """Refuse a text that names a model; say on stderr where one names something else that was likely meant to be read.
+
+    Raises:
+        MhaError: a text is the name of a run directory or a checkpoint.
+    """
+    from mha_cli.checkpoint.runs import checkpoint_in
+
+    for text in texts:
+        if text and (file := checkpoint_in(Path(text))).suffix == ".keras" and os.path.isfile(file):
+            raise MhaError(f"{shown_path(text)}: a model, not a text", printable(f"`{shlex.join(['-c', text])}` answers with it", 200))
+    for text in texts:
+        pattern = os.path.join(text, "*") if os.path.isdir(text) else text
+        if os.path.isfile(text) or next(glob.iglob(pattern), None):
+            option = printable(shlex.join(["--input", pattern]), 200)
+            print(f"{shown_path(text)}: classified as a text; {option} reads the texts in it", file=sys.stderr)
+            return
 
 
-def help_if_nothing_is_piped(context: typer.Context) -> None:
-    """End with the command's help where standard input is a terminal or closed: nothing will come from it unless somebody types."""
-    if sys.stdin is None or sys.stdin.isatty():
+def refuse_no_text(context: typer.Context) -> None:
+    """Refuse to wait for texts where none can come: on a terminal with the command's help, since nobody has typed one yet.
+
+    Raises:
+        MhaError: standard input is closed.
+    """
+    if sys.stdin is None:
+        raise MhaError("no text: standard input is closed", f"give one; see `{context.command_path} --help`")
+    if sys.stdin.isatty():
         with redirect_stdout(sys.stderr):  # stdout may be a file that results were meant for
             print(context.get_help())
         raise typer.Exit(EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""The one text that a command looks into: given as an argument, in a file, or on standard input."""
+"""The model and the one text that a command looks into: an argument, a file, or standard input."""
 
 from __future__ import annotations
 
@@ -6,58 +6,59 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mha_cli.cli.given import decodable, help_if_nothing_is_piped, note_files, standard_input
+from mha_cli.cli.given import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
 from mha_cli.errors import MhaError
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
 if TYPE_CHECKING:
     import typer
 
+    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.records.readers import Format
 
 MAX_CHARACTERS = 4_000_000
 """Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""
 
 
-def one_text(
+def model_and_text(
     context: typer.Context,
+    checkpoint: Path | None,
     text: str | None,
     path: Path | None,
     form: Format | None,
     text_column: str | None,
     number: int | None,
-    default_column: str,
-) -> str:
-    """The text to look into. Plain lines are one text, all of them, since a review has paragraphs; a record of another format is one.
+) -> tuple[Checkpoint, str]:
+    """The model and the one text to look into. All plain lines are one text, since a review has paragraphs; so is a record of a table.
 
     Args:
         context: context of the command, for its name and its help.
+        checkpoint: model to use, or its run directory; None lets ``choose_checkpoint`` find one.
         text: text from the command line; ``-`` is standard input, as is None without a path.
         path: file to read; ``-`` is standard input.
         form: format of the input; None takes it from the extension.
-        text_column: column of the text; None takes ``default_column``.
+        text_column: column of the text; None takes that of the training data.
         number: number of a record in the input, from 1, where a plain line is a record too; None takes the only one.
-        default_column: column of the text in the training data.
 
     Raises:
-        MhaError: the options do not go together, the input cannot be read, or it does not hold that text, or not one alone.
+        MhaError: the options do not go together, there is no such model, or the input cannot be read or does not hold exactly that text.
     """
     if text is None and path is None:
-        help_if_nothing_is_piped(context)
+        refuse_no_text(context)
     if text is not None and path is not None:
         raise MhaError(f"{context.info_name} takes either a text or --input, not both", "leave one of them out")
     if text is not None and text != STANDARD_INPUT:
         if form is not None or text_column is not None or number is not None:
             raise MhaError("--format, --text-column and --record go with --input and standard input", "leave them out")
-        note_files([text])
-        return decodable(text)
-    source = str(path or STANDARD_INPUT)
-    arrivals = read_inputs([source], form, text_column, default_column=default_column, standard_input=standard_input())
+        look_at_names([text])
+        return load_checkpoint(checkpoint), decodable(text)
+    model, source = load_checkpoint(checkpoint), str(path or STANDARD_INPUT)
+    arrivals = read_inputs([source], form, text_column, default_column=model.text_column, standard_input=standard_input())
     texts = (record.text for records, _ in arrivals for record in records)
     name = shown_name(source)
     if number is not None:
-        return _numbered(texts, number, name)
-    return _joined(texts, name) if (form or format_of(source)) == "lines" else _only(texts, name)
+        return model, _numbered(texts, number, name)
+    return model, _joined(texts, name) if (form or format_of(source)) == "lines" else _only(texts, name)
 
 
 def _numbered(texts: Iterator[str], number: int, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mha_cli.cli.given import STANDARD_INPUT, decodable, help_if_nothing_is_piped, note_files, standard_input
+from mha_cli.cli.given import STANDARD_INPUT, decodable, look_at_names, refuse_no_text, standard_input
 from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.runtime.choice import Choice
@@ -106,7 +106,7 @@ def predict(
     With --only the lines or records of a class are printed as they came in; the exit code is 1 if there are none.
     """
     if not texts and not inputs:
-        help_if_nothing_is_piped(context)
+        refuse_no_text(context)
     if texts and inputs:
         raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
     if quiet and not only:
@@ -117,7 +117,7 @@ def predict(
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
     if given and (form is not None or text_column is not None):
         raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
-    note_files(given)
+    look_at_names(given)
 
     prepare_to_compute()
     from mha_cli.cli.answering import answer_texts  # NumPy: keep `mha --help` fast

@@ -301,6 +301,19 @@ SECTIONS: dict[str, list[Case]] = {
             "--format, --text-column and --record go with --input and standard input; leave them out",
             also=("attention -c good.keras 'the film' --format csv",),
         ),
+        Case(
+            "a checkpoint as a text",
+            "predict good.keras",
+            "good.keras: a model, not a text; `-c good.keras` answers with it",
+            also=("explain good.keras", "attention good.keras", "predict 'the film' good.keras"),
+        ),
+        Case(
+            "a run directory as a text",
+            "predict x",
+            "x: a model, not a text; `-c x` answers with it",
+            files={"x/checkpoint.keras": b""},
+            also=("explain x", "attention x"),
+        ),
         Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
     ],
     "Config": [
@@ -711,6 +724,13 @@ SECTIONS: dict[str, list[Case]] = {
         Case("no such file", f"{PREDICT} -i nowhere.txt", "nowhere.txt: cannot be read: No such file or directory; give a file of texts"),
         Case("a folder", f"{PREDICT} -i finished", "finished: cannot be read: Is a directory; give a file of texts"),
         Case("control characters in a file name", f"{PREDICT} -i '\x1b[31m'", r"\x1b[31m: cannot be read: No such file or directory; …"),
+        Case(
+            "standard input that is closed, and no text",
+            "predict -c good.keras",
+            "no text: standard input is closed; give one; see `mha … --help`",
+            shell='"$@" <&-',
+            also=("explain -c good.keras", "attention -c good.keras"),
+        ),
         Case(
             "standard input that is closed, asked for with `-`",
             f"{PREDICT} -",

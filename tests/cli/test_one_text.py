@@ -47,14 +47,19 @@ def test_a_file_of_paragraphs_is_one_text(command: str, small: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "predict"])
-def test_a_text_that_is_the_name_of_a_file_gets_a_remark(
-    command: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("text", "way_out"), [("film.txt", "film.txt"), ("films", "'films/*'"), ("f*m.txt", "'f*m.txt'"), ("film", ""), ("Good? [No] *!", "")]
+)
+def test_a_text_that_names_files_gets_a_remark(
+    text: str, way_out: str, command: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = run_here(command, "film.txt", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
-    (tmp_path / "film.txt").write_text("superb")
-    named = run_here(command, "film.txt", "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    plain = run_here(command, text, "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
+    (tmp_path / "films").mkdir()
+    for name in ("film.txt", "films/superb.txt"):
+        (tmp_path / name).write_text("superb")
+    named = run_here(command, text, "-c", small, "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert (plain.code, plain.stderr) == (0, "")
-    remark = "film.txt: taken as a text, though there is a file of that name; --input film.txt reads it\n"
+    remark = f"{text}: classified as a text; --input {way_out} reads the texts in it\n" if way_out else ""
     assert (named.code, named.stdout, named.stderr) == (0, plain.stdout, remark)
 
 

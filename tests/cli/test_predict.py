@@ -207,13 +207,6 @@ def run_with_closed(descriptor: str, *args: str | Path, cwd: Path) -> Result:
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def test_a_closed_stdin_gets_help(tmp_path: Path) -> None:
-    result = run_with_closed("<&-", cwd=tmp_path)
-    assert (result.code, result.stdout) == (2, "")
-    assert "Usage: mha predict" in result.stderr
-    assert "error" not in result.stderr
-
-
 def test_a_closed_stdin_does_not_matter_to_texts(small: Path, tmp_path: Path) -> None:
     assert len(run_with_closed("<&-", "-c", small, "the film", cwd=tmp_path).lines) == 1
 
