@@ -72,7 +72,10 @@ def tuning(summary: TuningSummary, following: str) -> None:
             "settings": str(summary.config),
         }.items(),
     )
-    training(summary.training, following)
+    if summary.training:
+        training(summary.training, following)
+    else:
+        print_line(f"nothing new to train; next: {following}")
 
 
 def evaluation(result: Evaluation) -> None:

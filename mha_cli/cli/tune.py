@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -52,9 +53,9 @@ def tune(
 ) -> None:
     """Search for better settings by short trainings on part of the texts, then train with the best.
 
-    The first trial is the recipe as it is. The same command goes on with what was interrupted.
+    The first trial is the recipe as it is; if none is better, nothing is trained. The same command goes on with what was interrupted.
     """
-    from mha_cli.checkpoint.runs import RUNS
+    from mha_cli.checkpoint.runs import METRICS, RUNS
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import new_run_name
     from mha_cli.system.cluster import refuse_several_workers
@@ -79,7 +80,7 @@ def tune(
     budget = Budget(minutes, trials)
     with settings_for_less_memory(), stop_request() as request:
         try:
-            with held_study(folder, settings, search or [], settings.seed) as study, training_progress() as watcher:
+            with held_study(folder, settings, search or []) as study, training_progress() as watcher:
                 request.log = watcher.log
                 study.refuse_finished(budget)
                 data = prepare(tried, watcher)
@@ -93,4 +94,6 @@ def tune(
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None
             raise MhaError(f"interrupted; {folder} keeps what was tried", "the same command goes on", request.exit_code) from None
     save_picture(search_figure(summary), folder / PLOT)
-    print_json(summary) if as_json else render.tuning(summary, scoring_command(folder, settings))
+    plain = shlex.join(["mha", "train", "--config", config, *(part for one in overrides or [] for part in ("--set", one))])
+    following = scoring_command(folder, settings) if (folder / METRICS).is_file() else plain
+    print_json(summary) if as_json else render.tuning(summary, following)

@@ -41,7 +41,7 @@ class EpochRecord:
         validation_loss: mean cross-entropy of what would be kept of the epoch, in nats.
         validation_accuracy: share of right answers of the same, in [0, 1].
         seconds: time for the training steps, without scoring.
-        best: True if this epoch is the best so far by ``training.select_by``, so that it is kept.
+        best: True if this epoch is the best so far by ``training.select_by``; with ``last`` only the last one is.
     """
 
     epoch: int

@@ -31,7 +31,7 @@ def fit(
     Args:
         trainer: encoder in training, or anything else with a trainer's methods.
         validation: judge of every epoch.
-        keep: function called with the checkpoint of every epoch that is better than all before it.
+        keep: function called with the checkpoint of every epoch that is better than all before it, and of every epoch if the last counts.
         on_step: function called after every step.
         first_epoch: 1, or the epoch that an interrupted run goes on with.
         best: best epoch before ``first_epoch``.
@@ -47,7 +47,8 @@ def fit(
         validation_loss, validation_accuracy = validation.score(trainer)
         if not math.isfinite(validation_loss):
             raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
-        is_best = best is None or settings.select_by == "last"
+        keeps_last = settings.select_by == "last"
+        is_best = epoch == settings.epochs if keeps_last else best is None
         if best and settings.select_by == "loss":
             is_best = validation_loss < best.validation_loss
         elif best and settings.select_by == "accuracy":
@@ -57,6 +58,7 @@ def fit(
         )
         if is_best:
             best = record
+        if is_best or keeps_last:  # an interrupted run has a checkpoint, too
             keep(validation.checkpoint(trainer, record))
         yield record
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.trial import TrialState
 
 import mha_cli.training  # noqa: F401 - before all that imports TensorFlow: it starts it quietly
-from mha_cli.checkpoint.runs import METRICS, STATE
+from mha_cli.checkpoint.runs import METRICS
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, shown_path
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
@@ -31,42 +30,19 @@ from mha_cli.training.loop import fit
 from mha_cli.training.run import TrainingSummary, fingerprint, fit_all_scores, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
-from mha_cli.tuning.space import Space, own_values, settings_of, size_of, with_settings
-from mha_cli.tuning.study import QUARTERS, Budget, Study
+from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings
+from mha_cli.tuning.study import QUARTERS, Budget, Study, Trial
 
 BEST = "best.yaml"
 
 KEPT_SCORES = 3
 """N-gram scores that are kept for further trials: a table may have a hundred megabytes."""
 
+FIRST_AT_RANDOM = 6
+"""Trials before what they gave decides which is the next."""
+
 LEAST_TRIALS = 10
 """Trials from which on it is said which setting mattered."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A trial.
-
-    Args:
-        number: number from 0; those of interrupted trials are left out.
-        stopped: True if it was not trained to its end.
-        loss: validation loss of the epoch that it would keep, or of the last one, in nats; None if it could not be trained.
-        accuracy: validation accuracy of the same epoch, in [0, 1].
-        seconds: time that it took.
-        settings: settings that were searched.
-    """
-
-    number: int
-    stopped: bool
-    loss: float | None
-    accuracy: float | None
-    seconds: float
-    settings: dict[str, Any]
-
-    def __str__(self) -> str:
-        """The figures in a few words."""
-        figures = "" if self.loss is None else f"validation loss {self.loss:.4f}, accuracy {self.accuracy:.2%}"
-        return f"trial {self.number}: {'stopped early, ' * self.stopped}{figures}, {self.seconds:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -82,7 +58,7 @@ class TuningSummary:
         seconds: time of all trials.
         importance: share of the differences between trials that a setting makes, by its name, the largest first; empty for few trials.
         trials: all trials.
-        training: training of the best settings.
+        training: training of the best settings; None if no trial beat the recipe, or they were trained before.
     """
 
     config: Path
@@ -93,11 +69,11 @@ class TuningSummary:
     seconds: float
     importance: dict[str, float]
     trials: list[Trial]
-    training: TrainingSummary
+    training: TrainingSummary | None
 
 
 def tune(config: Config, study: Study, space: Space, budget: Budget, data: PreparedData, watcher: Watcher = SILENT) -> TuningSummary:
-    """Search until the budget is spent, then train the best settings in the study's run directory.
+    """Search until the budget is spent, then train the best settings in the study's run directory if they beat the recipe.
 
     Args:
         config: settings of the run.
@@ -113,64 +89,92 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
     """
     output = study.output
     study.refuse_other_texts(fingerprint(data.config, data))
+    chooser = _chooser(study, space, config.seed)
     if study.seconds_left(budget) or not study.complete:
-        (output / METRICS).unlink(missing_ok=True)  # what was trained may not be the best any more
-        shutil.rmtree(output / STATE.parent, ignore_errors=True)
-        _search(config, study, space, budget, data, watcher)
-    trials = [_told(trial) for trial in study.trials]
-    complete = [trial for trial in trials if not trial.stopped]
-    best = _told(study.optuna.best_trial)
+        _search(config, study, chooser, space, budget, data, watcher)
+    best, training = study.best, None
     tuned = _keep(config, best, output / BEST)
-    watcher.note(f"training with the settings of trial {best.number}, as mha train does")
-    again = prepare(tuned, dataclasses.replace(watcher, note=lambda _: None))
+    if study.has_gained and not (output / METRICS).is_file():
+        watcher.note(f"training with the settings of trial {best.number}, as mha train does")
+        again = prepare(tuned, dataclasses.replace(watcher, note=lambda _: None))
+        training = train(again.config, output, watcher, again)
     assert best.accuracy is not None
     return TuningSummary(
         config=output / BEST,
-        recipe=complete[0],
+        recipe=study.complete[0],
         best=best,
         standard_error=math.sqrt(best.accuracy * (1.0 - best.accuracy) / len(data.validation)),
         num_validation=len(data.validation),
-        seconds=sum(trial.seconds for trial in trials),
-        importance=_importance(study, config.seed),
-        trials=trials,
-        training=train(again.config, output, watcher, again),
+        seconds=sum(trial.seconds for trial in study.trials),
+        importance=_importance(study.trials, space, config.seed),
+        trials=list(study.trials),
+        training=training,
     )
 
 
-def _search(config: Config, study: Study, space: Space, budget: Budget, data: PreparedData, watcher: Watcher) -> None:
+def _chooser(study: Study, space: Space, seed: int) -> optuna.Study:
+    """Optuna's study, which chooses the next trial from all earlier ones.
+
+    Raises:
+        MhaError: an earlier trial has settings that this search cannot have.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    # Every call has a seed of its own: the same numbers again would draw the same trials again.
+    chooser = optuna.create_study(
+        sampler=optuna.samplers.TPESampler(seed=seed + len(study.trials), n_startup_trials=FIRST_AT_RANDOM),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=3, n_warmup_steps=QUARTERS // 2),
+    )
+    try:
+        chooser.add_trials([_frozen(trial, space, None if trial.stopped else trial.loss) for trial in study.trials])
+    except (LookupError, OverflowError, TypeError, ValueError):
+        raise MhaError(f"--output {shown_path(study.output)}: its trials are of another search", "choose another folder") from None
+    return chooser
+
+
+def _frozen(trial: Trial, space: Space, value: float | None) -> optuna.trial.FrozenTrial:
+    """A trial that ended, as Optuna has it; one without a value was stopped early."""
+    return optuna.trial.create_trial(
+        state=TrialState.PRUNED if value is None else TrialState.COMPLETE,
+        value=value,
+        params=values_of(space, trial.settings),
+        distributions=space,
+        intermediate_values=trial.reached,
+    )
+
+
+def _search(
+    config: Config, study: Study, chooser: optuna.Study, space: Space, budget: Budget, data: PreparedData, watcher: Watcher
+) -> None:
     scored = _Scores(data, watcher)
     while study.seconds_left(budget) or not study.complete:
-        is_first = not study.complete
-        if is_first and not study.optuna.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-            study.optuna.enqueue_trial(own_values(space, data.config))
-        trial, left = study.optuna.ask(space), study.seconds_left(budget)
-        end = math.inf if is_first else time.monotonic() + left
-        if not study.is_new(trial, size_of(space)):
-            study.optuna.tell(trial, state=TrialState.FAIL)
+        is_first, number = not study.complete, len(study.trials)
+        if is_first:
+            chooser.enqueue_trial(own_values(space, data.config))
+        trial, left = chooser.ask(space), study.seconds_left(budget)
+        settings = settings_of(trial.params)
+        if not study.is_new(settings, size_of(space)) and not is_first:
+            chooser.tell(trial, state=TrialState.FAIL)
             continue
-        watcher.log(f"trial {trial.number}, {left / 60:.1f} minutes left")
+        watcher.log(f"trial {number}, {left / 60:.1f} minutes left")
+        begun, end = time.perf_counter(), math.inf if is_first else time.monotonic() + left
+        stopped, record, reached = True, None, dict[int, float]()
         try:
             with graphs_let_go():
-                record, stopped = _try(trial, end, scored, data, watcher)
+                record, stopped = _try(trial, end, scored, data, watcher, reached)
         except MhaError as error:
             if is_first:
-                study.optuna.tell(trial, state=TrialState.FAIL)
                 raise
-            watcher.note(f"trial {trial.number}: {error.message}")
-            study.optuna.tell(trial, state=TrialState.PRUNED)
-        except BaseException:
-            study.optuna.tell(trial, state=TrialState.FAIL)
-            raise
-        else:
-            trial.set_user_attr("accuracy", record.validation_accuracy)
-            trial.set_user_attr("loss", record.validation_loss)
-            study.optuna.tell(trial, None if stopped else record.validation_loss, TrialState.PRUNED if stopped else TrialState.COMPLETE)
-            best = _told(study.optuna.best_trial)
-            is_best = best.number == trial.number
-            if is_best:
-                _keep(config, best, study.output / BEST)
-            others = "" if is_best else f"; best so far: trial {best.number}, {best.loss:.4f}, {best.accuracy:.2%}"
-            watcher.note(f"{_told(study.optuna.trials[trial.number])}{others}")
+            watcher.note(f"trial {number}: {error.message}")
+        loss, accuracy = (None, None) if record is None else (record.validation_loss, record.validation_accuracy)
+        done = Trial(number, stopped, loss, accuracy, time.perf_counter() - begun, settings, reached)
+        study.add(done)
+        chooser.tell(trial, None if stopped else loss, TrialState.PRUNED if stopped else TrialState.COMPLETE)
+        best = study.best
+        if best is done:
+            _keep(config, best, study.output / BEST)
+        if record is not None:
+            others = "" if best is done else f"; best so far: trial {best.number}, {best.loss:.4f}, {best.accuracy:.2%}"
+            watcher.note(f"{done}{others}")
 
 
 class _Scores:
@@ -193,7 +197,9 @@ class _Scores:
         return self._fitted(json.dumps(settings), config.training.class_weights)
 
 
-def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: Watcher) -> tuple[EpochRecord, bool]:
+def _try(
+    trial: optuna.Trial, end: float, scored: _Scores, data: PreparedData, watcher: Watcher, reached: dict[int, float]
+) -> tuple[EpochRecord, bool]:
     """Train a trial; the epoch that it keeps, or the last one, and whether it was stopped before its end.
 
     Args:
@@ -202,6 +208,7 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
         scored: n-gram scores.
         data: reviews.
         watcher: reporter of the steps, which may stop them.
+        reached: dictionary that takes the validation loss after each quarter of the epochs.
 
     Raises:
         MhaError: its settings do not go together, it does not fit into memory, or its loss is no longer a number.
@@ -221,8 +228,9 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
     quarter = 0
     for record in fit(Trainer(config, to_learn), validation, lambda _: None, on_step):
         kept = record if record.best else kept
-        if (reached := QUARTERS * record.epoch // config.training.epochs) > quarter:
-            quarter = reached
+        if (now := QUARTERS * record.epoch // config.training.epochs) > quarter:
+            quarter = now
+            reached[quarter] = record.validation_loss
             trial.report(record.validation_loss, quarter)
             if quarter < QUARTERS and trial.should_prune():
                 return record, True
@@ -230,14 +238,6 @@ def _try(trial: Any, end: float, scored: _Scores, data: PreparedData, watcher: W
             return record, True
     assert kept is not None
     return kept, False
-
-
-def _told(trial: Any) -> Trial:
-    """A trial as Optuna keeps it, in our words."""
-    found = trial.user_attrs
-    seconds = trial.duration.total_seconds()
-    stopped = trial.state is not TrialState.COMPLETE
-    return Trial(trial.number, stopped, found.get("loss"), found.get("accuracy"), seconds, settings_of(trial.params))
 
 
 def _keep(config: Config, best: Trial, path: Path) -> Config:
@@ -248,18 +248,16 @@ def _keep(config: Config, best: Trial, path: Path) -> Config:
     return tuned
 
 
-def _importance(study: Study, seed: int) -> dict[str, float]:
+def _importance(trials: Sequence[Trial], space: Space, seed: int) -> dict[str, float]:
     """How much of the variance between trials each setting explains; those stopped early count with the loss that they had reached.
 
     Source: Hutter et al. 2014, "An Efficient Approach for Assessing Hyperparameter Importance" (functional ANOVA).
     """
-    found = [trial for trial in study.trials if "loss" in trial.user_attrs]
+    found = [_frozen(trial, space, trial.loss) for trial in trials if trial.loss is not None]
     if len(found) < LEAST_TRIALS:
         return {}
     reached = optuna.create_study()
-    for trial in found:
-        same = {"params": trial.params, "distributions": trial.distributions}
-        reached.add_trial(optuna.trial.create_trial(**same, value=trial.user_attrs["loss"]))
+    reached.add_trials(found)
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=seed)
     try:
         return {name: float(share) for name, share in optuna.importance.get_param_importances(reached, evaluator=evaluator).items()}

@@ -101,8 +101,12 @@ def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
 
 def own_values(space: Space, config: Config) -> dict[str, Any]:
     """What the config has for the settings that are searched, as a trial has it."""
-    values = {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in space}
-    return {name: json.dumps(value) if hasattr(space[name], "choices") else value for name, value in values.items()}
+    return values_of(space, {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in space})
+
+
+def values_of(space: Space, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a trial with these settings."""
+    return {name: json.dumps(value) if hasattr(space[name], "choices") else value for name, value in settings.items()}
 
 
 def size_of(space: Space) -> float:

@@ -1,31 +1,26 @@
-"""The trials on disk: Optuna's SQLite file in the run directory, so that the same command goes on with them."""
+"""The trials on disk: one JSON file in the run directory, with which the same command goes on."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy.typing as npt
+from pydantic import Field, FiniteFloat, TypeAdapter
 
-from mha_cli.checkpoint.runs import METRICS, RunDirectory, held_directory, refuse_other_settings, refuse_used
+from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_used
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable, shown_path
+from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.system.whole_files import atomic_write
 
-STUDY = "study.db"
-
-NAME = "mha"
-"""Name of the study in it."""
-
-FIRST_AT_RANDOM = 6
-"""Trials before what they gave decides which is the next."""
+STUDY = "study.json"
 
 QUARTERS = 4
 """Parts of a trial after which it is compared with others, however many epochs it has."""
@@ -44,62 +39,126 @@ class Budget:
     trials: int | None = None
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A trial.
+
+    Args:
+        number: number from 0; an interrupted trial gets none.
+        stopped: True if it was not trained to its end.
+        loss: validation loss of the epoch that it would keep, or of the last one, in nats; None if it could not be trained.
+        accuracy: validation accuracy of the same epoch, in [0, 1].
+        seconds: time that it took.
+        settings: settings that were searched.
+        reached: validation loss after each quarter of its epochs.
+    """
+
+    number: int
+    stopped: bool
+    loss: FiniteFloat | None
+    accuracy: Annotated[float, Field(ge=0, le=1)] | None
+    seconds: Annotated[FiniteFloat, Field(ge=0)]
+    settings: dict[str, Any]
+    reached: dict[Annotated[int, Field(ge=1, le=QUARTERS)], FiniteFloat]
+
+    def __post_init__(self) -> None:
+        """Refuse a whole trial without figures."""
+        if not self.stopped and (self.loss is None or self.accuracy is None):
+            raise ValueError("a trial without loss or accuracy")
+
+    def __str__(self) -> str:
+        """The figures in a few words."""
+        figures = "" if self.loss is None else f"validation loss {self.loss:.4f}, accuracy {self.accuracy:.2%}"
+        return f"trial {self.number}: {'stopped early, ' * self.stopped}{figures}, {self.seconds:.0f} s"
+
+
+@dataclass
+class _Kept:
+    """The content of the file.
+
+    Args:
+        given: config and search of the first call.
+        texts: digest of the texts that trials are judged by; empty before the first trial.
+        exhausted: True if every combination of settings has been tried.
+        trials: all trials, in order.
+    """
+
+    given: dict[str, Any]
+    texts: str = ""
+    exhausted: bool = False
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Refuse trials that are missing or out of order."""
+        if [trial.number for trial in self.trials] != list(range(len(self.trials))):
+            raise ValueError("trials out of order")
+
+
 class Study:
     """The trials of a run directory.
 
     Args:
         output: run directory, which this process holds.
-        study: Optuna's study.
+        kept: content of its file.
 
     Attributes:
         output: the same directory.
-        optuna: the same study.
     """
 
-    def __init__(self, output: RunDirectory, study: Any) -> None:
-        self.output, self.optuna = output, study
+    def __init__(self, output: RunDirectory, kept: _Kept) -> None:
+        self.output, self._kept = output, kept
 
     @property
-    def trials(self) -> list[Any]:
-        """The trials that have come to an end, or were stopped early; not those that were interrupted."""
-        from optuna.trial import TrialState
-
-        return list(self.optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))
+    def trials(self) -> Sequence[Trial]:
+        """The trials that ended or were stopped early."""
+        return self._kept.trials
 
     @property
-    def complete(self) -> list[Any]:
-        """The trials that have come to an end."""
-        return [trial for trial in self.trials if trial.state.name == "COMPLETE"]
+    def complete(self) -> list[Trial]:
+        """The trials that were trained to their end; the first one is the recipe as it is."""
+        return [trial for trial in self.trials if not trial.stopped]
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial of the lowest loss, the first of equal ones."""
+        return min(self.complete, key=lambda trial: trial.loss or 0.0)
+
+    @property
+    def has_gained(self) -> bool:
+        """Whether a trial was better than the recipe as it is."""
+        return self.best is not self.complete[0]
 
     def seconds_left(self, budget: Budget) -> float:
         """Time that is left for trials; 0 if there may or can be no more."""
-        trials = self.trials
-        if self._exhausted or (budget.trials is not None and len(trials) >= budget.trials):
+        if self._kept.exhausted or (budget.trials is not None and len(self.trials) >= budget.trials):
             return 0.0
-        spent: float = sum(trial.duration.total_seconds() for trial in trials)
-        return max(0.0, 60.0 * budget.minutes - spent)
+        return max(0.0, 60.0 * budget.minutes - sum(trial.seconds for trial in self.trials))
 
-    @property
-    def _exhausted(self) -> bool:
-        """Whether all that there can be has been tried."""
-        return bool(self.optuna.user_attrs.get("exhausted"))
-
-    def is_new(self, trial: Any, size: float) -> bool:
-        """Whether a trial has not been tried before. Once all that there can be, ``size``, have been tried, the search is exhausted."""
-        tried = {json.dumps(earlier.params, sort_keys=True) for earlier in self.trials}
+    def is_new(self, settings: dict[str, Any], size: float) -> bool:
+        """Whether settings have not been tried before. The search is exhausted once ``size`` combinations, all of them, were tried."""
+        tried = {json.dumps(earlier.settings, sort_keys=True) for earlier in self.trials}
         if len(tried) >= size:
-            self.optuna.set_user_attr("exhausted", True)
-        return json.dumps(trial.params, sort_keys=True) not in tried
+            self._kept.exhausted = True
+            self._write()
+        return json.dumps(settings, sort_keys=True) not in tried
+
+    def add(self, trial: Trial) -> None:
+        """Keep a further trial. If it is the best, the training of an earlier best is given up first."""
+        if not trial.stopped and (not self.complete or (trial.loss or 0.0) < (self.best.loss or 0.0)):
+            (self.output / METRICS).unlink(missing_ok=True)
+            shutil.rmtree(self.output / STATE.parent, ignore_errors=True)
+        self._kept.trials.append(trial)
+        self._write()
 
     def refuse_finished(self, budget: Budget) -> None:
         """Refuse to go on where nothing is left to do.
 
         Raises:
-            MhaError: the best config is trained, and the budget is spent.
+            MhaError: the budget is spent, and the best settings are trained or are those of the recipe.
         """
-        if (self.output / METRICS).is_file() and not self.seconds_left(budget):
+        if self.complete and not self.seconds_left(budget) and ((self.output / METRICS).is_file() or not self.has_gained):
             name, count = shown_path(self.output), len(self.trials)
-            more = "search more, in another folder" if self._exhausted else "give more --minutes or --trials, or another folder"
+            more = "search more, in another folder" if self._kept.exhausted else "give more --minutes or --trials, or another folder"
             raise MhaError(f"--output {name}: its search is finished, with {count} trials", more)
 
     def refuse_other_texts(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
@@ -112,23 +171,26 @@ class Study:
             MhaError: they differ from those of the first call.
         """
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).hexdigest()
-        if self.optuna.user_attrs.get("texts", digest) != digest:
+        if self._kept.texts not in ("", digest):
             name = shown_path(self.output)
             raise MhaError(f"--output {name}: its trials had other texts, or another version of mha", "choose another folder")
-        self.optuna.set_user_attr("texts", digest)
+        self._kept.texts = digest
+
+    def _write(self) -> None:
+        with atomic_write(self.output / STUDY, follow=False) as file:
+            file.write(json.dumps(asdict(self._kept), indent=1).encode())
 
 
 @contextmanager
-def held_study(output: Path, config: Config, search: list[str], seed: int) -> Iterator[Study]:
+def held_study(output: Path, config: Config, search: list[str]) -> Iterator[Study]:
     """Hold a run directory and the study in it, which goes on if it is there already.
 
-    A new one that ends before its first trial has leaves the folder as it was.
+    A study that ends before its first trial has leaves the folder as it was.
 
     Args:
         output: run directory; made if it is missing.
         config: settings of the run.
         search: what is searched, as the user gave it.
-        seed: seed of the search.
 
     Raises:
         MhaError: the folder is in use or holds something else, or its study is of another config or cannot be read.
@@ -138,76 +200,39 @@ def held_study(output: Path, config: Config, search: list[str], seed: int) -> It
     def refuse() -> None:
         if not path.is_file():
             refuse_used(output)
-        elif not _is_ours(path):
-            raise MhaError(f"--output {shown_path(output)}: {STUDY} is not of mha tune", "choose another folder")
 
     with held_directory(output, refuse):
-        is_new = not path.is_file()
-        with _faults_named(path), _opened(path, seed) as study:
-            given = {**config_to_dict(config), "search": search}
-            earlier = study.user_attrs.get("given")
-            if earlier is None:
-                study.set_user_attr("given", given)
-            else:
-                refuse_other_settings(output, earlier, _padded(given, earlier), "give what was given before, or choose another folder")
-            held = Study(RunDirectory(output), study)
-            try:
-                yield held
-            except BaseException:
-                if is_new and not held.trials:
-                    path.unlink()
-                raise
+        given = {**config_to_dict(config), "search": search}
+        kept = _read(output, given) if path.is_file() else _Kept(given)
+        yield Study(RunDirectory(output), kept)
 
 
-def _is_ours(path: Path) -> bool:
-    with closing(sqlite3.connect(path)) as database, suppress(sqlite3.Error):
-        return (NAME,) in database.execute("SELECT study_name FROM studies").fetchall()
-    return False
+def _read(output: Path, given: Mapping[str, Any]) -> _Kept:
+    """The study of a run directory.
 
-
-def _padded(now: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with None for those that were given earlier and are not now."""
-    padded: dict[str, Any] = {**dict.fromkeys(earlier), **now}
-    for section, settings in earlier.items():
-        if isinstance(settings, dict):
-            padded[section] = {**dict.fromkeys(settings), **(padded[section] or {})}
-    return padded
-
-
-@contextmanager
-def _opened(path: Path, seed: int) -> Iterator[Any]:
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    # A URL would give ?, { and % in the path a meaning.
-    connect = partial(sqlite3.connect, path)
-    storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect})
+    Raises:
+        MhaError: there is none that can be read, or it is of another config or search.
+    """
+    name = shown_path(output)
     try:
-        study = optuna.create_study(
-            storage=storage,
-            study_name=NAME,
-            load_if_exists=True,
-            direction="minimize",
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=3, n_warmup_steps=QUARTERS // 2),
-        )
-        for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # of a process that was killed
-            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-        # Of its own for every call: the same numbers again would draw the same trials again.
-        study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), n_startup_trials=FIRST_AT_RANDOM)
-        yield study
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
+        kept = TypeAdapter(_Kept).validate_json((output / STUDY).read_bytes())
+    except (OSError, ValueError):
+        raise MhaError(f"--output {name}: its {STUDY} is damaged, or not of mha tune", "choose another folder") from None
+    earlier, now = _flat(kept.given), _flat(given)
+    for setting in {**now, **earlier}:
+        before, after = earlier.get(setting), now.get(setting)
+        if before != after:
+            raise MhaError(
+                f"--output {name}: its run has {printable(setting)}={printable(str(before))}, the config {printable(str(after))}",
+                "give what was given before, or choose another folder",
+            )
+    return kept
 
 
-@contextmanager
-def _faults_named(path: Path) -> Iterator[None]:
-    import optuna
-    import sqlalchemy
-
-    name = shown_path(path)
-    try:
-        yield
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, sqlite3.Error) as error:
-        reason = printable(str(getattr(error.__cause__, "orig", None) or getattr(error, "orig", None) or error).splitlines()[0], 200)
-        raise MhaError(f"{name}: cannot be read or written: {reason}", "choose another folder", EXIT_FAILURE) from None
+def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their names with the section."""
+    return {
+        f"{section}.{name}" if name else section: value
+        for section, settings in given.items()
+        for name, value in (settings.items() if isinstance(settings, dict) else [("", settings)])
+    }

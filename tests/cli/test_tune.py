@@ -61,7 +61,7 @@ def test_the_run_directory_has_what_mha_train_writes_and_the_study(tuned: Run) -
         "last",
         "last/state.npz",
         "best.yaml",
-        "study.db",
+        "study.json",
         "study.png",
     }
     assert set(tree(tuned.cwd / "run")) == names
@@ -132,7 +132,7 @@ def summary(tuned: Run) -> TuningSummary:
 
     def trial(number: int) -> Trial:
         settings: dict[str, Any] = {"training.learning_rate": 0.001 * 1.1**number, "model.score_windows": [number]}
-        return Trial(number, number % 3 == 1, None if number == 7 else 1.0 - 0.01 * number, 0.9 + 0.001 * number, 60.0, settings)
+        return Trial(number, number % 3 == 1, None if number == 7 else 1.0 - 0.01 * number, 0.9 + 0.001 * number, 60.0, settings, {})
 
     trials = [trial(number) for number in range(12)]
     run = tuned.cwd / "run"
@@ -162,6 +162,8 @@ def test_the_table_says_that_a_gain_may_be_luck_however_large_it_is(summary: Tun
     assert "luck" not in capsys.readouterr().out  # a lower loss alone
     render.tuning(dataclasses.replace(summary, best=summary.recipe), "mha evaluate run")
     assert "none: no trial was better than the recipe as it is" in capsys.readouterr().out
+    render.tuning(dataclasses.replace(summary, training=None), "mha train --config run/best.yaml")
+    assert capsys.readouterr().out.endswith("nothing new to train; next: mha train --config run/best.yaml\n")
 
 
 @pytest.mark.parametrize("importance", [True, False])

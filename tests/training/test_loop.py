@@ -435,6 +435,12 @@ def test_select_by_loss() -> None:
     assert best_epochs(scripted_records(ACCURACIES, select_by="loss")) == [1, 2, 3, 5, 6]
 
 
+def test_select_by_last_marks_the_last_epoch_alone_and_has_a_checkpoint_of_each() -> None:
+    script = Scripted(ACCURACIES, select_by="last")
+    assert best_epochs(script.records()) == [6]
+    assert script.kept == [1, 2, 3, 4, 5, 6]
+
+
 @pytest.mark.parametrize(("patience", "epochs_run"), [(1, 3), (2, 4), (3, 6), (None, 6)])
 def test_patience_counts_epochs_without_a_better_score(patience: int | None, epochs_run: int) -> None:
     assert [record.epoch for record in scripted_records(ACCURACIES, patience=patience)] == list(range(1, epochs_run + 1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import os
 from contextlib import nullcontext
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,11 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, STATE, choose_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.data.preparation import prepare
-from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.errors import MhaError
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.tuning.space import space_of, trial_config, with_settings
-from mha_cli.tuning.study import STUDY, Budget, held_study
+from mha_cli.tuning.study import STUDY, Budget, Trial, held_study
+from tests.cli.command import tree
 from tests.training.numpy_trainer import NumpyTrainer, in_numpy
 
 optuna = pytest.importorskip("optuna")
@@ -28,7 +29,7 @@ optuna = pytest.importorskip("optuna")
 from mha_cli.tuning import search as searching  # noqa: E402 - it needs Optuna
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from mha_cli.config.settings import Config
     from mha_cli.tuning.search import TuningSummary
@@ -63,15 +64,15 @@ def tuned(
     output: Path, budget: Budget, watcher: Watcher = SILENT, settings: Config | None = None, search: list[str] = SEARCH
 ) -> TuningSummary:
     settings = settings or config()
-    with held_study(output, settings, search, settings.seed) as study:
+    with held_study(output, settings, search) as study:
         study.refuse_finished(budget)
         data = prepare(trial_config(settings))
         return searching.tune(settings, study, space_of(search, data.config), budget, data, watcher)
 
 
-def trials_of(output: Path) -> list[Any]:
-    with held_study(output, config(), SEARCH, 0) as study:
-        return study.optuna.get_trials()
+def trials_of(output: Path) -> Sequence[Trial]:
+    with held_study(output, config(), SEARCH) as study:
+        return study.trials
 
 
 # From the first trial to the checkpoint
@@ -94,6 +95,7 @@ def test_the_recipe_is_the_first_trial_and_the_best_is_trained() -> None:
     assert found == load_config(output / CONFIG) == read_checkpoint(output / CHECKPOINT).config
     assert found.training.learning_rate == summary.best.settings["training.learning_rate"]
     assert found.data.validation_share == config().data.validation_share
+    assert summary.training
     assert summary.training.num_validation == 20
     assert choose_checkpoint(None, {})[0] == output / CHECKPOINT
 
@@ -108,9 +110,9 @@ def test_what_falls_behind_at_half_of_its_epochs_is_stopped(tmp_path: Path) -> N
     summary = tuned(tmp_path / "run", Budget(100, trials=9))
     assert {trial.stopped for trial in summary.trials} == {True, False}
     for trial in trials_of(tmp_path / "run"):
-        steps = list(trial.intermediate_values)
+        steps = list(trial.reached)
         assert steps == [1, 2, 3, 4][: len(steps)]
-        assert len(steps) == 4 if trial.state.name == "COMPLETE" else len(steps) in (2, 3)
+        assert len(steps) in (2, 3) if trial.stopped else len(steps) == 4
 
 
 TEACHING = {"model.score_ngrams": 1, "model.score_buckets": 64, "training.distil_scores": True}
@@ -185,7 +187,7 @@ def test_the_recipe_is_trained_however_little_time_there_is_and_others_are_stopp
     clock = itertools.count(step=1e6)
     summary = tuned(tmp_path / "third", Budget(100, trials=2))
     assert [trial.stopped for trial in summary.trials] == [False, True]
-    assert len(trials_of(tmp_path / "third")[1].intermediate_values) == 1
+    assert len(trials_of(tmp_path / "third")[1].reached) == 1
 
 
 def test_no_trial_comes_twice_and_where_all_were_tried_the_search_ends(tmp_path: Path) -> None:
@@ -207,10 +209,26 @@ def test_a_finished_search_goes_on_for_a_larger_budget_only(tmp_path: Path) -> N
     before = trials_of(output)
     summary = tuned(output, Budget(100, trials=5))
     assert [trial.number for trial in summary.trials] == [0, 1, 2, 3, 4]
-    after = trials_of(output)
-    assert [trial.params for trial in after[:2]] == [trial.params for trial in before]
-    assert len({trial.params["training.learning_rate"] for trial in after}) == 5
+    assert summary.trials[:2] == list(before)
+    assert len({trial.settings["training.learning_rate"] for trial in summary.trials}) == 5
+    assert summary.training
     assert json.loads((output / METRICS).read_text())["best"]["validation_loss"] == summary.training.best.validation_loss
+
+
+@pytest.mark.parametrize("learning_rate", [0.5, 0.001])
+def test_what_was_trained_is_not_trained_again(learning_rate: float, tmp_path: Path) -> None:
+    """The recipe, which `mha train` trains, and the best of an earlier call."""
+    output, settings = tmp_path / "run", config(learning_rate=learning_rate)
+    search = ["training.learning_rate=0.0001,0.5", "training.epochs=1,4"]
+    first = tuned(output, Budget(100, trials=3), settings=settings, search=search)
+    recipe_is_best = first.best == first.recipe
+    assert recipe_is_best == (learning_rate == 0.5)
+    assert (first.training is None) == recipe_is_best != (output / CHECKPOINT).exists()
+    before = tree(output)
+    second = tuned(output, Budget(100, trials=4), settings=settings, search=search)
+    assert (second.best, second.training) == (first.best, None)
+    after = tree(output)
+    assert before | {STUDY: after[STUDY]} == after
 
 
 # Interruptions
@@ -230,34 +248,30 @@ def test_an_interrupted_search_goes_on_and_the_recipe_comes_first(tmp_path: Path
 
     with pytest.raises(KeyboardInterrupt):
         tuned(output, Budget(100, trials=4), stopping(30))
-    assert [trial.state.name for trial in trials_of(output)] == ["COMPLETE", "FAIL"]
+    assert [trial.stopped for trial in trials_of(output)] == [False]
     assert load_config(output / "best.yaml") == config()
     summary = tuned(output, Budget(100, trials=4))
-    assert [trial.number for trial in summary.trials] == [0, 2, 3, 4]
+    assert [trial.number for trial in summary.trials] == [0, 1, 2, 3]
 
 
 def test_an_interrupted_last_training_goes_on(tmp_path: Path) -> None:
     whole, output = tmp_path / "whole", tmp_path / "run"
-    trained = tuned(whole, Budget(100, trials=1))
+    trained = tuned(whole, Budget(100, trials=2)).training
+    notes, steps = list[str](), itertools.count()
     with pytest.raises(KeyboardInterrupt):
-        tuned(output, Budget(100, trials=1), stopping(40))
+        tuned(
+            output,
+            Budget(100, trials=2),
+            Watcher(note=notes.append, stop=lambda: bool(notes) and "training with" in notes[-1] and next(steps) >= 7),
+        )
     assert (output / STATE).is_file() and not (output / METRICS).exists()
     seen: list[int] = []
-    again = tuned(output, Budget(100, trials=1), Watcher(on_epoch=lambda record: seen.append(record.epoch)))
-    assert dataclasses.replace(again.training.best, seconds=0.0, reviews_per_second=0.0) == dataclasses.replace(
-        trained.training.best, seconds=0.0, reviews_per_second=0.0
+    again = tuned(output, Budget(100, trials=2), Watcher(on_epoch=lambda record: seen.append(record.epoch))).training
+    assert trained and again
+    assert dataclasses.replace(again.best, seconds=0.0, reviews_per_second=0.0) == dataclasses.replace(
+        trained.best, seconds=0.0, reviews_per_second=0.0
     )
     assert seen[0] > 1
-
-
-def test_a_trial_of_a_killed_process_does_not_count(tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    tuned(output, Budget(100, trials=1))
-    with held_study(output, config(), SEARCH, 0) as study:
-        study.optuna.ask(space_of(SEARCH, config()))
-    assert [trial.state.name for trial in trials_of(output)] == ["COMPLETE", "FAIL"]
-    summary = tuned(output, Budget(100, trials=2))
-    assert [trial.number for trial in summary.trials] == [0, 2]
 
 
 # What is refused
@@ -292,29 +306,70 @@ def test_other_texts_are_refused(finished: Path) -> None:
         tuned(finished, Budget(100, trials=2))
 
 
-@pytest.mark.parametrize("content", [b"", b"not a database", "theirs"])
-def test_a_file_of_somebody_else_stays_as_it_is(content: bytes | str) -> None:
+DAMAGED = "its study.json is damaged, or not of mha tune; choose another folder"
+OTHER = "its trials are of another search; choose another folder"
+
+
+ODD = (
+    ("given", [1, 2], DAMAGED),
+    ("given", "x", DAMAGED),
+    ("given", {}, "its run has auto=None, the config False; *"),
+    ("given/model", 5, "its run has model.*=None, the config *"),
+    ("given/seed", {"a": {"b": 1}}, "its run has seed=None, the config 3; *"),
+    ("given/\x1b[31m", 1, r"its run has \x1b[[]31m=1, the config None; *"),
+    ("texts", [], DAMAGED),
+    ("texts", "0", "its trials had other texts, *"),
+    ("exhausted", "perhaps", DAMAGED),
+    ("trials", {"0": None}, DAMAGED),
+    ("trials/0", None, DAMAGED),
+    ("trials/0/number", 1, DAMAGED),
+    ("trials/0/stopped", "x", DAMAGED),
+    ("trials/0/loss", None, DAMAGED),
+    ("trials/0/loss", float("nan"), DAMAGED),
+    ("trials/0/loss", "x", DAMAGED),
+    ("trials/0/accuracy", 2.0, DAMAGED),
+    ("trials/0/seconds", -1, DAMAGED),
+    ("trials/0/seconds", 1e999, DAMAGED),
+    ("trials/0/reached", {"9": 0.5}, DAMAGED),
+    ("trials/0/reached", {"1": {}}, DAMAGED),
+    ("trials/0/settings", {}, OTHER),
+    ("trials/0/settings", {"data.train": "/etc/passwd"}, OTHER),
+    ("trials/0/settings/training.learning_rate", "x", OTHER),
+    ("trials/0/settings/training.learning_rate", [[]], OTHER),
+    ("trials/0/settings/training.learning_rate", 10**400, OTHER),
+    ("trials/0/settings/training.learning_rate", 0.6, OTHER),
+    ("trials/0/settings/training.epochs", 5, OTHER),
+    ("trials/0/settings/training.epochs", {}, OTHER),
+)
+"""Values at a place in a study, and the refusal."""
+
+
+def test_whatever_the_study_holds_it_is_refused_in_a_line(finished: Path) -> None:
+    path, content = finished / STUDY, (finished / STUDY).read_bytes()
+    for place, value, message in ODD:
+        *sections, last = place.split("/")
+        found = inner = json.loads(content)
+        for section in sections:
+            inner = inner[int(section) if isinstance(inner, list) else section]
+        inner[int(last) if isinstance(inner, list) else last] = value
+        path.write_text(json.dumps(found))
+        before = tree(finished)
+        with pytest.raises(MhaError) as raised:
+            tuned(finished, Budget(100, trials=2))
+        assert str(raised.value).isprintable()
+        assert fnmatchcase(str(raised.value), f"--output {finished}: {message}"), place
+        assert tree(finished) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"not JSON", b"\xff", b"[" * 100_000, b"null", b'"theirs"', b'{"trials": []}'])
+def test_a_file_of_somebody_else_stays_as_it_is(content: bytes) -> None:
     output = Path("theirs")
     output.mkdir()
-    path = output / STUDY
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        optuna.create_study(storage=f"sqlite:///{path}", study_name=content)
-    before = path.read_bytes()
+    (output / STUDY).write_bytes(content)
     with pytest.raises(MhaError) as raised:
         tuned(output, Budget(100))
-    assert str(raised.value) == "--output theirs: study.db is not of mha tune; choose another folder"
-    assert [file.name for file in output.iterdir()] == [STUDY]
-    assert path.read_bytes() == before
-
-
-def test_a_study_that_is_damaged_meanwhile_is_told(finished: Path) -> None:
-    said = f"{finished / STUDY}: cannot be read or written: database disk image is malformed; choose another folder"
-    with pytest.raises(MhaError) as raised, held_study(finished, config(), SEARCH, 0) as study:
-        os.truncate(finished / STUDY, 3 * 4096)
-        study.optuna.ask()
-    assert (str(raised.value), raised.value.exit_code) == (said, EXIT_FAILURE)
+    assert str(raised.value) == f"--output theirs: {DAMAGED}"
+    assert tree(output) == {STUDY: content}
 
 
 def test_the_folder_may_have_any_name(tmp_path: Path) -> None:
@@ -327,37 +382,26 @@ def test_the_folder_may_have_any_name(tmp_path: Path) -> None:
 # What mattered
 
 
-@pytest.fixture
-def told(tmp_path: Path) -> Iterator[Any]:
-    with held_study(tmp_path / "run", config(), [], 0) as study:
-        yield study
+SPACE = dict.fromkeys(("model.dropout", "training.word_dropout"), optuna.distributions.FloatDistribution(0.0, 1.0))
 
 
-def add(study: Any, values: dict[str, float], loss: float, stopped: bool = False) -> None:
-    distributions = dict.fromkeys(values, optuna.distributions.FloatDistribution(0.0, 1.0))
-    state = optuna.trial.TrialState.PRUNED if stopped else optuna.trial.TrialState.COMPLETE
-    study.optuna.add_trial(
-        optuna.trial.create_trial(
-            params=values, distributions=distributions, value=None if stopped else loss, user_attrs={"loss": loss}, state=state
-        )
-    )
+def trial(number: int, values: dict[str, float], loss: float, stopped: bool = False) -> Trial:
+    return Trial(number, stopped, loss, 0.5, 1.0, values, {})
 
 
-def test_the_setting_that_makes_the_difference_matters_most(told: Any) -> None:
+def test_the_setting_that_makes_the_difference_matters_most() -> None:
     rng = np.random.default_rng(0)
+    found = list[Trial]()
     for number in range(searching.LEAST_TRIALS):
-        assert searching._importance(told, 0) == {}, number
+        assert searching._importance(found, SPACE, 0) == {}, number
         values = {"model.dropout": rng.random(), "training.word_dropout": rng.random()}
-        found = 3 * values["model.dropout"] + 0.1 * values["training.word_dropout"]
-        add(told, values, found, stopped=number % 2 == 1)
-    importance = searching._importance(told, 0)
+        found.append(trial(number, values, 3 * values["model.dropout"] + 0.1 * values["training.word_dropout"], stopped=number % 2 == 1))
+    importance = searching._importance(found, SPACE, 0)
     assert list(importance) == ["model.dropout", "training.word_dropout"]
     assert importance["model.dropout"] > 0.8
     assert sum(importance.values()) == pytest.approx(1.0)
 
 
-def test_nothing_matters_where_all_trials_come_to_the_same(told: Any) -> None:
-    for number in range(searching.LEAST_TRIALS):
-        values = {"model.dropout": number / 20}
-        add(told, values, 0.5)
-    assert set(searching._importance(told, 0).values()) <= {0.0}
+def test_nothing_matters_where_all_trials_come_to_the_same() -> None:
+    found = [trial(number, dict.fromkeys(SPACE, number / 20), 0.5) for number in range(searching.LEAST_TRIALS)]
+    assert set(searching._importance(found, SPACE, 0).values()) <= {0.0}
