@@ -15,7 +15,7 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha heads runs/imdb --plot heads.png
 
-mha heads runs/imdb --prune 2 --output runs/imdb/pruned.keras --retrain 1"""
+mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
 
 
 def heads(
