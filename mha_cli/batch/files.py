@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
-from mha_cli.system.whole_files import atomic_write
+from mha_cli.system.whole_files import atomic_write, shared
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """File systems of pyarrow where a file is there only once all of it is."""
@@ -164,9 +165,8 @@ class RemoteFiles:
         return Status(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
 
     def open(self, path: str) -> IO[bytes]:
-        """A file to read, in order and once."""
-        file: IO[bytes] = self._system.open_input_stream(path, compression=None, buffer_size=REQUEST_BYTES)
-        return file
+        """A file to read."""
+        return io.BufferedReader(self._system.open_input_file(path), REQUEST_BYTES)
 
     @contextmanager
     def written(self, path: str) -> Iterator[IO[bytes]]:
@@ -213,6 +213,14 @@ class Folder:
         """
         with _shown_faults(f"--output {self.name}", "name a folder that is there, or that can be made", EXIT_USAGE):
             self.files.make_folder(self._path)
+
+    def held(self, purpose: str) -> AbstractContextManager[None]:
+        """Keep out batches of another purpose, where files can be locked; in object stores they cannot.
+
+        Raises:
+            MhaError: a batch of another purpose writes there.
+        """
+        return shared(Path(self._path), purpose.encode()) if isinstance(self.files, LocalFiles) else nullcontext()
 
     def __truediv__(self, name: str) -> str:
         """The path of a file in it."""

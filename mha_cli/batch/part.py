@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
@@ -28,6 +28,8 @@ Row: TypeAlias = dict[str, Any]
 PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
 UNREADABLE = "unreadable"
 """Mark of a row that could not be read."""
+ATTEMPTS = 3
+"""How often a shard is begun whose process ends in the middle."""
 SHOWN_FAULTS = 10
 """Faults of rows that a manifest tells."""
 NO_MANIFEST = (ValueError, LookupError, TypeError, IsADirectoryError, RecursionError)
@@ -38,6 +40,20 @@ GROUP_PROBABILITIES = 1 << 15
 
 class Unreadable(Record):
     """What stands in for a record that could not be read; its field is the fault."""
+
+
+class Content(NamedTuple):
+    """What is in a part.
+
+    Args:
+        sha256: hash of its bytes.
+        rows: its rows.
+        unreadable: rows among them that could not be read.
+    """
+
+    sha256: str
+    rows: int
+    unreadable: int
 
 
 class ShardFault(Exception):
@@ -103,8 +119,8 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
     """
     try:
         status = _status(shard)
-        if manifest := _fitting_manifest(shard, status, job):
-            return ShardReport(shard.name, manifest["rows"], manifest["unreadable"], earlier=True)
+        if content := _fitting_part(shard, status, job):
+            return ShardReport(shard.name, content.rows, content.unreadable, earlier=True)
         try:
             return _write_part(shard, status, job)
         except ShardFault:
@@ -115,6 +131,11 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
         return ShardReport(shard.name, fault=str(fault))
     except OSError as error:  # those of the shard are faults of it
         raise MhaError(f"{job.output.name}: {error.strerror or error}", "run it again: what is done stays", EXIT_FAILURE) from None
+
+
+def given_up(shard: Shard) -> ShardReport:
+    """The report of a shard that was begun ``ATTEMPTS`` times."""
+    return ShardReport(shard.name, fault=f"{shard.name}: the process that read it has ended {ATTEMPTS} times; look at its memory")
 
 
 def manifest_name(shard: Shard) -> str:
@@ -169,25 +190,26 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     return ShardReport(shard.name, rows, unreadable, doubts=doubts.lines)
 
 
-def _fitting_manifest(shard: Shard, status: Status, job: Job) -> dict[str, Any] | None:
-    """The manifest of a shard, if its part is done as this job would do it."""
+def _fitting_part(shard: Shard, status: Status, job: Job) -> Content | None:
+    """What is in the part of a shard, if its manifest fits its bytes, and this job would do it in the same way."""
     files, output = job.output.files, job.output
     try:
         manifest = _manifest(shard, job)
         given, part = manifest["input"], manifest["part"]
-        fits = (
+        if not (
             manifest["model"] == {"sha256": job.model_sha256}
             and {name: given[name] for name in _settings(shard, job)} == _settings(shard, job)
             and part["name"] == f"{shard.stem}.{job.part_format}"
             and (found := files.status(output / part["name"])) is not None
             and found.size == part["size"]
-            and type(manifest["rows"]) is type(manifest["unreadable"]) is int
-            and 0 <= manifest["unreadable"] <= manifest["rows"] < 1 << 63
             and _has_bytes_of(shard, status, given)
-        )
+        ):
+            return None
+        with files.open(output / part["name"]) as file:
+            content = _PARTS[job.part_format].content(file)
+        return content if content == Content(part["sha256"], manifest["rows"], manifest["unreadable"]) else None
     except NO_MANIFEST:
         return None
-    return manifest if fits else None
 
 
 def _is_stale(shard: Shard, job: Job) -> bool:
@@ -299,6 +321,9 @@ def _row(name: str, number: int, prediction: Prediction | None) -> Row:
     }
 
 
+_UNREADABLE_END = json.dumps({"mark": UNREADABLE}).encode()[1:] + b"\n"
+
+
 class JsonlPart:
     """A part in JSON lines, in ASCII.
 
@@ -314,7 +339,17 @@ class JsonlPart:
         self._file.write(b"".join([json.dumps(row).encode() + b"\n" for row in rows]))
 
     def close(self) -> None:
-        """Nothing stands below the rows."""
+        """Write nothing below the rows."""
+
+    @staticmethod
+    def content(file: IO[bytes]) -> Content:
+        """What is in such a part."""
+        digest, rows, unreadable = hashlib.sha256(), 0, 0
+        for line in file:
+            digest.update(line)
+            rows += 1
+            unreadable += line.endswith(_UNREADABLE_END)
+        return Content(digest.hexdigest(), rows, unreadable)
 
 
 class ParquetPart:
@@ -348,9 +383,18 @@ class ParquetPart:
         self._write_group()
         self._writer.close()
 
+    @staticmethod
+    def content(file: IO[bytes]) -> Content:
+        """What is in such a part."""
+        from pyarrow import parquet
+
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        marks = [batch["mark"].to_pylist() for batch in parquet.ParquetFile(file).iter_batches(columns=["mark"])]
+        return Content(digest, sum(map(len, marks)), sum(some.count(UNREADABLE) for some in marks))
+
     def _write_group(self) -> None:
         self._writer.write_table(self._table_of(self._rows, schema=self._schema))
         self._rows = []
 
 
-_PARTS: dict[PartFormat, Callable[[IO[bytes], Sequence[str]], JsonlPart | ParquetPart]] = {"jsonl": JsonlPart, "parquet": ParquetPart}
+_PARTS: dict[PartFormat, type[JsonlPart | ParquetPart]] = {"jsonl": JsonlPart, "parquet": ParquetPart}

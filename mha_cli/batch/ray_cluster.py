@@ -16,18 +16,14 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mha_cli.batch.part import Job, ShardReport, classify_shard
+from mha_cli.batch.part import ATTEMPTS, Job, ShardReport, classify_shard, given_up
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.runtime.workers import end_with
 from mha_cli.system.numpy_setup import prepare_to_compute
 
-ATTEMPTS = 3
-"""How often a shard is begun whose process ends in the middle."""
 SILENCE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Environment variables with which Ray sends nothing to its makers, and says less."""
-OBJECT_STORE_BYTES = 1 << 28
-"""Memory of a local cluster's object store, beside the model: what goes through it is a line a shard."""
 SHUTDOWN_SECONDS = 20
 CONNECT_SECONDS = 10
 
@@ -83,8 +79,7 @@ class ClassifyShards:
     def _answer(self, number: int) -> dict[str, Any]:
         shard, error = self._given.shards[number], MhaError("")
         if self._begin(number) > ATTEMPTS:
-            fault = f"{shard.name}: the process that read it has ended {ATTEMPTS} times; look at its memory"
-            report = ShardReport(shard.name, fault=fault)
+            report = given_up(shard)
         else:
             try:
                 report = classify_shard(shard, self._given.job)
@@ -93,7 +88,7 @@ class ClassifyShards:
         return {"report": asdict(report), "error": error.message, "hint": error.hint, "exit_code": error.exit_code}
 
 
-def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str | None, workers: int | None) -> Iterator[ShardReport]:
+def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> Iterator[ShardReport]:
     """Reports of all shards, each as soon as it is there.
 
     Ray's driver is a process of its own: Ray ends it where the cluster ends, and writes to its streams.
@@ -101,7 +96,7 @@ def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str | None, 
     Args:
         shards: shards to classify; those that are named first are begun first.
         job: what is the same for all of them.
-        address: address of a cluster to join; None starts one on this machine.
+        address: address of the cluster to join.
         workers: actors, each on one core; None takes all cores that there are.
 
     Raises:
@@ -126,7 +121,7 @@ def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str | None, 
         ours.close()
 
 
-def _drive(connection: Connection, shards: Sequence[Shard], job: Job, address: str | None, workers: int | None) -> None:
+def _drive(connection: Connection, shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> None:
     """Be Ray's driver: send reports, and then None or the error that has ended it."""
     os.setpgrp()  # signals that a terminal sends are the parent's to answer
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
@@ -142,9 +137,8 @@ def _drive(connection: Connection, shards: Sequence[Shard], job: Job, address: s
         connection.send(error)
 
 
-def _reports(shards: Sequence[Shard], job: Job, address: str | None, workers: int | None) -> Iterator[ShardReport]:
-    with _cluster(address, workers, job) as ray:
-        job.output.make()
+def _reports(shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> Iterator[ShardReport]:
+    with _cluster(address) as ray:
         left = dict(enumerate(shards))
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         desk = ray.remote(Desk).options(num_cpus=0, scheduling_strategy=here).remote([ray.put(Given(shards, job))])
@@ -161,30 +155,26 @@ def _reports(shards: Sequence[Shard], job: Job, address: str | None, workers: in
 
 
 @contextmanager
-def _cluster(address: str | None, workers: int | None, job: Job) -> Iterator[Any]:
-    """Ray, connected; a cluster that was started for it ends with it."""
+def _cluster(address: str) -> Iterator[Any]:
+    """Ray, connected."""
     os.environ.update(SILENCE)
-    if address is not None:
-        _refuse_silent(address)
+    _refuse_silent(address)
     try:
         import ray
         import ray.data
         import ray.util.scheduling_strategies
     except ImportError:
-        raise MhaError("Ray is not installed", "pip install 'ray[data]>=2.60,<3', or share the files by hand with --shard 1/1") from None
+        raise MhaError("Ray is not installed", "pip install 'ray[data]>=2.60,<3', or leave out --address") from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
     context.max_errored_blocks = -1  # a shard that Ray gives up is missing, and told
-    local: dict[str, Any] = {}
-    if address is None:
-        model = sum(weight.nbytes for weight in job.classifier.checkpoint.weights.values())
-        local = {"num_cpus": workers, "object_store_memory": OBJECT_STORE_BYTES + 2 * model, "include_dashboard": False}
     try:
-        ray.init(address or "local", logging_level=logging.ERROR, log_to_driver=False, **local)
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        where = f"--address {printable(address)}: " if address else "Ray does not start: "
         reason = printable(str(error).partition("\n")[0], 300)
-        raise MhaError(f"{where}{reason}", "give the address that `ray start --head` shows", EXIT_FAILURE) from None
+        raise MhaError(
+            f"--address {printable(address)}: {reason}", "give the address that `ray start --head` shows", EXIT_FAILURE
+        ) from None
     try:
         signal.signal(signal.SIGTERM, _end)
         yield ray

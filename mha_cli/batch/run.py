@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mha_cli.batch.files import Folder
-from mha_cli.batch.part import Job, PartFormat, ShardReport, classify_shard
+from mha_cli.batch.part import Job, PartFormat, ShardReport
+from mha_cli.batch.processes import classify_here
 from mha_cli.batch.ray_cluster import classify_on_cluster
 from mha_cli.batch.shards import Shard, every_nth, find_shards
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.records.readers import Format
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import refuse_column_of_plain_lines
+from mha_cli.system.processor import available_cores
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,16 @@ def classify_archive(
         output: folder of the parts, or its URI.
         checkpoint: model to classify with.
         checkpoint_path: file that it was read from.
-        address: address of a Ray cluster to join; None starts one.
-        workers: processes that compute; None takes all cores of the cluster, or one where there is none.
-        shard: ``i/n`` to do every n-th file from the i-th on in this process, without Ray.
+        address: address of a Ray cluster to join; None is this machine alone.
+        workers: processes that compute; None takes all cores, or one with ``shard``.
+        shard: ``i/n`` to do every n-th file from the i-th on.
         form: format of the inputs; None takes each one's from its extension.
         text_column: column of the text; None is that of the training data.
         part_format: format of the parts.
 
     Raises:
-        MhaError: there is no such input or cluster, options do not go together, or a part cannot be written.
+        MhaError: there is no such input or cluster, options do not go together, another batch of another model, format or column writes
+            to the folder, or a part cannot be written.
     """
     folder = Folder(output)
     shards: Sequence[Shard] = find_shards(inputs, form, folder)
@@ -95,17 +99,20 @@ def classify_archive(
     with checkpoint_path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     job = Job(Classifier(checkpoint), digest, folder, part_format, text_column)
-    if shard is None:
-        reports = classify_on_cluster(sorted(shards, key=lambda one: -one.size), job, address, workers)
-    else:
-        shards, job = every_nth(shards, shard), replace(job, workers=workers or 1)
-        folder.make()
-        reports = (classify_shard(one, job) for one in shards)
-    summary, start = BatchSummary(folder.name, digest, len(shards)), time.monotonic()
-    yield summary
-    for report in reports:
-        summary = replace(_with(summary, report), seconds=time.monotonic() - start)
+    if shard is not None:
+        shards, workers = every_nth(shards, shard), workers or 1
+    shards = sorted(shards, key=lambda one: -one.size)
+    folder.make()
+    with folder.held(json.dumps([digest, part_format, form, text_column])):
+        if address is None:
+            reports = classify_here(shards, job, workers or available_cores())
+        else:
+            reports = classify_on_cluster(shards, job, address, workers)
+        summary, start = BatchSummary(folder.name, digest, len(shards)), time.monotonic()
         yield summary
+        for report in reports:
+            summary = replace(_with(summary, report), seconds=time.monotonic() - start)
+            yield summary
 
 
 def _with(summary: BatchSummary, report: ShardReport) -> BatchSummary:

@@ -47,7 +47,7 @@ def batch(
     checkpoint: CheckpointOption = None,
     address: Annotated[
         str | None,
-        typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="one is started on this machine"),
+        typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="none: this machine alone"),
     ] = None,
     workers: Annotated[
         int | None,
@@ -57,18 +57,18 @@ def batch(
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="I/N", help="Do without Ray, as the I-th of N processes that share the files.", show_default=False),
+        typer.Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.", show_default=False),
     ] = None,
     form: FormatOption = None,
     text_column: InputTextColumnOption = None,
     output_format: Annotated[Literal["jsonl", "parquet"], typer.Option("--output-format", help="Format of the parts.")] = "jsonl",
     as_json: JsonOption = False,
 ) -> None:
-    """Classify archives: for every file of texts a part with an answer a row, on one machine or many.
+    """Classify many files, on one machine or many: one output file (part) each, one row per text.
 
-    A row is the file, the number of the text in it from 1, the label, all probabilities, and a mark as `mha predict` has it, or unreadable.
+    A row has the file, the number of the text in it, the label, all probabilities, and a mark: that of `mha predict`, or unreadable.
 
-    A part is there only when it is whole, and done when its manifest is there, too. After a kill, run the same again: it does what is left.
+    A part appears only when it is whole, and counts as done with its manifest. After a kill, run the same command again: it does the rest.
 
     The exit code is 1 if a file could not be read; the others are done.
     """

@@ -1,4 +1,4 @@
-"""The classifier in several processes at once."""
+"""Processes that work for this one, and the classifier in several of them at once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import multiprocessing
 import os
 import select
 import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkProcess
-from typing import Self
+from traceback import format_exc
+from typing import Any, Self
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.record import Record
@@ -28,13 +29,48 @@ class Job:
     """A batch that a worker has been given, and its scores once they are there, or why there are none."""
 
     records: list[Record]
-    scores: Scores | MhaError | None = None
+    scores: Scores | Exception | None = None
+
+
+class Worker:
+    """A process that answers what it is asked over a connection, with an exception where one is raised.
+
+    It ends by itself when this process is killed.
+
+    Args:
+        work: function from what is asked to the answer.
+        method: ``fork``, to be there within milliseconds and share the memory of the model; or ``spawn``.
+
+    Raises:
+        MhaError: no process can be started.
+    """
+
+    def __init__(self, work: Callable[[Any], Any], method: str = "fork") -> None:
+        context = multiprocessing.get_context(method)
+        try:
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for good in the worker: this process ends it
+            try:
+                self.connection, theirs = context.Pipe()
+                with theirs:
+                    self.process = context.Process(target=serve, args=(work, theirs))  # type: ignore[attr-defined]
+                    self.process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        except OSError as error:
+            raise MhaError(f"cannot start a process: {error.strerror}", "lower --workers", EXIT_FAILURE) from None
+        except KeyboardInterrupt:  # it came while it was blocked
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
 
 
 class Workers:
-    """Processes that compute scores. They end with the ``with`` block, and by themselves when this process is killed.
-
-    They are forked: so they are there within milliseconds, and share the memory of the model.
+    """Processes that compute scores. They end with the ``with`` block.
 
     Args:
         classifier: classifier that each of them uses.
@@ -44,38 +80,26 @@ class Workers:
     def __init__(self, classifier: Classifier, number: int) -> None:
         self._classifier = classifier
         self._number = number
-        self._processes: list[ForkProcess] = []
+        self._workers: list[Worker] = []
         self._idle: list[Connection] = []
         self._busy: dict[Connection, Job] = {}
         self._jobs: deque[Job] = deque()
 
     def __enter__(self) -> Self:
         """Start the processes."""
-        context = multiprocessing.get_context("fork")
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for good in the workers: this process ends them
         try:
             for _ in range(self._number):
-                ours, theirs = context.Pipe()
-                with theirs:
-                    self._idle.append(ours)
-                    process = context.Process(target=serve, args=(self._classifier, theirs), daemon=True)
-                    process.start()
-                self._processes.append(process)
-        except OSError as error:
+                self._workers.append(Worker(self._classifier.score))
+        except BaseException:
             self.__exit__()
-            raise MhaError(f"cannot start a process: {error.strerror}", "lower --workers", EXIT_FAILURE) from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            raise
+        self._idle += [worker.connection for worker in self._workers]
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the processes, whatever they are doing."""
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.join()
-        for connection in [*self._idle, *self._busy]:
-            connection.close()
+        for worker in self._workers:
+            worker.end()
 
     @property
     def busy(self) -> bool:
@@ -118,23 +142,26 @@ class Workers:
             MhaError: a batch cannot be scored; those before it have come.
         """
         while self._jobs and (scores := self._jobs[0].scores) is not None:
-            if isinstance(scores, MhaError):
+            if isinstance(scores, Exception):
                 raise scores
             yield self._jobs.popleft().records, scores
 
 
-def serve(classifier: Classifier, connection: Connection) -> None:
-    """Do a worker's work: send scores for the texts that come over a connection, until nobody asks any more."""
+def serve(work: Callable[[Any], Any], connection: Connection) -> None:
+    """Do a worker's work: answer what comes over a connection, until nobody asks any more."""
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
     _close_all_but(connection.fileno())
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
-            texts = connection.recv()
-            answer: Scores | MhaError
+            asked = connection.recv()
             try:
-                answer = classifier.score(texts)
-            except MhaError as error:
+                answer = work(asked)
+            except MemoryError:
+                raise
+            except Exception as error:
+                error.add_note(format_exc())
                 answer = error
             connection.send(answer)
 

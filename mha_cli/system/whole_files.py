@@ -23,6 +23,9 @@ TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
 LOCK = ".mha.lock"
 """Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
 
+SHARED_LOCK = ".mha-batch.lock"
+"""The same for several holders with one purpose, which is what the file holds."""
+
 FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors that no other folder or name helps against."""
 
@@ -134,6 +137,40 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def shared(folder: Path, purpose: bytes) -> Iterator[None]:
+    """Hold a folder together with processes of the same purpose, against those of another; the lock dies with its holders.
+
+    Raises:
+        MhaError: processes of another purpose hold it, or it cannot be written to.
+    """
+    path, name = folder / SHARED_LOCK, shown_path(folder)
+    there = False
+    while not there:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise MhaError(f"{name}: cannot be written to: {error.strerror}", "choose another folder") from None
+        try:
+            if _is_ours(descriptor, path):
+                os.truncate(descriptor, 0)
+                os.pwrite(descriptor, purpose, 0)
+            with suppress(OSError):  # files cannot be locked
+                fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for an instant: nobody holds it alone for longer
+            if there := _is_there(descriptor, path):
+                if os.pread(descriptor, len(purpose) + 1, 0) != purpose:
+                    raise MhaError(
+                        f"{name}: another batch writes there, of another model, format or column", "wait for it, or choose another folder"
+                    )
+                try:
+                    yield
+                finally:
+                    if _is_ours(descriptor, path):
+                        path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
 def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Iterator[IO[bytes]]:
     temporary, in_place = None, False
     try:
@@ -229,6 +266,11 @@ def _is_ours(descriptor: int, path: Path) -> bool:
         return False
     except OSError:
         return True
+    return _is_there(descriptor, path)
+
+
+def _is_there(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:

@@ -8,6 +8,7 @@ and what was wrong after each kill.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,8 +17,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mha_cli.batch.run import classify_archive
+from mha_cli.batch.files import Folder
+from mha_cli.batch.part import Job, classify_shard
+from mha_cli.batch.shards import find_shards
 from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.runtime.classifier import Classifier
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import tree
@@ -47,11 +51,12 @@ def main(folder: Path) -> dict[str, Any]:
     """Kill at every rename and removal, with parts of another model there and without."""
     counts = write_archive(folder / "in")
     models = [small_checkpoint_file(folder / f"{name}.keras", (name, "other")) for name in ("old", "new")]
-    loaded = [(read_checkpoint(path), path) for path in models]
+    jobs = [(Classifier(read_checkpoint(path)), hashlib.sha256(path.read_bytes()).hexdigest()) for path in models]
 
     def run(output: str, model: int = 1) -> int:
-        *_, summary = classify_archive([str(folder / "in")], str(folder / output), *loaded[model], shard="1/1")
-        return summary.written
+        parts = Folder(str(folder / output))
+        parts.make()
+        return sum(not classify_shard(shard, Job(*jobs[model], parts)).earlier for shard in find_shards([str(folder / "in")], None, parts))
 
     run("old", 0)
     run("whole")

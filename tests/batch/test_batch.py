@@ -1,4 +1,4 @@
-"""`mha batch` without Ray: what its parts hold, what is done again and what is not, and what a kill leaves."""
+"""`mha batch` on this machine: its parts, resumed batches, unreadable input, signals and kills."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import errno
 import hashlib
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow.parquet
@@ -15,13 +20,13 @@ import pytest
 
 from mha_cli.batch.files import LocalFiles
 from mha_cli.errors import MhaError
-from tests.batch.archive import refuse_anything_else, rows_of, write_archive
+from mha_cli.runtime.workers import Worker
+from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
-from tests.cli.command import ROOT, TIMEOUT, Result, environment, refusal, run_here, tree
+from tests.cli.command import ROOT, TIMEOUT, Result, environment, fork, refusal, run_here, run_on_terminal, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Batch = Callable[..., Result]
 
@@ -36,10 +41,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def batch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    """``mha batch ARGS --output out -c model.keras --shard 1/1``, in this process."""
+    """``mha batch ARGS --output out -c model.keras``, in this process and those that it forks."""
 
-    def run(*args: str, shard: str = "1/1") -> Result:
-        return run_here("batch", *args, "-o", "out", "-c", "model.keras", "--shard", shard, cwd=folder, monkeypatch=monkeypatch)
+    def run(*args: str) -> Result:
+        return run_here("batch", "-o", "out", "-c", "model.keras", *args, cwd=folder, monkeypatch=monkeypatch)
 
     return run
 
@@ -132,17 +137,23 @@ def test_it_reads_parquet(folder: Path, batch: Batch) -> None:
         lambda manifest: json.dumps({**manifest, "rows": "20"}),
         lambda manifest: json.dumps({**manifest, "unreadable": None}),
         lambda manifest: json.dumps({**manifest, "unreadable": 21}),
+        lambda manifest: json.dumps({**manifest, "unreadable": 1}),
+        lambda manifest: json.dumps({**manifest, "rows": 10**18}),
+        lambda manifest: json.dumps({**manifest, "rows": 19}),
         lambda manifest: json.dumps({name: value for name, value in manifest.items() if name != "rows"}),
         lambda manifest: "[" * 100_000,
         lambda manifest: " " * (1 << 20) + json.dumps(manifest),
     ],
 )
-def test_a_manifest_that_says_something_odd_counts_for_nothing(change: Callable[[dict[str, Any]], str], folder: Path, batch: Batch) -> None:
-    batch("in/a.txt")
+@pytest.mark.parametrize("part_format", ["jsonl", "parquet"])
+def test_a_manifest_that_says_something_odd_counts_for_nothing(
+    part_format: str, change: Callable[[dict[str, Any]], str], folder: Path, batch: Batch
+) -> None:
+    batch("in/a.txt", "--output-format", part_format)
     (path,) = (folder / "out").glob("_*.manifest.json")
     whole = path.read_bytes()
     path.write_text(change(json.loads(whole)))
-    assert batch("in/a.txt").stdout.startswith("files: 1 written; rows: 20, 0 of them unreadable")
+    assert batch("in/a.txt", "--output-format", part_format).stdout.startswith("files: 1 written; rows: 20, 0 of them unreadable")
     assert path.read_bytes() == whole
 
 
@@ -176,6 +187,7 @@ def test_what_is_done_is_not_done_again(folder: Path, batch: Batch) -> None:
         (lambda folder: (folder / "in" / "new.txt").write_text("the film\n"), 1),
         (lambda folder: small_checkpoint_file(folder / "model.keras", seed=1), 5),
         (lambda folder: next((folder / "out").glob("a-*")).write_text("cut"), 1),
+        (lambda folder: of_another_model(next((folder / "out").glob("a-*"))), 1),
         (lambda folder: next((folder / "out").glob("a-*")).unlink(), 1),
         (lambda folder: next((folder / "out").glob("_a-*")).unlink(), 1),
         (lambda folder: next((folder / "out").glob("_a-*")).write_text("{"), 1),
@@ -191,6 +203,11 @@ def test_what_does_not_fit_is_done_again(change: Callable[[Path], object], writt
         path.unlink()
     batch("in")
     assert tree(folder / "out") == whole
+
+
+def of_another_model(part: Path) -> None:
+    """Another part of the same size in its place."""
+    part.write_bytes(part.read_bytes().replace(b"negative", b"POSITIVE"))
 
 
 def test_another_format_or_column_is_another_part(folder: Path, batch: Batch) -> None:
@@ -209,20 +226,45 @@ def test_shares_make_the_same_parts_as_one_process(folder: Path, batch: Batch) -
     whole = tree(folder / "out")
     for path in (folder / "out").iterdir():
         path.unlink()
-    assert [summary_of(batch("in", "--json", shard=f"{part}/3"))["written"] for part in (1, 2, 3)] == [2, 2, 1]
+    assert [summary_of(batch("in", "--json", "--shard", f"{part}/3"))["written"] for part in (1, 2, 3)] == [2, 2, 1]
     assert tree(folder / "out") == whole
     assert summary_of(batch("in", "--json"))["earlier"] == 5
 
 
-@pytest.mark.process
-def test_workers_make_the_same_parts(folder: Path, batch: Batch) -> None:
-    write_archive(folder / "long", rows=3000)
-    batch("long")
+@pytest.mark.parametrize(("inputs", "workers"), [("long", "2"), ("long/a.txt", "3")])
+def test_workers_make_the_same_parts(inputs: str, workers: str, folder: Path, batch: Batch) -> None:
+    write_archive(folder / "long", rows=1000)
+    batch(inputs, "--workers", "1")
     whole = tree(folder / "out")
     for path in (folder / "out").iterdir():
         path.unlink()
-    assert batch("long", "--workers", "2").code == 0
+    assert batch(inputs, "--workers", workers).code == 0
     assert tree(folder / "out") == whole
+
+
+@pytest.mark.parametrize(
+    ("other", "code"), [((), 0), (("--output-format", "parquet"), 2), (("--format", "lines"), 2), (("-c", "other.keras"), 2)]
+)
+def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
+    other: tuple[str, ...], code: int, folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_checkpoint_file(folder / "other.keras", seed=1)
+    begin, found = Worker.__init__, list[Result]()
+
+    def begin_another_before(worker: Worker, work: Any, method: str) -> None:
+        if not found:
+            found.append(None)  # type: ignore[arg-type]
+            found[0] = batch("in/b.jsonl", *other)
+        begin(worker, work, method)
+
+    monkeypatch.setattr(Worker, "__init__", begin_another_before)
+    assert batch("in").code == 0
+    (second,) = found
+    assert second.code == code
+    said = f"{folder}/out: another batch writes there, of another model, format or column; wait for it, or choose another folder"
+    assert not code or refusal(second) == said
+    refuse_anything_else(folder / "out")
+    assert batch("in/b.jsonl", *other).code == 0  # the first one has ended
 
 
 # What cannot be read
@@ -354,19 +396,74 @@ def test_a_folder_that_cannot_be_written_to_ends_it(folder: Path, batch: Batch) 
 
 
 def test_options_that_do_not_go_together(folder: Path, batch: Batch) -> None:
-    assert refusal(batch("in", "--address", "auto")) == "--shard and --address do not go together; leave one of them out"
+    assert refusal(batch("in", "--address", "auto", "--shard", "1/1")) == "--shard and --address do not go together; leave one of them out"
     assert refusal(batch("in/a.txt", "--text-column", "x")).startswith("--text-column x: plain lines have no columns")
     assert not (folder / "out").exists()
 
 
 def test_a_cluster_needs_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    result = run_here("batch", "in", "-o", "out", "-c", "model.keras", cwd=folder, monkeypatch=monkeypatch)
-    message = "Ray is not installed; pip install 'ray[data]>=2.60,<3', or share the files by hand with --shard 1/1"
-    assert refusal(result) == message
+    result = run_here("batch", "in", "-o", "out", "-c", "model.keras", "--address", "auto", cwd=folder, monkeypatch=monkeypatch)
+    assert refusal(result) == "Ray is not installed; pip install 'ray[data]>=2.60,<3', or leave out --address"
 
 
-# Kills
+# Signals and kills
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_process_that_is_killed_is_replaced_three_times(times: int, folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = LocalFiles.open
+
+    def die(files: LocalFiles, path: str) -> IO[bytes]:
+        if path.endswith("b.jsonl") and len(killed := [*folder.glob("killed*")]) < times:
+            (folder / f"killed{len(killed)}").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return opened(files, path)
+
+    monkeypatch.setattr(LocalFiles, "open", die)
+    result = batch("in", "--json", "--workers", "2")
+    name = f"{folder}/in/b.jsonl"
+    given_up = {name: f"{name}: the process that read it has ended 3 times; look at its memory"} if times == 3 else {}
+    assert (result.code, summary_of(result)["failed"]) == (len(given_up), given_up)
+    assert len(rows_of(folder / "out")) == 80 - 20 * len(given_up)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "error: interrupted\n"), (signal.SIGTERM, 143, ""), (signal.SIGKILL, -9, "")]
+)
+def test_a_batch_that_is_ended_goes_on(number: int, code: int, said: str, folder: Path, batch: Batch) -> None:
+    counts = write_archive(folder / "long", rows=500)
+    for copy in range(10):
+        shutil.copy(folder / "long" / "a.txt", folder / "long" / f"{copy}.txt")
+        counts[f"{folder}/long/{copy}.txt"] = 500
+    arguments = ["batch", "long", "-o", "out", "-c", "model.keras", "--workers", "2"]
+    with fork(arguments, folder, text=True) as process:
+        while not [*folder.glob("out/_*")]:
+            assert process.poll() is None
+            time.sleep(0.01)
+        started = children(process.pid)
+        assert len(started) == 2
+        process.send_signal(number)
+        assert process.communicate(timeout=TIMEOUT) == ("", said)
+        assert process.returncode == code
+    while any(Path(f"/proc/{pid}").exists() for pid in started):  # they end with it
+        time.sleep(0.01)
+    done = numbered(rows_of(folder / "out"))
+    assert len({*done}) == len(done) < sum(counts.values())
+    assert summary_of(batch("long", "--json"))["earlier"] == len([*{file for file, _ in done}])
+    assert numbered(rows_of(folder / "out")) == expected(counts)
+    refuse_anything_else(folder / "out")
+
+
+def children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_terminal_shows_only_how_far_it_is(folder: Path) -> None:
+    result = run_on_terminal("batch", "in", "-o", "out", "-c", "model.keras", cwd=folder, stream="stderr")
+    assert result.code == 0, result
+    shown = [text for text in re.split(r"[\r\n]|\x1b\[\??[0-9]*[a-zA-Z]", result.stderr) if len(text) > 1]
+    assert [text for text in shown if not re.fullmatch(r" (looking for files|files: .* texts/s)", text)] == []
 
 
 def test_a_kill_at_any_rename_or_removal_is_made_good(tmp_path: Path) -> None:

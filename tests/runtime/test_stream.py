@@ -180,7 +180,7 @@ def test_workers_hold_nothing_open_that_others_wait_for() -> None:
         pool.wait()  # one of them is past its preparations, and they are alike
         ours = {os.readlink(f"/proc/self/fd/{connection.fileno()}") for connection in pool._idle}
         assert len(ours) == 3
-        asked = f"/proc/{pool._processes[0].pid}/fd"
+        asked = f"/proc/{pool._workers[0].process.pid}/fd"
         held = {os.readlink(f"{asked}/{number}") for number in os.listdir(asked)}
         assert not held & ours
         assert [os.readlink(f"{asked}/{number}") for number in (0, 1)] == [os.devnull] * 2
