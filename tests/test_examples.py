@@ -93,22 +93,18 @@ def trains(example: Example) -> bool:
 
 
 def slow_examples() -> set[Example]:
-    """Examples that train, start Ray or are shown elsewhere; of those that take TensorFlow all but the first of a command and format."""
+    """Examples that train or are shown elsewhere; of those that take TensorFlow all but the first of a command and format."""
     slow, seen, codes = set[Example](), set[tuple[str, ...]](), set[str]()
     for example in (example for shown in EXAMPLES.values() for example in shown if not not_run(example.code)):
         words = words_of(example.code) if example.language == "sh" else []
         kind = tuple(word for before, word in pairwise(words) if before in {"mha", "--format"})
         again = example.code in codes or (kind in seen and {*kind[:1]} & {*LEARNING} and "--help" not in words)
-        if trains(example) or needs_ray(words) or again:
+        if trains(example) or again:
             slow.add(example)
         else:
             seen.add(kind)
             codes.add(example.code)
     return slow
-
-
-def needs_ray(words: Sequence[str]) -> bool:
-    return words[:2] == ["mha", "batch"] and not {"--shard", "--help"} & {*words}
 
 
 def missing(example: Example) -> list[str]:
@@ -117,9 +113,7 @@ def missing(example: Example) -> list[str]:
         modules = re.findall(r"^(?:from|import) (\w+)", example.code, re.MULTILINE)
     else:
         words = words_of(example.code)
-        modules = ["ray"] if needs_ray(words) else []
-        if words[0] == "curl" or words[:2] == ["mha", "serve"]:
-            modules += ["fastapi", "uvicorn"]
+        modules = ["fastapi", "uvicorn"] if words[0] == "curl" or words[:2] == ["mha", "serve"] else []
         if words[:2] == ["mha", "report"]:
             modules += ["jinja2"]
         formats = [FORMATS[word] for before, word in pairwise(words) if before == "--format" and word in FORMATS]

@@ -52,7 +52,7 @@ class Worker:
             try:
                 self.connection, theirs = context.Pipe()
                 with theirs:
-                    self.process = context.Process(target=serve, args=(work, theirs))  # type: ignore[attr-defined]
+                    self.process = context.Process(target=serve, args=(work, theirs, method == "fork"))  # type: ignore[attr-defined]
                     self.process.start()
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -147,11 +147,21 @@ class Workers:
             yield self._jobs.popleft().records, scores
 
 
-def serve(work: Callable[[Any], Any], connection: Connection) -> None:
-    """Do a worker's work: answer what comes over a connection, until nobody asks any more."""
+def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> None:
+    """Do a worker's work: answer what comes over a connection, until nobody asks any more.
+
+    Args:
+        work: function from what is asked to the answer.
+        connection: where it is asked.
+        forked: True if this process has inherited descriptors. Otherwise all are its own, such as those of an object store's client.
+    """
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
-    _close_all_but(connection.fileno())
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nowhere, descriptor)
+    if forked:
+        _close_all_but(connection.fileno())
     threading.Thread(target=end_with, args=(connection,), daemon=True).start()
     with suppress(EOFError, OSError, MemoryError):
         while True:
@@ -176,9 +186,6 @@ def end_with(connection: Connection) -> None:
 
 def _close_all_but(kept: int) -> None:
     """Close what was inherited: while a worker has it open, nobody learns that the parent has ended or closed it."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(nowhere, descriptor)
     for descriptor in map(int, os.listdir("/dev/fd")):
         if descriptor > 2 and descriptor != kept:
             with suppress(OSError):  # that of the list itself is closed already

@@ -121,19 +121,13 @@ def locked(folder: Path) -> Iterator[None]:
         MhaError: another process holds it, or it cannot be written to.
     """
     path, name = folder / LOCK, shown_path(folder)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise MhaError(f"{name}: cannot be written to: {error.strerror}", "choose another folder") from None
-    try:
+    with _lock_file(path) as descriptor:
         if not _is_ours(descriptor, path):
             raise MhaError(f"{name}: another training writes there", "wait for it, or choose another folder")
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -146,28 +140,37 @@ def shared(folder: Path, purpose: bytes) -> Iterator[None]:
     path, name = folder / SHARED_LOCK, shown_path(folder)
     there = False
     while not there:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise MhaError(f"{name}: cannot be written to: {error.strerror}", "choose another folder") from None
-        try:
+        with _lock_file(path) as descriptor:
             if _is_ours(descriptor, path):
-                os.truncate(descriptor, 0)
-                os.pwrite(descriptor, purpose, 0)
+                try:
+                    os.truncate(descriptor, 0)
+                    os.pwrite(descriptor, purpose, 0)
+                except OSError as error:
+                    raise MhaError(f"{name}: cannot be written to: {error.strerror}", "make room", EXIT_FAILURE) from None
             with suppress(OSError):  # files cannot be locked
                 fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for an instant: nobody holds it alone for longer
             if there := _is_there(descriptor, path):
                 if os.pread(descriptor, len(purpose) + 1, 0) != purpose:
-                    raise MhaError(
-                        f"{name}: another batch writes there, of another model, format or column", "wait for it, or choose another folder"
-                    )
+                    message = f"{name}: another batch writes there, of another model, format or column"
+                    raise MhaError(message, "wait for it, or choose another folder")
                 try:
                     yield
                 finally:
                     if _is_ours(descriptor, path):
                         path.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
+
+
+@contextmanager
+def _lock_file(path: Path) -> Iterator[int]:
+    """The descriptor of a lock's file."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise MhaError(f"{shown_path(path.parent)}: cannot be written to: {error.strerror}", "choose another folder") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pyarrow import fs
 
 from mha_cli.batch.files import Folder, LocalFiles, RemoteFiles, files_of
 from mha_cli.batch.part import Job, classify_shard
+from mha_cli.batch.processes import classify_here
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
 from mha_cli.runtime.classifier import Classifier
@@ -78,6 +79,28 @@ def test_a_file_is_there_when_it_is_whole(remote: RemoteFiles, tmp_path: Path) -
         pass
     assert raised.value.exit_code == EXIT_FAILURE
     assert str(raised.value).startswith(f"local://{tmp_path}/no/folder: ")
+
+
+def test_files_elsewhere_are_read_by_processes_that_are_not_forked(remote: RemoteFiles, tmp_path: Path) -> None:
+    write_archive(tmp_path / "in")
+    output = Folder(str(tmp_path / "out"))
+    output.files = remote
+    output.make()
+    shards = [Shard(remote, str(tmp_path / "in" / name), "lines", 0) for name in ("a.txt", "b.jsonl")]
+    reports = list(classify_here(shards, Job(Classifier(small_checkpoint()), "0", output), 2))
+    assert {(report.name, report.rows, report.fault) for report in reports} == {(shard.name, 20, "") for shard in shards}
+    assert {report.earlier for report in classify_here(shards, Job(Classifier(small_checkpoint()), "0", output), 1)} == {True}
+    refuse_anything_else(tmp_path / "out")
+
+
+def test_the_client_of_an_object_store_works_in_another_process() -> None:
+    once = fs.AwsStandardS3RetryStrategy(max_attempts=1)
+    system = fs.S3FileSystem(anonymous=True, endpoint_override="127.0.0.1:9", scheme="http", region="x", retry_strategy=once)
+    output = Folder("/nowhere")
+    output.files = RemoteFiles(system)
+    job = Job(Classifier(small_checkpoint()), "0", output)
+    (report,) = classify_here([Shard(output.files, "bucket/a.txt", "lines", 0)], job, 1)
+    assert report.fault.startswith("s3://bucket/a.txt: cannot be read: ")
 
 
 def test_the_parts_are_the_same_but_for_the_name(remote: RemoteFiles, tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""`mha batch` on Ray: the same parts, whatever is killed in the middle."""
+"""`mha batch` on Ray: the same parts as without it, whatever is killed in the middle."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -18,13 +17,16 @@ import pytest
 
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, environment, run_on_terminal, tree
+from tests.cli.command import COMMAND, TIMEOUT, environment, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.extras, pytest.mark.process]
+
+LOCAL = ("--address", "local", "--workers", "2")
+"""Ray's own name for a cluster that it starts on this machine, for this batch."""
 
 NUM_FILES, ROWS = 40, 100
 TEXT = "a superb and moving film with a dull and tedious end that nobody will remember"
@@ -105,16 +107,16 @@ def told(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if not line.endswith(" texts/s")]
 
 
-def test_the_parts_are_those_of_one_process(tmp_path: Path, start: Callable[..., Process]) -> None:
+def test_the_parts_are_those_of_this_machine_alone(tmp_path: Path, start: Callable[..., Process]) -> None:
     write_archive(tmp_path / "in")
     (tmp_path / "in" / "broken.jsonl.gz").write_bytes(b"\x1f\x8b rubbish")
     (tmp_path / "in" / "rows.jsonl").write_text('{"text": "the film"}\nrubbish\n')
     (tmp_path / "in" / "odd.txt").write_bytes(b"__label__x caf\xe9\n")
     model = str(small_checkpoint_file(tmp_path / "model.keras"))
-    code, stdout, stderr = start("-c", model, "--shard", "1/1", "--json").ended()
+    code, stdout, stderr = start("-c", model, "--json").ended()
     one = json.loads(stdout)
     (tmp_path / "out").rename(tmp_path / "one")
-    on_ray = start("-c", model, "--workers", "2", "--json").ended()
+    on_ray = start("-c", model, *LOCAL, "--json").ended()
     assert on_ray[0] == code == 1
     assert [len(doubts) for doubts in one["doubts"].values()] == [2]
     lines = [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}", *one["doubts"][str(tmp_path / "in" / "odd.txt")]]
@@ -123,17 +125,8 @@ def test_the_parts_are_those_of_one_process(tmp_path: Path, start: Callable[...,
     assert tree(tmp_path / "out") == tree(tmp_path / "one")
 
 
-def test_a_terminal_shows_only_how_far_it_is(tmp_path: Path) -> None:
-    write_archive(tmp_path / "in")
-    model = small_checkpoint_file(tmp_path / "model.keras")
-    result = run_on_terminal("batch", "in", "-o", "out", "-c", model, "--workers", "1", cwd=tmp_path, stream="stderr")
-    assert result.code == 0, result
-    shown = [text for text in re.split(r"[\r\n]|\x1b\[\??[0-9]*[a-zA-Z]", result.stderr) if len(text) > 1]
-    assert [text for text in shown if not re.fullmatch(r" (looking for files|files: .* texts/s)", text)] == []
-
-
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
-    batch = start("--workers", "2", "--json")
+    batch = start(*LOCAL, "--json")
     for done in (2, 10, 20):
         batch.when(done, tmp_path / "out")
         victim, *_ = batch.of_kind("worker")
@@ -147,59 +140,22 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, archive: dict[str, 
     refuse_anything_else(tmp_path / "out")
 
 
-@pytest.mark.parametrize(("victim", "times"), [("driver", 1), ("raylet", 1), ("everything", 2)])
-def test_a_batch_that_is_killed_goes_on(
-    victim: str, times: int, tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]
-) -> None:
-    done = 0
-    for _ in range(times):
-        batch = start("--workers", "2")
-        batch.when(done + 4, tmp_path / "out")
-        victims = {
-            "driver": lambda batch=batch: [batch.pid],
-            "raylet": lambda batch=batch: batch.of_kind("raylet"),
-            "everything": lambda batch=batch: [batch.pid, *descendants(batch.pid)],
-        }[victim]()
-        assert victims
-        started = descendants(batch.pid)
-        for pid in victims:
-            with suppress(ProcessLookupError):  # it may have ended with one that was killed before it
-                os.kill(pid, signal.SIGKILL)
-        code, _, stderr = batch.ended()
-        if victim == "raylet":
-            assert code == 1
-            assert stderr.endswith("\nerror: the Ray cluster has ended; run the same again: what is done stays\n")
-        else:
-            assert code == -signal.SIGKILL
-        while any(Path(f"/proc/{pid}").exists() for pid in started):  # what it has started ends with it
-            time.sleep(0.1)
-        found = numbered(rows_of(tmp_path / "out"))
-        assert len(found) == len({*found}) == ROWS * len(list((tmp_path / "out").glob("_*")))
-        done = len(found) // ROWS
-        if done == NUM_FILES:  # workers whose driver is killed go on until their cluster notices
-            break
-    code, stdout, stderr = start("--workers", "2", "--json").ended()
+def test_a_cluster_that_ends_ends_the_batch(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
+    batch = start(*LOCAL)
+    batch.when(4, tmp_path / "out")
+    started = descendants(batch.pid)
+    os.kill(batch.of_kind("raylet")[0], signal.SIGKILL)
+    code, _, stderr = batch.ended()
+    assert code == 1
+    assert stderr.endswith("\nerror: the Ray cluster has ended; run the same again: what is done stays\n")
+    while any(Path(f"/proc/{pid}").exists() for pid in started):  # what it has started ends with it
+        time.sleep(0.1)
+    done = len({row["file"] for row in rows_of(tmp_path / "out")})
+    code, stdout, stderr = start("--json").ended()  # without Ray
     assert code == 0, stderr
     assert json.loads(stdout)["earlier"] == done
     assert numbered(rows_of(tmp_path / "out")) == expected(archive)
     refuse_anything_else(tmp_path / "out")
-
-
-@pytest.mark.parametrize(("number", "expected_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_in_order(
-    number: int, expected_code: int, tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]
-) -> None:
-    batch = start("--workers", "2")
-    batch.when(3, tmp_path / "out")
-    started = descendants(batch.pid)
-    os.killpg(batch.pid, number)
-    code, _, stderr = batch.ended()
-    assert code == expected_code, stderr
-    assert told(stderr)[1:] == (["error: interrupted"] if number == signal.SIGINT else [])
-    while any(Path(f"/proc/{pid}").exists() for pid in started):
-        time.sleep(0.1)
-    found = numbered(rows_of(tmp_path / "out"))
-    assert len(found) == len({*found}) < NUM_FILES * ROWS
 
 
 class Machine(subprocess.Popen[str]):
@@ -261,7 +217,7 @@ def test_an_address_where_nobody_listens(tmp_path: Path, archive: dict[str, int]
 def test_a_file_that_ends_its_process_again_and_again_is_given_up(tmp_path: Path, start: Callable[..., Process]) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "long.txt").write_text(f"{' '.join([TEXT] * 14)}\n" * 60_000)
-    batch = start("--workers", "1", "--json")
+    batch = start("--address", "local", "--workers", "1", "--json")
     begun = set[Path]()
     for _ in range(3):
         while not (new := {*(tmp_path / "out").glob("*.tmp")} - begun):

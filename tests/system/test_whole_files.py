@@ -8,12 +8,13 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
-from mha_cli.system.whole_files import LOCK, atomic_place, atomic_write, locked
+from mha_cli.system.whole_files import LOCK, SHARED_LOCK, atomic_place, atomic_write, locked, shared
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import ROOT, environment, tree
 
@@ -400,17 +401,54 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
-    script = """
+def test_a_shared_lock_has_holders_of_one_purpose(tmp_path: Path) -> None:
+    with shared(tmp_path, b"one"):
+        with shared(tmp_path, b"one"):
+            pass
+        for purpose in (b"on", b"one more", b"two"):
+            with pytest.raises(MhaError) as raised, shared(tmp_path, purpose):
+                pass
+            assert str(raised.value).startswith(f"{tmp_path}: another batch writes there, of another model, format or column; wait")
+    with shared(tmp_path, b"two"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_shared_lock_outlives_the_first_holder(tmp_path: Path) -> None:
+    with ExitStack() as second:
+        with shared(tmp_path, b"one"):
+            second.enter_context(shared(tmp_path, b"one"))
+        with pytest.raises(MhaError, match="another batch"), shared(tmp_path, b"two"):
+            pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_shared_lock_whose_file_has_just_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, gone = fcntl.flock, list[int]()
+
+    def lock_too_late(descriptor: int, how: int) -> None:
+        if not gone:
+            gone.append(os.unlink(tmp_path / SHARED_LOCK) or descriptor)
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
+    with shared(tmp_path, b"one"), pytest.raises(MhaError, match="another batch"), shared(tmp_path, b"two"):
+        pass
+
+
+@pytest.mark.parametrize("lock", ["locked(folder)", "shared(folder, b'other')"])
+def test_a_lock_dies_with_its_holder(lock: str, tmp_path: Path) -> None:
+    script = f"""
 import os, signal, sys
 from pathlib import Path
-from mha_cli.system.whole_files import locked
-with locked(Path(sys.argv[1])):
+from mha_cli.system.whole_files import locked, shared
+folder = Path(sys.argv[1])
+with {lock}:
     os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
     assert done.returncode == -signal.SIGKILL
-    with locked(tmp_path):
+    with locked(tmp_path), shared(tmp_path, b"one"):
         pass
 
 
