@@ -28,7 +28,7 @@ FILES = "data: {source: files, train: reviews.csv}\n"
 EVALUATE = "evaluate good.keras --data reviews.csv --json"
 PREDICT = "predict -c good.keras"
 FILM = f"{PREDICT} 'the film'"
-BATCH = "batch -c good.keras --output labels --shard 1/1"
+BATCH = "batch -c good.keras --output labels"
 LABEL = "*tive\t0.*\n"
 """What ``mha predict`` prints for one text with the test's checkpoint, which knows the classes negative and positive."""
 
