@@ -52,6 +52,11 @@ def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more:,} more"
 
 
+def plural(number: int, noun: str) -> str:
+    """A number and what it counts: ``1 text``, ``2,000 texts``, ``3 classes``."""
+    return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
+
+
 def printable(text: str, limit: int = 80) -> str:
     """Text from outside, safe to show in one line: control characters escaped, cut to ``limit`` characters.
 

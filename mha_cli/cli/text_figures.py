@@ -34,16 +34,13 @@ def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]
         texts: what is told.
         where: what stands behind their number.
     """
-    from mha_cli.data.oddities import oddities  # NumPy: keep `mha --help` fast
-
     yield "texts", f"{texts.num_texts:,}{where}"
     yield "classes", f"{len(texts.classes):,}: {_classes(list(texts.classes.items()))}"
     lengths = texts.lengths
     yield "tokens a text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
     shares = {script: share for script, share in texts.scripts.items() if share >= _LEAST_SHARE_SHOWN}
     yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
-    found = oddities(texts.num_wordless, texts.num_repeated, texts.num_two_labels, texts.num_respelt, texts.num_blank)
-    yield "odd", found or "nothing"
+    yield "odd", texts.line() or "nothing"
 
 
 def _classes(numbers: list[tuple[str, int]]) -> str:

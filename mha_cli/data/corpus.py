@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,10 +17,10 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.decisions import Facts, facts_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
-from mha_cli.data.oddities import count_repeats
+from mha_cli.data.oddities import Oddities, combined_in_words, find_combined, find_oddities
 from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.data.token_store import TokenStore
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.text.encoding import TextEncoder, ids_of, tokens_of
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
@@ -114,11 +115,15 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) ->
     if sizes[largest] == num_texts:
         raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
     if num_single > num_texts / 2:
-        raise MhaError(f"{where}: {num_single:,} of {num_texts:,} texts have a class of their own", "is the label column the right one?")
+        num_combined, example, separator = find_combined(sizes)
+        hint = "check the label column (in a folder, each .txt file is one text)"
+        if num_combined:
+            hint = f"labels look like several in one ({combined_in_words(example, separator)}): give every text one class"
+        raise MhaError(f"{where}: {num_single:,} of {plural(num_texts, 'text')} have a class of their own", hint)
     if missing := [name for name, size in sizes.items() if not size]:
         raise MhaError(f"{where}: the class '{printable(missing[0])}' has no text", "each class needs at least one to be learnt from")
     if not has_words:
-        raise MhaError(f"{where}: none of the {num_texts:,} texts has a word", "is the text column the right one?")
+        raise MhaError(f"{where}: none of the {plural(num_texts, 'text')} has a word", "is the text column the right one?")
 
 
 class Corpus:
@@ -140,9 +145,6 @@ class Corpus:
         class_names: names in the order of their ids.
         labels: int32 (N,), class ids.
         single_text_classes: names of the classes that have one text, which is learnt from and never validated with.
-        num_wordless: reviews without a word, which the next two numbers leave out.
-        num_repeated: reviews whose text stands before them already, to the letter.
-        num_two_labels: different texts that stand there with more than one label.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class Corpus:
         self._tokens = TokenStore()
         offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
         self._names: list[list[str]] | None = [] if by_names else None
+        self._spellings = Counter[tuple[str, str]]()
         for review in reviews:
             if self._names is not None:
                 self._names.append(list(map(sys.intern, names_in(review.text))))  # one string for all reviews that speak of the same
@@ -163,22 +166,28 @@ class Corpus:
             offsets.append(len(self._tokens))
             label_numbers.append(labels.setdefault(review.label, len(labels)))
             text_hashes.append(hash(review.text))
+            if review.spelling:
+                self._spellings[review.label, review.spelling] += 1
         self._distinct = list(numbers)
         self._offsets = np.frombuffer(offsets, dtype=np.int64)
         self.class_names = class_names if class_names is not None else _in_order(labels)
         class_ids = {name: class_id for class_id, name in enumerate(self.class_names)}
         self.labels = np.array([class_ids[label] for label in labels], np.int32)[np.array(label_numbers, np.int32)]
         self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
-        refuse_unlearnable(where, dict(zip(self.class_names, self._class_sizes.tolist(), strict=True)), bool(len(self._tokens)))
+        refuse_unlearnable(where, self._sizes_by_name(), bool(len(self._tokens)))
         self.single_text_classes = tuple(self.class_names[class_id] for class_id in np.flatnonzero(self._class_sizes == 1))
-        has_words = np.diff(self._offsets) > 0
-        self.num_wordless = int((~has_words).sum())
-        self._hashes, self._has_words = np.frombuffer(text_hashes, dtype=np.int64), has_words
-        self.num_repeated, self.num_two_labels = count_repeats(self._hashes[has_words], self.labels[has_words])
+        self._hashes, self._has_words = np.frombuffer(text_hashes, dtype=np.int64), np.diff(self._offsets) > 0
 
     def __len__(self) -> int:
         """Number of reviews."""
         return len(self.labels)
+
+    def _sizes_by_name(self) -> dict[str, int]:
+        return dict(zip(self.class_names, self._class_sizes.tolist(), strict=True))
+
+    def oddities(self, num_blank: int = 0) -> Oddities:
+        """What is odd about the reviews; ``num_blank`` blank lines were left out."""
+        return find_oddities(self._hashes, self.labels, self._has_words, self._sizes_by_name(), self._spellings, num_blank)
 
     def count_known(self, texts: Iterable[str]) -> int:
         """How many of the texts are reviews of this corpus that have words, to the letter."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
 from mha_cli.records.lines import BOM, MAX_LINE_BYTES, not_utf_8, without_mark
-from mha_cli.records.objects import json_kind, without_surrogates
 from mha_cli.records.reader import RecordReader, raised
 from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
 from mha_cli.records.record import Columns, shown_columns
@@ -206,7 +205,7 @@ def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[
     shown, reader, empty = shown_path(path), _reader(path, form, columns, on_blank), True
     for record in reader.read(_chunks(path)):
         empty = False
-        review = Review(record.text, _label(record.fields[0], f"{shown}:{record.line}", columns.fields[0]))
+        review = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
         yield PlacedReview(review, path, record.line)
     if empty and reader.header:
         raise no_texts_below(path)
@@ -217,20 +216,6 @@ def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[
 def no_texts_below(path: str) -> MhaError:
     """What is said of a table that ends with its header."""
     return MhaError(f"{shown_path(path)}: a header but no texts", "write a text a row below it")
-
-
-def _label(value: object, location: str, column: str = "") -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool | int):
-        return json.dumps(value)
-    if not isinstance(value, str):
-        hint = "give every text a class: a string, a whole number, true or false"
-        raise MhaError(f'{location}: the label "{printable(column)}" is {json_kind(value)}', hint)
-    label = without_surrogates(value).strip()
-    if not label:
-        raise MhaError(f"{location}: the label is empty", "give every text a class, or leave the row out")
-    return label
 
 
 # A folder with one sub-folder a class
@@ -244,9 +229,8 @@ def _folder_reviews(folder: str, shown: str) -> Iterator[PlacedReview]:
         if not _text_files(entry):
             raise _no_texts(entry)
     for entry in class_folders:
-        label = _label(entry.name, shown_path(entry.path))
         for text_file in _text_files(entry):
-            yield PlacedReview(Review(_text_of(text_file), label), text_file.path)
+            yield PlacedReview(labelled(_text_of(text_file), entry.name, shown_path(entry.path)), text_file.path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

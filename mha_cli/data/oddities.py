@@ -1,20 +1,151 @@
-"""What seldom is meant in labelled texts: those that stand there more than once or are no texts, classes spelt in two ways."""
+"""Oddities of labelled texts: repeated texts, texts without a word, labels spelt in several ways, several labels in one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.errors import listed, printable
 
-def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
-    """How many texts stand before them already, and how many different ones stand there with more than one label.
+SEPARATORS = ",;|/"
+"""Characters that may separate the labels in a cell."""
+
+LEAST_COMBINED = 3
+"""Number of texts whose parts are all classes, or of different cells whose parts occur in others, from which on they are told."""
+
+SHOWN_SPELLINGS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oddities:
+    """Numbers of what is seldom meant in labelled texts.
 
     Args:
-        hashes: a number of each text, the same for equal ones, (N,).
-        class_ids: class of each, (N,).
+        num_wordless: texts without a word, which the next two numbers leave out.
+        num_repeated: texts equal to an earlier one.
+        num_two_labels: different texts that occur with more than one label.
+        num_respelt: classes that differ from others in case alone.
+        num_variants: labels that are spelt otherwise than most of their class.
+        variants: spellings of the class with most of these, the most frequent first.
+        num_combined: texts whose label looks like several labels in one cell.
+        combined: most frequent of these labels; empty where there is none, as is the next.
+        separator: character between its parts.
+        num_blank: blank lines, which are left out.
     """
+
+    num_wordless: int
+    num_repeated: int
+    num_two_labels: int
+    num_respelt: int
+    num_variants: int
+    variants: tuple[str, ...]
+    num_combined: int
+    combined: str
+    separator: str
+    num_blank: int
+
+    def line(self) -> str:
+        """The oddities that occur, with their numbers, in one line; empty if there are none."""
+        spellings = listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)
+        counts = {
+            "without a word": (self.num_wordless, ""),
+            "repeated to the letter": (self.num_repeated, ""),
+            "texts with two labels": (self.num_two_labels, ""),
+            "classes that differ from others in case alone": (self.num_respelt, ""),
+            "labels spelt in more than one way": (self.num_variants, f" ({spellings})"),
+            "labels that look like several in one": (self.num_combined, f" ({combined_in_words(self.combined, self.separator)})"),
+            "blank lines left out": (self.num_blank, ""),
+        }
+        return ", ".join(f"{what}: {number:,}{example}" for what, (number, example) in counts.items() if number)
+
+
+def find_oddities(
+    hashes: npt.NDArray[np.int64],
+    class_ids: npt.NDArray[np.int32],
+    has_words: npt.NDArray[np.bool_],
+    classes: Mapping[str, int],
+    spellings: Mapping[tuple[str, str], int],
+    num_blank: int,
+) -> Oddities:
+    """Count the oddities of labelled texts.
+
+    Args:
+        hashes: number of each text, equal for equal texts, (N,).
+        class_ids: class of each, (N,).
+        has_words: whether each has a word, (N,).
+        classes: texts of each class, by its name.
+        spellings: texts by name and spelling of their labels, where the two differ.
+        num_blank: blank lines that were left out.
+    """
+    num_repeated, num_two_labels = _count_repeats(hashes[has_words], class_ids[has_words])
+    num_variants, variants = _find_variants(spellings, classes)
+    num_combined, combined, separator = find_combined(classes)
+    return Oddities(
+        num_wordless=int((~has_words).sum()),
+        num_repeated=num_repeated,
+        num_two_labels=num_two_labels,
+        num_respelt=len(classes) - len({name.casefold() for name in classes}),
+        num_variants=num_variants,
+        variants=variants,
+        num_combined=num_combined,
+        combined=combined,
+        separator=separator,
+        num_blank=num_blank,
+    )
+
+
+def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
+    """Find labels that look like several labels in one cell: ``a,b`` and JSON lists, whose parts occur in other cells.
+
+    Such labels count if all their parts are classes by themselves. They also count if the parts of most cells occur in other cells, and
+    a part comes first in one and later in another. The parts of paths (``home/garden``) and names (``arts, crafts``) do not.
+
+    Args:
+        classes: texts of each class, by its name.
+
+    Returns:
+        Number of these texts, the most frequent label and its separator; zero and empty if there are none.
+    """
+    for separator in SEPARATORS:
+        cells = {name: [*_parts(name, separator)] for name in classes}
+        several = {name: parts for name, parts in cells.items() if len(parts) > 1}
+        if not several:
+            continue
+        single = {parts[0] for parts in cells.values() if len(parts) == 1}
+        holders = Counter(part for parts in cells.values() for part in set(parts))
+        free = {parts[0] for parts in cells.values()} & {part for parts in several.values() for part in parts[1:]}
+        recurring = [name for name, parts in several.items() if min(holders[part] for part in parts) > 1]
+        of_classes = [name for name in recurring if single.issuperset(several[name])]
+        mixed = any(not free.isdisjoint(several[name]) for name in recurring)
+        if sum(classes[name] for name in of_classes) >= LEAST_COMBINED or (
+            mixed and len(recurring) >= max(LEAST_COMBINED, len(several) / 2)
+        ):
+            return sum(classes[name] for name in recurring), max(recurring, key=classes.__getitem__), separator
+    return 0, "", ""
+
+
+def combined_in_words(label: str, separator: str) -> str:
+    """An example of several labels in one, and what separates them."""
+    return f"{printable(label, 40)}, separator {separator}"
+
+
+def _parts(label: str, separator: str) -> Iterator[str]:
+    """The parts of a label, without the brackets and quotes of a list; the label itself where it has no such parts."""
+    is_list = label[:1] == "[" and label[-1:] == "]"
+    parts = [part.strip(" '\"") for part in (label[1:-1] if is_list else label).split(separator)]
+    parts = [*filter(None, parts)] or [label]
+    if separator in ",/" and not is_list and not all(any(map(str.isalpha, part)) for part in parts):
+        parts = [label]  # 1,5 and 24/12 are numbers and dates
+    yield from parts
+
+
+def _count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
+    """Count the texts equal to an earlier one, and the different texts that occur with more than one label."""
     order = np.lexsort((class_ids, hashes))
     hashes, class_ids = hashes[order], class_ids[order]
     repeated = np.diff(hashes) == 0
@@ -22,18 +153,23 @@ def count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32
     return int(repeated.sum()), len(np.unique(two_labels))
 
 
-def count_respelt(names: Collection[str]) -> int:
-    """How many of these different names are others in another case."""
-    return len(names) - len({name.casefold() for name in names})
+def _find_variants(spellings: Mapping[tuple[str, str], int], classes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+    """Count the labels spelt otherwise than most of their class, and list the spellings of the class with most of these."""
+    by_class = defaultdict[str, Counter[str]](Counter)
+    for (name, spelling), number in spellings.items():
+        by_class[name][spelling] = number
+    num_others = Counter[str]()
+    for name, counts in by_class.items():
+        counts[name] = classes[name] - counts.total()  # spelt as the class is named
+        num_others[name] = classes[name] - max(counts.values())
+    if not num_others.total():
+        return 0, ()
+    most = by_class[num_others.most_common(1)[0][0]].most_common()
+    return num_others.total(), tuple(spelling for spelling, number in most if number)
 
 
-def oddities(num_wordless: int, num_repeated: int, num_two_labels: int, num_respelt: int, num_blank: int) -> str:
-    """What there is of these, with its number, in a line; empty for none. The numbers are those of ``TextFigures``."""
-    counts = {
-        "without a word": num_wordless,
-        "repeated to the letter": num_repeated,
-        "texts with two labels": num_two_labels,
-        "classes that differ from others in case alone": num_respelt,
-        "blank lines left out": num_blank,
-    }
-    return ", ".join(f"{what}: {number:,}" for what, number in counts.items() if number)
+def _shown(spelling: str) -> str:
+    """A spelling with what nobody sees: quotes around outer white space, and escapes for characters that are not composed."""
+    if spelling != unicodedata.normalize("NFC", spelling):
+        spelling = spelling.encode("ascii", "backslashreplace").decode()
+    return printable(spelling if spelling == spelling.strip() else f'"{spelling}"', 40)

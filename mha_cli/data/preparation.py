@@ -19,10 +19,9 @@ from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews,
 from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
-from mha_cli.data.oddities import count_respelt, oddities
 from mha_cli.data.reviews import PlacedReview, ReviewSource
 from mha_cli.data.sources import DataSection, open_source
-from mha_cli.errors import MhaError, listed, printable
+from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.encoding import TextEncoder
 from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
@@ -129,9 +128,8 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
 
 def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: Watcher) -> None:
     """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
-    respelt = count_respelt(corpus.class_names)
-    if found := oddities(corpus.num_wordless, corpus.num_repeated, corpus.num_two_labels, respelt, source.num_blank):
-        watcher.note(f"{source.name}, {len(corpus):,} texts; {found}")
+    if found := corpus.oddities(source.num_blank).line():
+        watcher.note(f"{source.name}, {plural(len(corpus), 'text')}; {found}")
     for split in source.splits[1:]:
         try:
             known = corpus.count_known(review.text for review in source.read(split))

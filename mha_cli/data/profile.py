@@ -14,7 +14,7 @@ from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import counted, refuse_unlearnable
 from mha_cli.data.files import labelled_columns, read_labelled
 from mha_cli.data.layout import Layout, find_layout
-from mha_cli.data.oddities import count_repeats, count_respelt
+from mha_cli.data.oddities import Oddities, find_oddities
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
@@ -40,31 +40,21 @@ class Lengths:
     longest: int
 
 
-@dataclass(frozen=True)
-class TextFigures:
-    """Labelled texts in figures.
+@dataclass(frozen=True, kw_only=True)
+class TextFigures(Oddities):
+    """Labelled texts in figures, and what is odd about them.
 
     Args:
         num_texts: texts in all.
         classes: texts of each class, the most frequent first.
         lengths: tokens of the texts.
         scripts: share of letters in each script, the largest first.
-        num_wordless: texts without a word, which the next two numbers leave out.
-        num_repeated: texts that stand before them already, to the letter.
-        num_two_labels: different texts that stand there with more than one label.
-        num_respelt: classes that differ from others in case alone.
-        num_blank: blank lines, which are left out.
     """
 
     num_texts: int
     classes: dict[str, int]
     lengths: Lengths
     scripts: dict[str, float]
-    num_wordless: int
-    num_repeated: int
-    num_two_labels: int
-    num_respelt: int
-    num_blank: int
 
 
 @dataclass(frozen=True)
@@ -134,12 +124,15 @@ class Tally:
         tokenize = make_tokenizer(settings)
         class_ids, self._characters = dict[str, int](), Counter[str]()
         self.words, self.num_texts_with = Counter[str](), Counter[str]()
+        self._spellings = Counter[tuple[str, str]]()
         labels, lengths, hashes = array("i"), array("q"), array("q")
         for review in counted(reviews, lambda number: watcher.log(f"reading {name}: {number:,} texts")):
             tokens = tokenize(review.text)
             labels.append(class_ids.setdefault(review.label, len(class_ids)))
             lengths.append(len(tokens))
             hashes.append(hash(review.text))
+            if review.spelling:
+                self._spellings[review.label, review.spelling] += 1
             if with_words:
                 self.words.update(tokens)
                 self.num_texts_with.update(set(tokens))
@@ -168,15 +161,11 @@ class Tally:
             num_blank: blank lines that were left out.
         """
         median, ninety_percent = np.quantile(self.lengths, (0.5, 0.9), method="inverted_cdf")
-        num_repeated, num_two_labels = count_repeats(self.text_hashes, self._labels[self.lengths > 0])
+        odd = find_oddities(self._hashes, self._labels, self.lengths > 0, self.classes, self._spellings, num_blank)
         return TextFigures(
             num_texts=len(self.lengths),
             classes=self.classes,
             lengths=Lengths(int(median), int(ninety_percent), int(self.lengths.max())),
             scripts=script_shares(self._characters),
-            num_wordless=int((self.lengths == 0).sum()),
-            num_repeated=num_repeated,
-            num_two_labels=num_two_labels,
-            num_respelt=count_respelt(self.classes),
-            num_blank=num_blank,
+            **vars(odd),
         )

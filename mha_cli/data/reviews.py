@@ -9,10 +9,17 @@ from mha_cli.errors import shown_path
 
 
 class Review(NamedTuple):
-    """A text and the name of its class."""
+    """A text and the name of its class.
+
+    Args:
+        text: text.
+        label: name of its class.
+        spelling: label as the source spells it; empty where that is the name.
+    """
 
     text: str
     label: str
+    spelling: str = ""
 
 
 class PlacedReview(NamedTuple):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from mha_cli.data.labels import class_name, labelled
 from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
@@ -61,7 +62,8 @@ class TfdsReviews:
         data_dir = _data_dir(settings)
         with _quiet():
             self._builder = _open_builder(settings.name, data_dir)
-            self.class_names = _class_names(self._builder.info.features, settings)
+            self._labels = _class_labels(self._builder.info.features, settings)
+            self.class_names = tuple(dict.fromkeys(class_name(label, f"{settings.name}, {settings.label_key}") for label in self._labels))
             if not self._builder.data_path.exists():
                 _prepare(self._builder, settings.name, data_dir, log)
             self._split_names = tuple(map(str, self._builder.info.splits))
@@ -98,7 +100,7 @@ class TfdsReviews:
                 others = [name for name in self.splits if name != split]
                 hint = f"choose one with labels, from {printable(', '.join(others), 200)}" if others else "choose another set"
                 raise MhaError(f"{self.name}: {found}", hint)
-            yield Review(text.decode("utf-8", "replace"), self.class_names[label])
+            yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, text {number}")
 
     def _columns(self, split: str, *keys: str) -> Iterator[tuple[Any, ...]]:
         """The features ``keys`` of one review after the other; no other feature is decoded."""
@@ -196,8 +198,8 @@ def _configs(name: str) -> list[str]:
         return []
 
 
-def _class_names(features: Any, settings: TfdsData) -> tuple[str, ...]:
-    """Names of the classes, once the features of a set are a text and a class."""
+def _class_labels(features: Any, settings: TfdsData) -> tuple[str, ...]:
+    """The class labels of a set, once its features are a text and a class."""
     import numpy as np
     import tensorflow_datasets as tfds
 

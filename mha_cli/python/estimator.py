@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import section_of
-from mha_cli.data.given import label_name, texts_in
-from mha_cli.errors import MhaError
+from mha_cli.data.given import texts_in
+from mha_cli.data.labels import class_name, is_missing
+from mha_cli.errors import MhaError, printable
 from mha_cli.python.api import train
 from mha_cli.runtime.classifier import Classifier
 
@@ -64,21 +65,33 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
 
         Raises:
             MhaError: a setting, a text or a label does not fit.
-            ValueError: there is not one label for every text.
+            ValueError: there is not one label for every text, or scikit-learn takes the labels for no classes.
         """
         for name in self.settings:
             section_of(name)  # not an argument of train() that is no setting
-        texts, labels = texts_of(X), column_or_1d(y, warn=True)
+        texts, given = texts_of(X), np.asarray(y, dtype=object)
+        if given.ndim == 1 and any(map(is_missing, given)):
+            raise ValueError("Input y contains NaN.")  # as scikit-learn says, which of objects sees some and sorts others
+        check_classification_targets(y)
+        labels = column_or_1d(y, warn=True)
         check_consistent_length(texts, labels)
-        check_classification_targets(labels)
+        classes, names = np.unique(labels), dict[str, Any]()
+        for label in classes.tolist():
+            name = class_name(label, "y")
+            if name in names:
+                raise MhaError(
+                    f"y: {printable(repr(names[name]))} and {printable(repr(label))} are both the class {printable(name)}",
+                    "spell each class in one way",
+                )
+            names[name] = label
         self.model_ = train(self.recipe, texts, labels.tolist(), **self.settings)
-        self.classes_ = np.unique(labels)
+        self.classes_ = classes
         return self
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
         """Probabilities of all classes, (N, C), in the order of ``classes_``."""
         check_is_fitted(self)
-        columns = [self.model_.classes.index(label_name(label)) for label in self.classes_.tolist()]
+        columns = [self.model_.classes.index(class_name(label, "classes_")) for label in self.classes_.tolist()]
         return self.model_.score(texts_of(X)).probabilities[:, columns]
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:

@@ -546,7 +546,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a text each class, for `mha init`",
             "init reviews.csv",
-            "reviews.csv: 2 of 2 texts have a class of their own; is the label column the right one?",
+            "reviews.csv: 2 of 2 texts have a class of their own; check the label column (in a folder, each .txt file is one text)",
             files={"reviews.csv": "text,label\nsuperb,positive\ndreadful,negative\n"},
         ),
         Case(
@@ -644,7 +644,8 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a label column that is none",
             b"text,label\n" + b"".join(b"%s,%s\n" % (word, word) for word in (b"one", b"two", b"three")),
-            "reviews.csv, split train: 3 of 3 texts have a class of their own; is the label column the right one?",
+            "reviews.csv, split train: 3 of 3 texts have a class of their own; "
+            "check the label column (in a folder, each .txt file is one text)",
         ),
         _train(
             "UTF-16",

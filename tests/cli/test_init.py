@@ -65,6 +65,11 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
         "num_repeated": 6,
         "num_two_labels": 3,
         "num_respelt": 0,
+        "num_variants": 0,
+        "variants": [],
+        "num_combined": 0,
+        "combined": "",
+        "separator": "",
         "num_blank": 9,
     }
     assert load_config(tmp_path / "my lamps.yaml").data.model_dump()["train"] == ["lamps-*.txt", "lamps-1.txt"]

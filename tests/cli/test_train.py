@@ -273,7 +273,8 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         ),
         (
             "text,label\nfine,good\nbad,poor\n",
-            "reviews.csv, split train: 2 of 2 texts have a class of their own; is the label column the right one?",
+            "reviews.csv, split train: 2 of 2 texts have a class of their own; "
+            "check the label column (in a folder, each .txt file is one text)",
         ),
         (
             "text,label\n,good\n,good\n,poor\n,poor\n",

@@ -52,12 +52,12 @@ def _spans(reviews: EncodedReviews) -> list[tuple[int, int]]:
 
 def test_repeated_texts_are_counted_to_the_letter() -> None:
     found = corpus("aabbabaab", ["one", "two", "one", "One", "", "one", "two", " ", ""])
-    assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (3, 1, 3)
+    odd = found.oddities()
+    assert (odd.num_repeated, odd.num_two_labels, odd.num_wordless) == (3, 1, 3)
     assert found.count_known(["one", "three", "one", "ONE", ""]) == 2
     assert found.count_known([]) == 0
     assert found.count_shared(np.array([2, 3, 4, 5, 8]), np.array([0, 1, 6, 7])) == 2
-    found = corpus("abab")
-    assert (found.num_repeated, found.num_two_labels, found.num_wordless) == (0, 0, 0)
+    assert corpus("abab").oddities().line() == ""
 
 
 # Reading
@@ -279,7 +279,8 @@ def test_one_class(class_names: tuple[str, ...] | None) -> None:
 
 @pytest.mark.parametrize(("labels", "shown"), [("ab", "2 of 2"), ("abc", "3 of 3"), ("aabcd", "3 of 5")])
 def test_most_texts_have_a_class_of_their_own(labels: str, shown: str) -> None:
-    assert error_of(lambda: corpus(labels)) == f"films.csv: {shown} texts have a class of their own; is the label column the right one?"
+    hint = "check the label column (in a folder, each .txt file is one text)"
+    assert error_of(lambda: corpus(labels)) == f"films.csv: {shown} texts have a class of their own; {hint}"
 
 
 def test_a_class_of_no_review() -> None:

@@ -232,7 +232,7 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
         assert checkpoint.class_names[labelled.reviews.labels[number]] == placed.review.label
         if source == "files":
             assert placed.file == path
-            assert rows[(placed.line or 0) - 2] == placed.review
+            assert rows[(placed.line or 0) - 2] == placed.review[:2]
         else:
             assert placed.file == f"sample, split {'test' if split == 'test' else 'train'}"
 

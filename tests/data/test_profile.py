@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import FilesData
 from mha_cli.data.layout import Layout
 from mha_cli.data.new_config import new_config
+from mha_cli.data.oddities import find_oddities
 from mha_cli.data.profile import DataProfile, Lengths, TextFigures, profile_data
 from mha_cli.errors import MhaError
 
@@ -109,7 +111,9 @@ def test_any_file_is_looked_at_or_refused_in_one_line(name: str, content: bytes,
 
 def profile(data: tuple[str, ...], text_column: str, label_column: str) -> DataProfile:
     layout = Layout("table", "comma", True, (text_column, label_column), text_column, label_column, "given", "by \x1b its name")
-    return DataProfile(data, 1, layout, TextFigures(7, {"a": 4, "b": 3}, Lengths(1, 2, 3), {"Latin": 1.0}, 0, 0, 0, 0, 0))
+    classes, nothing = {"a": 4, "b": 3}, find_oddities(*[np.zeros(0, np.int64)] * 3, {}, {}, 0)
+    figures = TextFigures(num_texts=7, classes=classes, lengths=Lengths(1, 2, 3), scripts={"Latin": 1.0}, **vars(nothing))
+    return DataProfile(data, 1, layout, figures)
 
 
 NAMES = st.text(min_size=1, max_size=12) | st.sampled_from(

@@ -103,14 +103,14 @@ def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
     expected[2] = Review("caf\ufffd \0 ☃", "mixed")
     assert reviews == expected
     assert list(source.read("train")) == reviews
-    assert [label for _, label in source.read("test")] == ["neg", "pos", "mixed"] * 2 + ["neg"]
+    assert [review.label for review in source.read("test")] == ["neg", "pos", "mixed"] * 2 + ["neg"]
     assert told == []
 
 
 def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:
     source = TfdsReviews(settings(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]"))
     assert source.splits == ("test", "train[90%:]", "extra", "train")
-    assert [text for text, _ in source.read("train[90%:]")] == [f"train {number}" for number in range(471, NUM_TINY)]
+    assert [review.text for review in source.read("train[90%:]")] == [f"train {number}" for number in range(471, NUM_TINY)]
     assert len(list(source.read("train+test"))) == NUM_TINY + 7
 
 
@@ -421,10 +421,10 @@ def test_imdb_splits_and_classes() -> None:
 def test_imdb_labelled_splits(split: str) -> None:
     source = TfdsReviews(settings(name="imdb_reviews"))
     reviews = list(source.read(split))
-    assert Counter(label for _, label in reviews) == {"neg": 12_500, "pos": 12_500}
-    assert all(text.strip() for text, _ in reviews)
+    assert Counter(review.label for review in reviews) == {"neg": 12_500, "pos": 12_500}
+    assert all(review.text.strip() for review in reviews)
     assert list(islice(source.read(split), 300)) == reviews[:300]
-    assert list(source.read_texts(split)) == [text for text, _ in reviews]
+    assert list(source.read_texts(split)) == [review.text for review in reviews]
 
 
 @pytest.mark.imdb

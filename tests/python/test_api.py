@@ -82,9 +82,8 @@ def test_what_is_no_list_of_texts_is_refused(tmp_path: Path) -> None:
         mha.train("text", [], [])
     with pytest.raises(mha.MhaError, match=r"^a single text where several are wanted"):
         mha.train("text", "abc", "abc")
-    for missing in (None, float("nan"), np.float64("nan")):
-        with pytest.raises(mha.MhaError, match=r"^labels\[1\] is (None|nan); give every text a class, or leave it out$"):
-            mha.train("text", ["a", "b", "c"], ["x", missing, "y"])
+    with pytest.raises(mha.MhaError, match=r"^labels\[1\]: the label is a list; give every text one class"):
+        mha.train("text", ["a", "b"], ["x", ["x", "y"]])
 
 
 class Frame:
@@ -117,7 +116,7 @@ def test_it_is_the_training_of_the_command(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, folder, lines = trained
-    Path(tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in REVIEWS))
+    Path(tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label, _ in REVIEWS))
     given = [part for name, value in SMALL.items() for part in ("--set", f"{section_of(name)}.{name}={value}")]
     done = run_here(
         "train", "--config", "text", "--set", "data.train=texts.jsonl", *given, "-o", "run", cwd=tmp_path, monkeypatch=monkeypatch
@@ -138,7 +137,7 @@ def test_evaluate_gives_the_figures_of_the_command(
     trained: tuple[mha.Classifier, Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, folder, _ = trained
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in REVIEWS))
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label, _ in REVIEWS))
     told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert told.code == 0, told.stderr
     found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
@@ -197,11 +196,11 @@ def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
     assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_reviews == 60
 
 
-def test_half_a_surrogate_pair_is_replaced_in_texts_and_refused_in_labels(tmp_path: Path) -> None:
-    model = mha.train("text", [f"{text} caf\udce9" for text in TEXTS[:60]], LABELS[:60], output=tmp_path / "run", **SMALL | {"epochs": 1})
+def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
+    texts, labels = ([f"{word} caf\udce9" for word in words[:60]] for words in (TEXTS, LABELS))
+    model = mha.train("text", texts, labels, output=tmp_path / "run", **SMALL | {"epochs": 1})
+    assert model.classes == ("negative caf\ufffd", "positive caf\ufffd")
     assert mha.load(tmp_path / "run").predict(["superb caf\udce9"]) == model.predict(["superb caf\udce9"])
-    with pytest.raises(mha.MhaError, match=r"labels\[1\] is no text: b\\udce9; read labels as UTF-8"):
-        mha.train("text", TEXTS[:2], ["a", "b\udce9"])
 
 
 def test_a_small_model_is_saved_as_one(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Class names: the one function that makes them from labels, whatever the source of the labels."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+from mha_cli.data.reviews import Review
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.objects import without_surrogates
+from mha_cli.text.expressions import all_latin, unformatted
+
+LEAVE_OUT = "give every text a class, or leave the row out"
+ONE_VALUE = "give every text a class: a string, a whole number, true or false"
+ONE_CLASS = "give every text one class: several labels a text are not supported"
+
+_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}
+"""How Python, NumPy and pandas spell a value that is missing."""
+_WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
+_TRUTH = {"true": "True", "false": "False"}
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+def labelled(text: str, label: object, location: str, column: str = "") -> Review:
+    """A text with the class name of its label; other arguments as of ``class_name``."""
+    name, spelling = class_name(label, location, column), str(label)
+    return Review(text, name, "" if spelling == name else spelling)
+
+
+def class_name(label: object, location: str, column: str = "") -> str:
+    """The name of the class that a label means.
+
+    A string loses white space around it and format characters, such as a zero-width space, and is composed (NFC). True, TRUE and true are
+    ``True``; 1.0 is ``1``, as a number and as a string.
+
+    Args:
+        label: string, number or truth value, of Python or NumPy.
+        location: place of the label, for messages.
+        column: column of the label, for messages.
+
+    Raises:
+        MhaError: the label is empty, missing or several, a fraction, or another type.
+    """
+    num_axes = getattr(label, "ndim", None)  # of an array, and of a number that NumPy holds
+    value = label.item() if num_axes == 0 and hasattr(label, "item") else label
+    if isinstance(value, str):
+        name = _name_of(value)
+        if not name:
+            raise MhaError(f"{location}: the label is empty", LEAVE_OUT)
+        return name
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    what = f'{location}: the label "{printable(column)}"' if column else f"{location}: the label"
+    if isinstance(value, list | tuple | set | frozenset) or num_axes:
+        raise MhaError(f"{what} is a list", ONE_CLASS)
+    if isinstance(value, dict):
+        raise MhaError(f"{what} is an object", ONE_VALUE)
+    if is_missing(value):
+        raise MhaError(f"{what} is missing", LEAVE_OUT)
+    found = f"is the fraction {json.dumps(value)}" if isinstance(value, float) else f"has the type {type(value).__name__}"
+    raise MhaError(f"{what} {found}", ONE_VALUE)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for a label that is missing, in Python, NumPy or pandas."""
+    return not isinstance(value, str) and str(value) in _MISSING
+
+
+def _name_of(label: str) -> str:
+    name = label.strip()
+    if not all_latin(name):  # which has no format characters and is composed
+        visible = unformatted()(without_surrogates(name).replace(_ZERO_WIDTH_SPACE, ""))
+        name = unicodedata.normalize("NFC", visible).strip()
+    if whole := _WHOLE.fullmatch(name):
+        return whole[1]
+    return _TRUTH.get(name.lower(), name)

@@ -1,0 +1,111 @@
+"""Class names of labels, from whatever source: one spelling, and one refusal, for all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from mha_cli.data.files import labelled_columns, read_labelled
+from mha_cli.data.given import GivenReviews
+from mha_cli.data.labels import class_name
+from mha_cli.errors import MhaError
+
+pytestmark = pytest.mark.usefixtures("in_an_empty_folder")
+
+CAFE = "caf\u00e9"
+SPELLINGS = {
+    "bad": ["bad", " bad", "bad\u3000", "\ufeffbad", "b\u200bad\u200b", "bad\u00ad", "\u200e bad"],
+    CAFE: [CAFE, "cafe\u0301", "cafe\u200b\u0301 "],
+    "True": ["True", "TRUE", "true", " tRUE", True, np.True_],
+    "False": ["False", "false", False],
+    "1": ["1", "1.0", "1.00", 1, 1.0, np.int8(1), np.float32(1), np.array(1.0)],
+    "-7": [-7, "-7.0", -7.0],
+    "1.5": ["1.5"],
+    "01": ["01"],
+    "None": ["None"],
+    "क्\u200dष": ["क्\u200dष"],  # the joiner is part of the word
+    "می\u200cخواهم": ["می\u200cخواهم"],
+    "a\ufffd": ["a\ud800"],
+}
+
+
+@pytest.mark.parametrize(("name", "label"), [(name, label) for name, labels in SPELLINGS.items() for label in labels])
+def test_one_name_for_all_spellings(name: str, label: object) -> None:
+    assert class_name(label, "") == name
+
+
+@pytest.mark.parametrize("given", ["csv", "jsonl", "parquet", "ft", "folder", "list", "array", "pandas", "categories"])
+def test_every_source_names_a_class_alike(given: str) -> None:
+    labels = ["TRUE", "\ufeffcafe\u0301", "b\u200bad"]
+    rows = [{"text": "a text", "label": label} for label in labels]
+    path = Path(f"a.{given}")
+    if given == "csv":
+        path.write_text("text,label\n" + "".join(f"a text,{label}\n" for label in labels), encoding="utf-8")
+    elif given == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif given == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif given == "ft":
+        path.write_text("".join(f"__label__{label} a text\n" for label in labels), encoding="utf-8")
+    elif given == "folder":
+        for label in labels:
+            (path / label).mkdir(parents=True)
+            (path / label / "1.txt").write_text("a text")
+    else:
+        made = {"list": list, "array": np.array, "pandas": pd.Series, "categories": pd.Categorical}[given]
+        found = [*GivenReviews(["a text"] * 3, made(labels)).read()]  # type: ignore[operator]
+    if given in {"csv", "jsonl", "parquet", "ft", "folder"}:
+        found = [placed.review for placed in read_labelled([str(path)], labelled_columns())]
+    assert sorted((review.label, review.spelling) for review in found) == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
+
+
+EMPTY = "is empty; give every text a class, or leave the row out"
+MISSING = "is missing; give every text a class, or leave the row out"
+LIST = "is a list; give every text one class: several labels a text are not supported"
+ONE_VALUE = "give every text a class: a string, a whole number, true or false"
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("", EMPTY),
+        (" \u200b\ufeff", EMPTY),
+        *((missing, MISSING) for missing in (None, float("nan"), np.float32("nan"), np.datetime64("NaT"), pd.NaT, pd.NA)),
+        *((several, LIST) for several in (["a"], ("a", "b"), {"a"}, frozenset(), np.array([0, 1]), np.array(["a"]), pd.Series(["a"]))),
+        ({"a": 1}, f"is an object; {ONE_VALUE}"),
+        (0.5, f"is the fraction 0.5; {ONE_VALUE}"),
+        (float("inf"), f"is the fraction Infinity; {ONE_VALUE}"),
+        (b"bad", f"has the type bytes; {ONE_VALUE}"),
+        (np.bytes_(b"bad"), f"has the type bytes; {ONE_VALUE}"),
+        (object, f"has the type type; {ONE_VALUE}"),
+    ],
+)
+def test_what_is_no_class(label: Any, expected: str) -> None:
+    with pytest.raises(MhaError) as raised:
+        GivenReviews(["a", "b"], ["x", label])
+    assert str(raised.value) == f"labels[1]: the label {expected}"
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("null", MISSING),
+        ("NaN", MISSING),
+        ("[1]", LIST),
+        ("{}", f"is an object; {ONE_VALUE}"),
+        ("0.5", f"is the fraction 0.5; {ONE_VALUE}"),
+        ("1e999", f"is the fraction Infinity; {ONE_VALUE}"),
+    ],
+)
+def test_a_file_refuses_it_in_the_same_words(label: str, expected: str) -> None:
+    Path("a.jsonl").write_text(f'{{"text": "a", "label": {label}}}\n')
+    with pytest.raises(MhaError) as raised:
+        [*read_labelled(["a.jsonl"], labelled_columns())]
+    assert str(raised.value) == f'a.jsonl:1: the label "label" {expected}'
