@@ -14,6 +14,7 @@ from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
+from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import RecordReader
 from mha_cli.records.readers import READERS
 from mha_cli.records.record import Columns, Record
@@ -186,7 +187,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         "doubts": doubts.lines,
     }
     with files.written(job.output / manifest_name(shard)) as file:
-        file.write(json.dumps(manifest, indent=1).encode() + b"\n")
+        file.write(plain_json(manifest, indent=1).encode() + b"\n")
     return ShardReport(shard.name, rows, unreadable, doubts=doubts.lines)
 
 
@@ -325,7 +326,7 @@ _UNREADABLE_END = json.dumps({"mark": UNREADABLE}).encode()[1:] + b"\n"
 
 
 class JsonlPart:
-    """A part in JSON lines, in ASCII.
+    """A part in JSON lines.
 
     Args:
         file: file to write to.
@@ -336,7 +337,7 @@ class JsonlPart:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write further rows."""
-        self._file.write(b"".join([json.dumps(row).encode() + b"\n" for row in rows]))
+        self._file.write(b"".join([plain_json(row).encode() + b"\n" for row in rows]))
 
     def close(self) -> None:
         """Write nothing below the rows."""

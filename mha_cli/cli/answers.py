@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -28,7 +27,7 @@ UNSURE = "unsure"
 
 
 def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record, prediction: Prediction) -> bytes:
-    """A JSON object in ASCII with everything that is known of a text; ``fields`` are the names of the record's."""
+    """A JSON object with everything that is known of a text; ``fields`` are the names of the record's."""
     found = choice.as_json(number, prediction)
     if fields:
         found["fields"] = dict(zip(fields, record.fields, strict=True))
@@ -119,7 +118,7 @@ def _as_text(value: object) -> str:
     """A field as text: a string is itself, null is empty, and anything else is JSON."""
     if isinstance(value, str):
         return value
-    return "" if value is None else json.dumps(value)
+    return "" if value is None else plain_json(value)
 
 
 def _fitted(text: str, width: int) -> str:

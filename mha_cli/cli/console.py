@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mha_cli.errors import printable
+from mha_cli.records.objects import plain_json
 
 
 def stdout_console() -> Console:
@@ -41,5 +44,7 @@ def print_line(text: str, console: Console | None = None) -> None:
 
 
 def print_json(result: Any) -> None:
-    """A result for programs, on stdout; what is a dataclass becomes an object."""
-    print(json.dumps(result, indent=1, default=lambda value: asdict(value) if hasattr(value, "__dataclass_fields__") else str(value)))
+    """A result for programs, on stdout; a dataclass becomes an object. Where the stream is not UTF-8, other characters are escaped."""
+    text = plain_json(result, default=lambda value: asdict(value) if hasattr(value, "__dataclass_fields__") else str(value), indent=1)
+    is_utf_8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+    print(text if is_utf_8 else json.dumps(json.loads(text), indent=1))

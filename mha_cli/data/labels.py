@@ -45,7 +45,7 @@ def class_name(label: object, location: str, column: str = "") -> str:
     num_axes = getattr(label, "ndim", None)  # of an array, and of a number that NumPy holds
     value = label.item() if num_axes == 0 and hasattr(label, "item") else label
     if isinstance(value, str):
-        name = _name_of(value)
+        name = name_of(value)
         if not name:
             raise MhaError(f"{location}: the label is empty", LEAVE_OUT)
         return name
@@ -69,7 +69,8 @@ def is_missing(value: object) -> bool:
     return not isinstance(value, str) and str(value) in _MISSING
 
 
-def _name_of(label: str) -> str:
+def name_of(label: str) -> str:
+    """The name of the class that a string means; empty where nothing is visible in it."""
     name = label.strip()
     if not all_latin(name):  # which has no format characters and is composed
         visible = unformatted()(without_surrogates(name).replace(_ZERO_WIDTH_SPACE, ""))

@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple, TypeAlias
 
 from mha_cli.data.files import is_folder, labelled_format, no_texts_below, unpacked
+from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, shown_path
 from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names, plain_name
 from mha_cli.records.json_lines import json_object
@@ -226,7 +227,7 @@ def _num_classes(column: str, found: Sequence[object]) -> int:
     """How many classes a column would have; 0 if it looks like something else."""
     if any(isinstance(value, float) and not value.is_integer() for value in found):
         return 0
-    labels = [str(value).strip() for value in found if isinstance(value, str | int | float) and str(value).strip()]
+    labels = [*filter(None, (name_of(str(value)) for value in found if isinstance(value, str | int | float)))]
     number = len(set(labels))
     usual = sorted(labels, key=len)[len(labels) // 2] if labels else ""
     least = 1 if _rank(column) < len(LABEL_NAMES) else 2

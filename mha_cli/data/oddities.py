@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -155,13 +155,11 @@ def _count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int3
 
 def _find_variants(spellings: Mapping[tuple[str, str], int], classes: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
     """Count the labels spelt otherwise than most of their class, and list the spellings of the class with most of these."""
-    by_class = defaultdict[str, Counter[str]](Counter)
+    by_class = dict[str, Counter[str]]()
     for (name, spelling), number in spellings.items():
+        by_class.setdefault(name, Counter({name: classes[name]}))[name] -= number
         by_class[name][spelling] = number
-    num_others = Counter[str]()
-    for name, counts in by_class.items():
-        counts[name] = classes[name] - counts.total()  # spelt as the class is named
-        num_others[name] = classes[name] - max(counts.values())
+    num_others = Counter({name: classes[name] - max(counts.values()) for name, counts in by_class.items()})
     if not num_others.total():
         return 0, ()
     most = by_class[num_others.most_common(1)[0][0]].most_common()

@@ -12,6 +12,7 @@ from mha_cli.errors import printable
 ABSENT: Final = object()
 """What stands where an object has no such key."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSAFE = re.compile("[\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def value_at(found: Mapping[str, object], key: str) -> object:
@@ -39,12 +40,18 @@ def dotted_keys(found: Mapping[str, object]) -> Iterator[str]:
             waiting.pop()
 
 
-def plain_json(value: object, default: Callable[[Any], object] | None = None) -> str:
-    """A value as JSON, with null for the fractions that JSON does not have: infinity, and what is no number."""
+def plain_json(value: object, default: Callable[[Any], object] | None = None, indent: int | None = None) -> str:
+    """A value as JSON that any reader takes, with its characters as they are.
+
+    Characters that a terminal obeys or that end a line, and half surrogate pairs, which UTF-8 lacks, are escaped. Infinity and NaN become
+    null.
+    """
     try:
-        return json.dumps(value, default=default, allow_nan=False)
+        text = json.dumps(value, default=default, allow_nan=False, ensure_ascii=False, indent=indent)
     except ValueError:
-        return json.dumps(json.loads(json.dumps(value, default=default), parse_constant=lambda _: None))
+        plain = json.loads(json.dumps(value, default=default), parse_constant=lambda _: None)
+        text = json.dumps(plain, ensure_ascii=False, indent=indent)
+    return text if text.isascii() else _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def json_kind(value: object) -> str:

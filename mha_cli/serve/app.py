@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
 from mha_cli.pages.inspection import live_page, model_figures
+from mha_cli.records.objects import plain_json
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inspection import look_inside
@@ -99,16 +100,16 @@ def application(checkpoint: Checkpoint) -> FastAPI:
     app = FastAPI(title="mha", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
 
     def one(predictions: list[Prediction]) -> str:
-        return json.dumps(choice.as_json(1, predictions[0]))
+        return plain_json(choice.as_json(1, predictions[0]))
 
     def many(predictions: list[Prediction]) -> str:
-        return json.dumps([choice.as_json(number, prediction) for number, prediction in enumerate(predictions, 1)])
+        return plain_json([choice.as_json(number, prediction) for number, prediction in enumerate(predictions, 1)])
 
     def inside(text: str) -> str:
         explanation, attention = look_inside(checkpoint, text, MOST_WORDS)
         answer = choice.as_json(1, explanation.prediction)
         found = {"explanation": explanation.as_json(), "attention": attention.as_json(), "notes": explanation.notes}
-        return json.dumps({"answer": answer, **found})
+        return plain_json({"answer": answer, **found})
 
     @app.post("/predict", response_model=Answer | list[Answer], responses=failures)
     async def predict(asked: Annotated[Asked, Body()]) -> Response:
@@ -126,7 +127,7 @@ def application(checkpoint: Checkpoint) -> FastAPI:
             return _json(await batches.alone(lambda: inside(asked.text)))
         except MhaError as error:  # no words, or too many
             answer = json.loads(await batches.answer([asked.text], one))
-            return _json(json.dumps({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
+            return _json(plain_json({"answer": answer, "explanation": None, "attention": None, "notes": [str(error)]}))
 
     @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", responses={421: failures[421]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
 import os
 import re
@@ -17,6 +16,8 @@ from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mha_cli.records.objects import plain_json
 
 SAFE_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
 
@@ -64,7 +65,7 @@ class Refused(Exception):
 
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error in the one form that all have."""
-    return Response(json.dumps({"error": message}, ensure_ascii=False), status, headers, media_type="application/json")
+    return Response(plain_json({"error": message}), status, headers, media_type="application/json")
 
 
 class Guarded:

@@ -19,6 +19,7 @@ from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.ngram_scores.fit import FittedScores, fit_scores, refit_scores
+from mha_cli.records.objects import plain_json
 from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import taught_by_scores
@@ -113,7 +114,7 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
     )
     if chief:
         with atomic_write(output / METRICS) as file:
-            file.write(json.dumps(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
+            file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
 
 

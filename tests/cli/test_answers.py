@@ -43,7 +43,7 @@ SAID = said(0.2, 0.5, 0.3)
         (Choice(top_k=9), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
         (Choice(top_k=3, threshold=0.3), ("id",), b"mixed\t0.5000\tgood\t0.3000\t\t\t-\tid\n"),
         (Choice(only=("good",), threshold=0.3), (), b"good\t0.3000\t-\n"),
-        (Choice(), ("a\tb\\n", None, 1.5, True, ["é"], ""), b'mixed\t0.5000\t-\ta\\tb\\\\n\t\t1.5\ttrue\t["\\\\u00e9"]\t\n'),
+        (Choice(), ("a\tb\\n", None, 1.5, True, ["é"], ""), b'mixed\t0.5000\t-\ta\\tb\\\\n\t\t1.5\ttrue\t["\xc3\xa9"]\t\n'),
     ],
 )
 def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> None:
@@ -82,7 +82,6 @@ def test_a_cell_is_harmless_and_can_be_read_back(text: str) -> None:
 def json_answer(prediction: Prediction, choice: Choice | None = None, fields: dict[str, object] | None = None) -> dict[str, Any]:
     fields = fields or {}
     line = json_line(choice or Choice(), list(fields), 7, record("a film", *fields.values()), prediction)
-    assert line.isascii()
     assert line.count(b"\n") == 1
     found: dict[str, Any] = json.loads(line)
     return found

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.config.settings import FilesData, SampleData, TfdsData
+from mha_cli.config.settings import FilesData, SampleData, TextConfig, TfdsData
 from mha_cli.data import corpus, preparation
+from mha_cli.data.given import GivenReviews
+from mha_cli.data.overview import look_over
 from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
-from mha_cli.data.profile import profile_data
+from mha_cli.data.profile import Tally, profile_data
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
 from mha_cli.system.watcher import Watcher
@@ -78,6 +80,34 @@ def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
     assert lines[0] == f"{tmp_path}/train.csv, 8 texts; repeated to the letter: 4, classes that differ from others in case alone: 2"
     found = profile_data([str(tmp_path / "train.csv")])
     assert found.texts.num_respelt == 2
+
+
+def test_spellings_that_became_one_class_and_several_labels_in_one_are_told(tmp_path: Path) -> None:
+    labels = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad", "bad ", "True;bad", "True;bad", "bad;True"]
+    rows = "".join(f"a text {number},{label}\n" for number, label in enumerate(labels))
+    (tmp_path / "train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    lines: list[str] = []
+    data = {"source": "files", "train": str(tmp_path / "train.csv")}
+    config = config_from_dict({"data": data}, "test")
+    prepare(config, Watcher(note=lines.append))
+    odd = "labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 (True;bad, separator ;)"
+    assert lines[0] == f"{tmp_path}/train.csv, 11 texts; {odd}"
+    assert profile_data([str(tmp_path / "train.csv")]).texts.line() == odd == look_over(config).train.texts.line()
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (["1", "1.0"], "1, 1.0"),
+        (["bad", "bad "], 'bad, "bad "'),
+        (["b\u200bad", "bad", "bad"], "bad, b\\u200bad"),
+        (["cafe\u0301", "caf\u00e9", "caf\u00e9"], "caf\u00e9, cafe\\u0301"),
+        (["true", "TRUE", "tRUE", "True", "True"], "True, true, TRUE and 1 more"),
+    ],
+)
+def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], shown: str) -> None:
+    reviews = GivenReviews(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
+    assert Tally(reviews, TextConfig(), "x").figures().line().partition("more than one way: ")[2][3:-1] == shown
 
 
 def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
