@@ -13,6 +13,7 @@ from mha_cli.cli.answers import MatchingRecords, json_line, styles_wanted, tab_l
 from mha_cli.cli.counter import counter
 from mha_cli.cli.given import load_checkpoint
 from mha_cli.cli.output import opened_output
+from mha_cli.errors import plural
 from mha_cli.records.doubts import shown_doubts
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.engine import Engine
@@ -120,6 +121,7 @@ def answer_texts(
         print(doubt, file=stderr)
     if num_withheld:
         print(
-            f"no answer to {num_withheld:,} of {number:,} texts: below the checkpoint's thresholds; --threshold 0 answers all", file=stderr
+            f"no answer to {num_withheld:,} of {plural(number, 'text')}: below the checkpoint's thresholds; --threshold 0 answers all",
+            file=stderr,
         )
     return written

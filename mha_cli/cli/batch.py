@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
-from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError, plural
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def batch(
 
 def progress_text(summary: BatchSummary) -> str:
     """How far a batch has come, in one line."""
-    return f"files: {summary.done:,} of {summary.files:,}; {summary.texts:,} texts, {summary.rate:,.0f} texts/s"
+    return f"files: {summary.done:,} of {summary.files:,}; {plural(summary.texts, 'text')}, {summary.rate:,.0f} texts/s"
 
 
 def summary_text(summary: BatchSummary) -> str:
@@ -124,5 +124,5 @@ def summary_text(summary: BatchSummary) -> str:
     parts = ", ".join(f"{number:,} {word}" for word, number in files.items() if number) or "none"
     return (
         f"files: {parts}; rows: {summary.rows:,}, {summary.unreadable:,} of them unreadable; "
-        f"{summary.texts:,} texts in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
+        f"{plural(summary.texts, 'text')} in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
     )

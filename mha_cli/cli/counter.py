@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from mha_cli.errors import plural
+
 if TYPE_CHECKING:
     from rich.live import Live
 
@@ -28,7 +30,7 @@ def counter(stderr: TextIO) -> Iterator[Callable[[int], None]]:
 
     def update(line: Live) -> None:
         seconds = time.monotonic() - start
-        line.update(f"{count:,} texts in {seconds:,.1f} s, {count / seconds:,.0f} texts/s", refresh=True)
+        line.update(f"{plural(count, 'text')} in {seconds:,.1f} s, {count / seconds:,.0f} texts/s", refresh=True)
 
     def add(number: int) -> None:
         nonlocal live, count, due

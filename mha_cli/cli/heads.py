@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, PlotOption, TextColumnOption, split_option
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, plural
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -64,7 +64,7 @@ def heads(
     most = sum(settings.heads) - settings.num_blocks
     if prune is not None and prune > most:
         raise MhaError(
-            f"--prune {prune}: the model has {sum(settings.heads)} heads in {settings.num_blocks} block{'s' * (settings.num_blocks > 1)}",
+            f"--prune {prune}: the model has {plural(sum(settings.heads), 'head')} in {plural(settings.num_blocks, 'block')}",
             f"at most {most} can be removed, since every block keeps one",
         )
     section = data_section(data, path, model.config, text_column, label_column)

@@ -8,7 +8,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from mha_cli.cli.console import print_line, stdout_console, table
-from mha_cli.errors import printable
+from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, entropy_line, marked, mean_entropy, near_uniform, strongest_links
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def explanation(result: Explanation) -> None:
 
 def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     """A row a head, and the outcome of pruning."""
-    title = f"{printable(report.data)}, split {printable(report.split)}, {report.num_reviews:,} texts: accuracy {report.accuracy:.2%}"
+    title = (
+        f"{printable(report.data)}, split {printable(report.split)}, {plural(report.num_reviews, 'text')}: accuracy {report.accuracy:.2%}"
+    )
     worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))
     for score in report.heads:
         fall = f"{100 * score.accuracy_fall:+.2f}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.cli.given import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, plural
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _numbered(texts: Iterator[str], number: int, name: str) -> str:
     for count, text in enumerate(texts, 1):
         if count == number:
             return text
-    raise MhaError(f"--record {number}: {name} has {count:,} texts", "count them from 1")
+    raise MhaError(f"--record {number}: {name} has {plural(count, 'text')}", "count them from 1")
 
 
 def _joined(texts: Iterator[str], name: str) -> str:

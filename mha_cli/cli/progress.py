@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
 from mha_cli.cli.console import print_line
-from mha_cli.errors import printable
+from mha_cli.errors import plural, printable
 from mha_cli.system.watcher import StepProgress, Watcher
 
 PLAIN_SECONDS = 15.0
@@ -91,7 +91,7 @@ def status(first: str) -> Iterator[Watcher]:
         yield Watcher(
             log=lambda text: shown.update(Text(printable(text, 200))),
             note=lambda text: print_line(text, console),
-            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {total:,} texts")),
+            on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),
         )
 
 

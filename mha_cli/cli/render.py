@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mha_cli.cli.console import print_figures, print_line, stdout_console, table
-from mha_cli.errors import printable
+from mha_cli.errors import plural, printable
 
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
@@ -37,10 +37,10 @@ def training(summary: TrainingSummary, following: str) -> None:
         {
             "checkpoint": str(summary.checkpoint),
             "epoch kept": f"{best.epoch} of {summary.epochs_run}",
-            "validation accuracy": f"{best.validation_accuracy:.2%} of {summary.num_validation:,} texts",
+            "validation accuracy": f"{best.validation_accuracy:.2%} of {plural(summary.num_validation, 'text')}",
             "validation loss": f"{best.validation_loss:.4f}",
             **calibration,
-            "trained on": f"{summary.num_train:,} texts",
+            "trained on": plural(summary.num_train, "text"),
             "weights": f"{summary.num_parameters:,}",
             "vocabulary": f"{summary.vocabulary_size:,} ids",
             "training time": f"{summary.seconds:.1f} s ({best.reviews_per_second:,.0f} texts/s, {summary.precision})",
@@ -67,7 +67,7 @@ def tuning(summary: TuningSummary, following: str) -> None:
             "trials": f"{len(summary.trials)}, {stopped} of them stopped early, in {summary.seconds / 60:.1f} minutes",
             "recipe as it is": f"validation loss {recipe.loss:.4f}, accuracy {recipe.accuracy:.2%}",
             f"best, trial {best.number}": f"validation loss {best.loss:.4f}, accuracy {best.accuracy:.2%}",
-            "standard error": f"{summary.standard_error:.2%} of an accuracy on {summary.num_validation:,} texts",
+            "standard error": f"{summary.standard_error:.2%} of an accuracy on {plural(summary.num_validation, 'text')}",
             "accuracy gained": gained,
             "settings": str(summary.config),
         }.items(),
@@ -93,7 +93,7 @@ def evaluation(result: Evaluation) -> None:
             "loss": f"{result.loss:.4f}",
             "ROC AUC": "not defined: a class does not occur" if result.roc_auc is None else f"{result.roc_auc:.4f}",
             "calibration error": f"{result.calibration_error:.4f}",
-            "cut to length": f"{result.num_truncated:,} texts",
+            "cut to length": plural(result.num_truncated, "text"),
             "unknown words": f"{result.unknown_share:.2%}",
             "speed": f"{result.num_reviews / result.seconds:,.0f} texts/s",
         }.items(),
@@ -109,7 +109,9 @@ def shuffle(results: list[ShuffleResult]) -> None:
     """A row a model, and the verdict on each in words."""
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
-    title = f"{printable(first.data)}, split {printable(first.split)}, {first.num_reviews:,} texts, {num_shuffles} shuffles"
+    title = (
+        f"{printable(first.data)}, split {printable(first.split)}, {plural(first.num_reviews, 'text')}, {plural(num_shuffles, 'shuffle')}"
+    )
     drawn = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
     for heading in ("in order", "shuffled", "flipped", "largest\nchange"):
         drawn.add_column(heading, justify="right", no_wrap=True)
@@ -129,7 +131,7 @@ def shuffle(results: list[ShuffleResult]) -> None:
 
 def comparison(result: Comparison) -> None:
     """A row a model, and of each but the first how it differs from that."""
-    title = f"{printable(result.data)}, split {printable(result.split)}, {result.num_reviews:,} texts"
+    title = f"{printable(result.data)}, split {printable(result.split)}, {plural(result.num_reviews, 'text')}"
     models = table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], Text(title))
     for model in result.models:
         figures = (f"{model.accuracy:.2%}", " to ".join(f"{end:.2%}" for end in model.accuracy_interval), f"{model.macro_f1:.4f}")
@@ -145,7 +147,7 @@ def comparison(result: Comparison) -> None:
             {
                 "accuracy": f"{100 * one.accuracy:+.2f} points (95 % interval {low} to {high})",
                 "macro F1": f"{one.macro_f1:+.4f} (95 % interval {f1_low} to {f1_high})",
-                "right alone": f"on {one.only_this_right:,} texts; {first} on {one.only_first_right:,}",
+                "right alone": f"on {plural(one.only_this_right, 'text')}; {first} on {one.only_first_right:,}",
                 "same answer": f"to {one.same_answers:.2%} of the texts",
                 "McNemar's test": p_value + (f", corrected for {number} comparisons" if number > 1 else ""),
                 "verdict": one.verdict,
@@ -160,7 +162,7 @@ def export(result: Export) -> None:
     if accuracy is not None:
         scored = {
             "accuracy": f"{accuracy.export:.2%}; of the checkpoint {accuracy.checkpoint:.2%}",
-            "scored on": f"{accuracy.num_reviews:,} texts: {accuracy.data}",
+            "scored on": f"{plural(accuracy.num_reviews, 'text')}: {accuracy.data}",
             "other answers": f"to {accuracy.num_changed:,} of them",
         }
     print_figures(
@@ -168,7 +170,7 @@ def export(result: Export) -> None:
         {
             "written": result.path,
             "size": f"{result.num_bytes:,} bytes",
-            "checked on": f"{result.num_texts} texts, alone and in padded batches; another class for {result.num_changed}",
+            "checked on": f"{plural(result.num_texts, 'text')}, alone and in padded batches; another class for {result.num_changed}",
             "largest difference": f"{result.largest_difference:.1e} of a probability (allowed: {result.tolerance:.0e})",
             **scored,
         }.items(),

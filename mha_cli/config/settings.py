@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from mha_cli.errors import plural
+
 
 class Settings(BaseModel):
     """Base of every section: frozen, strict about types and unknown keys."""
@@ -233,7 +235,7 @@ class ModelConfig(Settings):
     def _heads_fit(self) -> Self:
         if isinstance(self.num_heads, list):
             if len(self.num_heads) != self.num_blocks:
-                raise ValueError(f"num_heads names {len(self.num_heads)} blocks, num_blocks={self.num_blocks}; name as many")
+                raise ValueError(f"num_heads names {plural(len(self.num_heads), 'block')}, num_blocks={self.num_blocks}; name as many")
             if self.key_dim is None:
                 raise ValueError("num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim")
         elif self.key_dim is None and self.embed_dim % self.num_heads:

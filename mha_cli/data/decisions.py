@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
+from mha_cli.errors import plural
 
 LONG_TEXT = 100
 """Length of the median text, in tokens, above which n-grams are weighed by where they stand."""
@@ -55,8 +56,8 @@ class Facts:
         """The facts in a line."""
         characters = f", {self.characters:.1f} characters on average" if self.characters else ""  # of emojis alone: no letter
         return (
-            f"{self.num_texts:,} texts in {self.num_classes:,} classes; half are up to {self.median_length:,} tokens long, 98 % up to "
-            f"{self.usual_length:,}; {self.num_words:,} distinct tokens{characters}"
+            f"{plural(self.num_texts, 'text')} in {plural(self.num_classes, 'class')}; half are up to {plural(self.median_length, 'token')} long, "
+            f"98 % up to {self.usual_length:,}; {self.num_words:,} distinct tokens{characters}"
         )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from mha_cli.data.files import is_folder, labelled_format, no_texts_below, unpacked
 from mha_cli.data.labels import name_of
-from mha_cli.errors import MhaError, listed, shown_path
+from mha_cli.errors import MhaError, listed, plural, shown_path
 from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names, plain_name
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.lines import LineSplitter
@@ -197,7 +197,7 @@ def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[
     if column is None or not weights[column]:
         raise MhaError(f"{shown_path(path)}: no column of texts among {shown_columns(list(values))}", "set --text-column")
     likely = [other for other in weights if weights[other] >= LIKELY_TEXT * weights[column] and not _num_classes(other, values[other])]
-    reason = f"longest texts, {_num_letters(values[column]) / len(values[column]):,.0f} letters on average"
+    reason = f"longest texts, {plural(round(_num_letters(values[column]) / len(values[column])), 'letter')} on average"
     return column, reason + _others(likely, column, "--text-column")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.config.settings import DataSettings
 from mha_cli.config.yaml_file import parse_yaml
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.record import is_number
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
     section = found[0] if found else ""
     kept = [line for line in section.splitlines() if (setting := _SETTING.match(line)) and setting[1] in DataSettings.model_fields]
     ours = "\n".join([*_data_section(profile), *kept]) + "\n"
-    found_in_them = f"{profile.texts.num_texts:,} texts, {len(profile.texts.classes):,} classes"
+    found_in_them = f"{plural(profile.texts.num_texts, 'text')}, {plural(len(profile.texts.classes), 'class')}"
     written = f"# Written by `mha init` from the recipe {recipe.stem}: {found_in_them}.\n"
     return written + (text.replace(section, ours, 1) if section else f"{text}{ours}")
 

@@ -34,7 +34,7 @@ class Oddities:
         variants: spellings of the class with most of these, the most frequent first.
         num_combined: texts whose label looks like several labels in one cell.
         combined: most frequent of these labels; empty where there is none, as is the next.
-        separator: character between its parts.
+        combined_separator: character between its parts.
         num_blank: blank lines, which are left out.
     """
 
@@ -46,7 +46,7 @@ class Oddities:
     variants: tuple[str, ...]
     num_combined: int
     combined: str
-    separator: str
+    combined_separator: str
     num_blank: int
 
     def line(self) -> str:
@@ -58,7 +58,7 @@ class Oddities:
             "texts with two labels": (self.num_two_labels, ""),
             "classes that differ from others in case alone": (self.num_respelt, ""),
             "labels spelt in more than one way": (self.num_variants, f" ({spellings})"),
-            "labels that look like several in one": (self.num_combined, f" ({combined_in_words(self.combined, self.separator)})"),
+            "labels that look like several in one": (self.num_combined, f" ({combined_in_words(self.combined, self.combined_separator)})"),
             "blank lines left out": (self.num_blank, ""),
         }
         return ", ".join(f"{what}: {number:,}{example}" for what, (number, example) in counts.items() if number)
@@ -94,7 +94,7 @@ def find_oddities(
         variants=variants,
         num_combined=num_combined,
         combined=combined,
-        separator=separator,
+        combined_separator=separator,
         num_blank=num_blank,
     )
 
@@ -131,7 +131,7 @@ def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
 
 def combined_in_words(label: str, separator: str) -> str:
     """An example of several labels in one, and what separates them."""
-    return f"{printable(label, 40)}, separator {separator}"
+    return f'"{printable(label, 40)}", separator "{separator}"'
 
 
 def _parts(label: str, separator: str) -> Iterator[str]:

@@ -72,13 +72,13 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     source = open_source(config.data, watcher.log) if given is None else given
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {number:,} texts"))
+    reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')}"))
     where = source.name if given else f"{source.name}, split {split}"
     corpus = Corpus(reviews, config.text, source.class_names, where, config.data.validation == "names")
     if isinstance(source, FileReviews | GivenReviews):
         _note_oddities(corpus, source, watcher)
     if rare := corpus.single_text_classes:
-        classes = "1 class has" if len(rare) == 1 else f"{len(rare):,} classes have"
+        classes = f"{plural(len(rare), 'class')} {'has' if len(rare) == 1 else 'have'}"
         names = listed([printable(name) for name in rare], NAMED_CLASSES)
         watcher.note(f"{source.name}: {classes} a single text, which is learnt from and not validated with: {names}")
     if config.auto:
@@ -86,7 +86,8 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     known = corpus.count_shared(validation_rows, train_rows)
     if known > MOST_KNOWN * len(validation_rows):
-        parts = f"{known:,} of {len(validation_rows):,} texts are among those learnt from, to the letter"
+        are = "is" if known == 1 else "are"
+        parts = f"{known:,} of {plural(len(validation_rows), 'text')} {are} among those learnt from, to the letter"
         watcher.note(f"{source.name}, validation part: {parts}; its figures say too much of texts that are not")
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
@@ -98,7 +99,7 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
             f"{source.name}: nothing reads the texts without labels; see training.distil_scores, score_vectors, start_from_contexts"
         )
     elif unlabelled is not None:
-        texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {number:,} texts without labels"))
+        texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
         encoded = encode_texts(texts, TextEncoder(config.text, vocabulary))
     return PreparedData(
         config=config,
@@ -137,7 +138,8 @@ def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: 
             watcher.note(f"the {split} data cannot be read: {error}")
         else:
             if known:
-                watcher.note(f"{source.name}: {known:,} texts of the {split} data are among the training data, to the letter")
+                texts, are = plural(known, "text"), "is" if known == 1 else "are"
+                watcher.note(f"{source.name}: {texts} of the {split} data {are} among the training data, to the letter")
 
 
 def _doubt(reviews: EncodedReviews, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
@@ -220,7 +222,7 @@ def labelled_reviews(
     else:
         split = split or default_split(data)
         reviews = of_known_classes(_placed(source, split), checkpoint.class_names)
-        reviews = counted(reviews, lambda number: watcher.log(f"reading {source.name}, split {split}: {number:,} texts"))
+        reviews = counted(reviews, lambda number: watcher.log(f"reading {source.name}, split {split}: {plural(number, 'text')}"))
         encoder = TextEncoder(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):

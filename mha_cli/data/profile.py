@@ -18,7 +18,7 @@ from mha_cli.data.oddities import Oddities, find_oddities
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
-from mha_cli.errors import MhaError, listed, shown_path
+from mha_cli.errors import MhaError, listed, plural, shown_path
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.tokenizer import make_tokenizer
 
@@ -126,7 +126,7 @@ class Tally:
         self.words, self.num_texts_with = Counter[str](), Counter[str]()
         self._spellings = Counter[tuple[str, str]]()
         labels, lengths, hashes = array("i"), array("q"), array("q")
-        for review in counted(reviews, lambda number: watcher.log(f"reading {name}: {number:,} texts")):
+        for review in counted(reviews, lambda number: watcher.log(f"reading {name}: {plural(number, 'text')}")):
             tokens = tokenize(review.text)
             labels.append(class_ids.setdefault(review.label, len(class_ids)))
             lengths.append(len(tokens))

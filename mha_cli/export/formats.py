@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.data.preparation import LabelledReviews
-from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, plural, printable
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
@@ -124,7 +124,7 @@ def export_checkpoint(
     with atomic_place(output) as place:
         watcher.log(f"writing {output.name}")
         chosen.write(checkpoint, place)
-        watcher.log(f"checking {output.name} on {len(reviews)} texts")
+        watcher.log(f"checking {output.name} on {plural(len(reviews), 'text')}")
         run = chosen.opened(place)
         difference, num_changed = differences(run, checkpoint, reviews)
         if not difference <= chosen.tolerance:  # NaN is refused as well

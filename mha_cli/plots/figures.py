@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from mha_cli.errors import printable
+from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import UNKNOWN_LEGEND, AttentionView, entropy_line, marked, mean_entropy, near_uniform
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     axes.set_xticks(range(len(results)), names)
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
-    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {results[0].num_reviews:,} texts")
+    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {plural(results[0].num_reviews, 'text')}")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     return figure
 
@@ -71,7 +71,7 @@ def comparison_figure(result: Comparison) -> Figure:
     differences.axvline(0, color="black", linewidth=0.8)
     accuracies.set_xlabel("accuracy in % (95 % interval)")
     differences.set_xlabel(f"points more than {end_of(result.models[0].name)}\n(95 % interval)")
-    figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {result.num_reviews:,} texts")
+    figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {plural(result.num_reviews, 'text')}")
     return figure
 
 
@@ -109,7 +109,7 @@ def heads_figure(report: HeadReport) -> Figure:
     figure, (above, below) = new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
-    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {report.num_reviews:,} texts")
+    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {plural(report.num_reviews, 'text')}")
     below.bar(names, [score.importance for score in report.heads], color="C1")
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")

@@ -15,7 +15,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from mha_cli.config.loading import config_to_yaml
-from mha_cli.errors import printable
+from mha_cli.errors import plural, printable
 from mha_cli.plots import figures
 from mha_cli.report.contents import Report
 from mha_cli.system.whole_files import atomic_write
@@ -54,7 +54,7 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"percent": lambda value: "–" if value is None else f"{value:.2%}", "decisive": _decisive}
+    environment.filters |= {"plural": plural, "percent": lambda value: "–" if value is None else f"{value:.2%}", "decisive": _decisive}
     page, style = (
         files(package).joinpath(name).read_text("utf-8")
         for package, name in (("mha_cli.report", "page.html"), ("mha_cli.pages", "shared.css"))

@@ -22,6 +22,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedReviews, join_reviews
 from mha_cli.data.preparation import PreparedData
+from mha_cli.errors import plural
 from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, score_reviews
 from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
 from mha_cli.training.distribution import Distribution
@@ -53,7 +54,7 @@ def taught_by_scores(
         labelled_NC = (1.0 - SHARE) * data.targets + SHARE * said(scores_NU)
         if data.unlabelled is None:
             return [labelled_NC, *fitted.arrays()]
-        log(f"scoring {len(data.unlabelled):,} texts without labels")
+        log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
         return [labelled_NC, said(score_reviews(config, data, data.unlabelled, fitted)), *fitted.arrays()]
 
     labelled_NC, *arrays = distribution.from_chief(targets)

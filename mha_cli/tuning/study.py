@@ -17,7 +17,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter
 from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_used
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
-from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.errors import MhaError, plural, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 
 STUDY = "study.json"
@@ -159,7 +159,7 @@ class Study:
         if self.complete and not self.seconds_left(budget) and ((self.output / METRICS).is_file() or not self.has_gained):
             name, count = shown_path(self.output), len(self.trials)
             more = "search more, in another folder" if self._kept.exhausted else "give more --minutes or --trials, or another folder"
-            raise MhaError(f"--output {name}: its search is finished, with {count} trials", more)
+            raise MhaError(f"--output {name}: its search is finished, with {plural(count, 'trial')}", more)
 
     def refuse_other_texts(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
         """Refuse texts that earlier trials were not judged by.

@@ -69,7 +69,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
         "variants": [],
         "num_combined": 0,
         "combined": "",
-        "separator": "",
+        "combined_separator": "",
         "num_blank": 9,
     }
     assert load_config(tmp_path / "my lamps.yaml").data.model_dump()["train"] == ["lamps-*.txt", "lamps-1.txt"]

@@ -90,7 +90,7 @@ def test_spellings_that_became_one_class_and_several_labels_in_one_are_told(tmp_
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
     config = config_from_dict({"data": data}, "test")
     prepare(config, Watcher(note=lines.append))
-    odd = "labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 (True;bad, separator ;)"
+    odd = 'labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 ("True;bad", separator ";")'
     assert lines[0] == f"{tmp_path}/train.csv, 11 texts; {odd}"
     assert profile_data([str(tmp_path / "train.csv")]).texts.line() == odd == look_over(config).train.texts.line()
 

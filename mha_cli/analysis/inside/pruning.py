@@ -15,7 +15,7 @@ from mha_cli.config.settings import Config, FilesData
 from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
-from mha_cli.errors import MhaError
+from mha_cli.errors import MhaError, plural
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.engine import Engine
@@ -66,7 +66,7 @@ def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
     most = len(report.heads) - len(left)
     if count > most:
         raise MhaError(
-            f"--prune {count}: the model has {len(report.heads)} heads in {len(left)} block{'s' * (len(left) != 1)}",
+            f"--prune {count}: the model has {plural(len(report.heads), 'head')} in {plural(len(left), 'block')}",
             f"at most {most} can be removed, since every block keeps one",
         )
     chosen: list[tuple[int, int]] = []
