@@ -56,7 +56,8 @@ class Facts:
         """The facts in a line."""
         characters = f", {self.characters:.1f} characters on average" if self.characters else ""  # of emojis alone: no letter
         return (
-            f"{plural(self.num_texts, 'text')} in {plural(self.num_classes, 'class')}; half are up to {plural(self.median_length, 'token')} long, "
+            f"{plural(self.num_texts, 'text')} in {plural(self.num_classes, 'class')}; "
+            f"half are up to {plural(self.median_length, 'token')} long, "
             f"98 % up to {self.usual_length:,}; {self.num_words:,} distinct tokens{characters}"
         )
 

@@ -160,7 +160,7 @@ def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) ->
     (tmp_path / "other.tsv").write_text("text\tlabel\nthe film\tmixed\n")
     message = refusal(
         heads(blocks, "--data", "other.tsv", "--prune", "1", "-o", "a.keras"),
-        told_before=["reading other.tsv, split test: 1 texts"],
+        told_before=["reading other.tsv, split test: 1 text"],
     )
     assert message == "other.tsv:2: the class is 'mixed'; the model knows negative, positive"
     assert sorted(tree(tmp_path)) == ["mine.tsv", "other.tsv"]

@@ -169,4 +169,4 @@ def test_facts_are_those_of_the_texts() -> None:
 
 def test_emojis_have_no_number_of_letters() -> None:
     emojis = Corpus((Review(text, text) for text in "😀😡" * 2), TEXTS.text, None, "texts.csv").facts()
-    assert str(emojis) == "4 texts in 2 classes; half are up to 1 tokens long, 98 % up to 1; 2 distinct tokens"
+    assert str(emojis) == "4 texts in 2 classes; half are up to 1 token long, 98 % up to 1; 2 distinct tokens"
