@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
 from mha_cli.data.decisions import Facts, facts_of
+from mha_cli.data.labels import name_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.oddities import Oddities, combined_in_words, find_combined, find_oddities
 from mha_cli.data.reviews import PlacedReview, Review
@@ -251,17 +252,17 @@ class Corpus:
 
 
 def of_known_classes(placed: Iterable[PlacedReview], class_names: Collection[str]) -> Iterator[Review]:
-    """The same reviews, without their places.
+    """The same reviews with the class names of a model, without their places.
 
     Raises:
         MhaError: one is of a class that the model does not know; the message says where it stands.
     """
-    known = set(class_names)
+    known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for one in placed:
         if one.review.label not in known:
             names = listed([*map(printable, class_names)])
             raise MhaError(f"{one.place}: the class is '{printable(one.review.label)}'", f"the model knows {names}")
-        yield one.review
+        yield one.review._replace(label=known[one.review.label])
 
 
 def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:

@@ -307,6 +307,7 @@ def test_no_words() -> None:
 def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> None:
     first, second = (PlacedReview(Review("word", label), "films.csv", line) for label in ("neg", "meh"))
     assert [*of_known_classes([first], ("neg", "pos"))] == [first.review]
+    assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"))] == ["\ufeffneg"]
     assert (
         error_of(lambda: [*of_known_classes([first, second], ("neg", "pos"))]) == f"{place}: the class is 'meh'; the model knows neg, pos"
     )
