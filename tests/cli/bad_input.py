@@ -814,7 +814,11 @@ SECTIONS: dict[str, list[Case]] = {
             f"{BATCH} mine --shard 9/8",
             "--shard 9/8: is not i/n with i from 1 to n; write 3/8 for the third of eight",
         ),
-        Case("a share on a cluster", f"{BATCH} mine --address auto", "--shard and --address do not go together; leave one of them out"),
+        Case(
+            "a share on a cluster",
+            f"{BATCH} mine --address auto --shard 1/1",
+            "--shard and --address do not go together; leave one of them out",
+        ),
         Case("a column of plain lines", f"{BATCH} mine --text-column review", "--text-column review: plain lines have no columns; …"),
         Case(
             "a file to write to",
