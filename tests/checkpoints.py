@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORDS = ("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a")
 
 
-def small_checkpoint(class_names: tuple[str, ...] = ("negative", "positive"), seed: int = 0, **model: Any) -> Checkpoint:
+def small_checkpoint(class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 0, **model: Any) -> Checkpoint:
     """A classifier of a few hundred random weights; what it says is of no meaning, but differs from text to text."""
     characters = 11 if model.get("subword_buckets") or model.get("score_subwords") else 0
     config = config_from_dict(
@@ -47,7 +47,7 @@ def small_checkpoint(class_names: tuple[str, ...] = ("negative", "positive"), se
     )
 
 
-def small_checkpoint_file(path: Path, class_names: tuple[str, ...] = ("negative", "positive"), **model: Any) -> Path:
+def small_checkpoint_file(path: Path, class_names: tuple[str, ...] = ("neg", "pos"), **model: Any) -> Path:
     """The same, written to a file."""
     write_checkpoint(path, small_checkpoint(class_names, **model))
     return path

@@ -114,7 +114,7 @@ def test_a_diagnosis_needs_numpy_only(tmp_path: Path) -> None:
 
 
 def test_looking_at_data_needs_numpy_only(tmp_path: Path) -> None:
-    (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,positive\nbad,negative\n" * 2)
+    (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,pos\nbad,neg\n" * 2)
     for command in ("init", "data"):
         code, modules = imported_by(tmp_path, command, "reviews.csv")
         assert code == 0
@@ -122,7 +122,7 @@ def test_looking_at_data_needs_numpy_only(tmp_path: Path) -> None:
 
 
 def test_suspects_need_no_tensorflow(tmp_path: Path) -> None:
-    (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,positive\nbad,negative\n" * 5)
+    (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,pos\nbad,neg\n" * 5)
     code, modules = imported_by(tmp_path, "data", "reviews.csv", "--suspects", "1")
     assert code == 0
     assert "sklearn" in modules
@@ -142,7 +142,7 @@ def test_tensorflow_starts_quietly(module: str) -> None:
 def test_scoring_needs_no_tensorflow(line: str, tmp_path: Path) -> None:
     for name in ("a.keras", "b.keras"):
         small_checkpoint_file(tmp_path / name)
-    (tmp_path / "reviews.csv").write_text("text,label\nthe film was superb,positive\na dull film,negative\n")
+    (tmp_path / "reviews.csv").write_text("text,label\nthe film was superb,pos\na dull film,neg\n")
     code, modules = imported_by(tmp_path, *line.split(), "--data", "reviews.csv")
     assert code == 0
     assert not modules & {"tensorflow", "keras", "h5py"}
@@ -177,7 +177,7 @@ def test_an_onnx_file_needs_no_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     checkpoint = small_checkpoint_file(tmp_path / "a.keras")
-    (tmp_path / "reviews.csv").write_text("text,label\nfine,positive\n")
+    (tmp_path / "reviews.csv").write_text("text,label\nfine,pos\n")
     code, modules = imported_by(tmp_path, "export", checkpoint, "--format", "onnx", "--output", "a.onnx", "--data", "reviews.csv")
     assert code == 0
     assert not modules & LEARNING

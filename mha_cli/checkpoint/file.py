@@ -94,7 +94,7 @@ class Checkpoint:
     @property
     def text_column(self) -> str:
         """Column of the text in the files that it was trained on; ``text`` where it was trained on none."""
-        return self.config.data.text_column if isinstance(self.config.data, FilesData) else "text"
+        return (isinstance(self.config.data, FilesData) and self.config.data.text_column) or "text"
 
     @property
     def forward_pass(self) -> ForwardPass:

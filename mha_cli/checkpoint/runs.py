@@ -126,7 +126,8 @@ def refuse_other_run(output: Path, config: Config) -> None:
     if (output / METRICS).is_file():
         raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
     earlier, now = config_to_dict(written_config(read_yaml(output / CONFIG))), config_to_dict(config)
-    now = {**now, "auto": earlier.get("auto", False)}  # what was open is decided
+    named = {key: value for key, value in now["data"].items() if value is not None or key not in ("text_column", "label_column")}
+    now = {**now, "auto": earlier.get("auto", False), "data": named}  # what was open is decided, and the columns are found
     refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
 
 

@@ -38,7 +38,7 @@ def data_section(
     if isinstance(section, FilesData):
         known = trained if isinstance(trained, FilesData) else section
         columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
-        return section.model_copy(update=columns)
+        return section.model_copy(update={**columns, "test_share": known.test_share})
     if text_column or label_column:
         raise MhaError(f"--text-column and --label-column go with files; {_named(section)} has no columns", "leave them out")
     return section

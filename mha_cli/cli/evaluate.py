@@ -31,7 +31,9 @@ mha evaluate runs/sample --find-threshold precision=0.95 \\
 def evaluate(
     checkpoint: CheckpointArgument,
     data: DataOption = None,
-    split: Annotated[str | None, split_option("test; with --find-threshold and no --data validation")] = None,
+    split: Annotated[
+        str | None, split_option("test; with --find-threshold and no --data validation, if no part of the model has learnt from it")
+    ] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
     find_threshold: Annotated[
@@ -77,13 +79,16 @@ def evaluate(
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
     section = data_section(data, path, model.config, text_column, label_column)
-    if target and data is None and split is None:
-        split = "validation"  # thresholds are chosen by it, which the test split is not there for
+    if target and data is None and split is None and not model.config.learns_from_validation:
+        split = "validation"  # so that the test part says what they come to
     with ended_in_order(), status("reading") as watcher:
         labelled = labelled_reviews(model, section, split, watcher, unseen=target is not None)
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, watcher, target)
+        if data is None and split is None and model.config.learns_from_validation and (target or model.thresholds):
+            chosen = "are chosen" if target else "may have been chosen"
+            watcher.note(f"the thresholds {chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
         if output is not None:
             thresholds = {one.name: one.threshold for one in evaluation.thresholds}
             write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)

@@ -49,7 +49,7 @@ def init(
     from mha_cli.cli.output import refuse_output
     from mha_cli.cli.progress import status
     from mha_cli.config.recipes import find_config, name_of_data
-    from mha_cli.data.new_config import new_config
+    from mha_cli.data.new_config import new_config, test_share
     from mha_cli.data.profile import profile_data
     from mha_cli.system.whole_files import atomic_write
 
@@ -65,15 +65,17 @@ def init(
     if as_json:
         found = asdict(profile)
         figures = found.pop("texts")
-        print_json({"config": str(path), **found, **figures})
+        print_json({"config": str(path), "test_share": test_share(profile), **found, **figures})
     else:
-        _print(profile, path)
+        _print(profile, path, test_share(profile))
 
 
-def _print(profile: DataProfile, config: Path) -> None:
+def _print(profile: DataProfile, config: Path, share: float | None) -> None:
     from mha_cli.cli.console import print_figures, print_line
 
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
-    print_figures(listed(profile.data, 1), [*layout_rows(profile.layout), *figure_rows(profile.texts, where)])
+    held_out = f"{share:.0%} of the texts: training never sees them, `mha evaluate` scores them" if share else "none: too few texts"
+    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", held_out)]
+    print_figures(listed(profile.data, 1), rows)
     print_line(f"written: {config}")
     print_line(f"next: {shlex.join(['mha', 'train', '--config', str(config)])}")

@@ -85,6 +85,6 @@ def train(
 
 def scoring_command(folder: Path, config: Config) -> str:
     """The command that scores a run on texts that it has not learnt from; FILE where nothing names any."""
-    untested = config.data.source == "files" and not config.data.test_paths
+    untested = config.data.source == "files" and not (config.data.test_paths or config.data.test_share)
     unseen = ["--data", "FILE"] if config.learns_from_validation else ["--split", "validation"]
     return shlex.join(["mha", "evaluate", f"{folder}", *(unseen if untested else [])])

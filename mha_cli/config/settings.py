@@ -77,17 +77,29 @@ class FilesData(DataSettings):
     )
     test: FilePath | list[FilePath] | None = Field(
         None,
-        description="File or folder, or a list of them, that `mha evaluate` scores by default; with null, it needs --data "
-        "or --split validation.",
+        description="File or folder, or a list of them, that `mha evaluate` scores by default; null for test_share, or for none.",
+    )
+    test_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Share of the texts in `train` that no training sees and `mha evaluate` scores by default; null for none. It is "
+        "stratified by class, equal texts are on one side, and every seed leaves out the same texts.",
     )
     unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
-    text_column: Column = Field(
-        "text",
+    text_column: Column | None = Field(
+        None,
         min_length=1,
-        description="Column or key of the text. A table whose columns are given by their numbers, from 1, has no header line; a dot "
-        "leads into a nested object.",
+        description="Column or key of the text; null finds it in the first file as `mha init` does. A table whose columns are given by "
+        "their numbers, from 1, has no header line; a dot leads into a nested object.",
     )
-    label_column: Column = Field("label", min_length=1, description="Column or key of the class.")
+    label_column: Column | None = Field(None, min_length=1, description="Column or key of the class; null finds it likewise.")
+
+    @model_validator(mode="after")
+    def _test_data_are_named_once(self) -> Self:
+        if self.test is not None and self.test_share is not None:
+            raise ValueError(f"test and test_share={self.test_share} both name test data; take test_share=null, or test=null")
+        return self
 
     @property
     def train_paths(self) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from functools import cached_property
+from itertools import chain, compress
 from typing import TYPE_CHECKING
 
 from mha_cli.data.labels import labelled
@@ -20,6 +21,9 @@ from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
 from mha_cli.records.record import Columns, shown_columns
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from mha_cli.config.settings import FilesData
     from mha_cli.records.readers import Format
 
@@ -34,10 +38,10 @@ _ROWS: dict[Format, str] = {
 }
 
 
-def labelled_columns(text: str = "text", label: str = "label", by_options: bool = False) -> Columns:
-    """The columns or JSON keys of labelled texts, named by options of the command or in a config."""
+def labelled_columns(text: str | None = None, label: str | None = None, by_options: bool = False) -> Columns:
+    """The columns or JSON keys of labelled texts, named by options of the command or in a config; ``text`` and ``label`` by default."""
     settings = ("--text-column", "--label-column") if by_options else ("data.text_column", "data.label_column")
-    return Columns(text, (label,), *settings, required=True)
+    return Columns(text or "text", (label or "label",), *settings, required=True)
 
 
 class FileReviews:
@@ -63,8 +67,8 @@ class FileReviews:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """``train``, and ``test`` where the config names test data."""
-        return ("train", "test") if self._settings.test_paths else ("train",)
+        """``train``, and ``test`` where the config names test data or a share of the training data to test on."""
+        return ("train", "test") if self._settings.test_paths or self._settings.test_share else ("train",)
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -84,9 +88,22 @@ class FileReviews:
         given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
         if split not in given:
             raise MhaError(f'no split "{printable(split)}" in {shown_path(self.name)}', did_you_mean(printable(split), self.splits))
-        if not given[split]:
-            raise MhaError("the config names no test data", "set data.test, give --data FILE, or take --split validation")
+        if split not in self.splits:
+            raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
+        if self._settings.test_share and (split == "train" or not given["test"]):
+            drawn = self._test_part if split == "test" else ~self._test_part
+            on_blank = self._count_blank if split == "train" else lambda: None  # both parts are in the same files
+            return compress(read_labelled(given["train"], self._columns, on_blank), drawn)
         return read_labelled(given[split], self._columns, self._count_blank)
+
+    @cached_property
+    def _test_part(self) -> npt.NDArray[np.bool_]:
+        """For each review of the training files, whether it is held out for testing."""
+        from mha_cli.data.test_part import drawn_for_testing  # NumPy, which only this needs
+
+        share, by_names = self._settings.test_share or 0, self._settings.validation == "names"
+        reviews = (placed.review for placed in read_labelled(self._settings.train_paths, self._columns))
+        return drawn_for_testing(reviews, share, by_names, self.name)
 
     def _count_blank(self) -> None:
         self.num_blank += 1

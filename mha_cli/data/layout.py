@@ -69,7 +69,7 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
 
     Args:
         path: file or folder.
-        text_column: column of the text; None guesses it: the longest texts that differ from each other.
+        text_column: column of the text; None guesses it: ``text``, else the longest texts that differ.
         label_column: column of the class; None guesses it: one with a usual name, else one with few values.
 
     Raises:
@@ -193,12 +193,14 @@ def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[
         return _num_letters(found) * len(set(map(str, found))) / len(found) if found else 0
 
     weights = {column: weight(column) for column in values if column != label_column}
-    column = max(weights, key=weights.__getitem__, default=None)
-    if column is None or not weights[column]:
+    longest = max(weights, key=weights.__getitem__, default=None)
+    if longest is None or not weights[longest]:
         raise MhaError(f"{shown_path(path)}: no column of texts among {shown_columns(list(values))}", "set --text-column")
-    likely = [other for other in weights if weights[other] >= LIKELY_TEXT * weights[column] and not _num_classes(other, values[other])]
-    reason = f"longest texts, {plural(round(_num_letters(values[column]) / len(values[column])), 'letter')} on average"
-    return column, reason + _others(likely, column, "--text-column")
+    likely = [other for other in weights if weights[other] >= LIKELY_TEXT * weights[longest] and not _num_classes(other, values[other])]
+    if weights.get("text"):
+        return "text", f"by its name{_others(likely, 'text')}"
+    reason = f"longest texts, {plural(round(_num_letters(values[longest]) / len(values[longest])), 'letter')} on average"
+    return longest, reason + _others(likely, longest)
 
 
 def _num_letters(found: Sequence[object]) -> int:
@@ -214,13 +216,13 @@ def _guessed_label(values: Values, text_column: str, path: str) -> tuple[str, st
         raise MhaError(f"{shown_path(path)}: no column of few classes among {shown_columns(list(values))}", "set --label-column")
     column = min(likely, key=lambda column: (_rank(column), numbers[column]))
     reason = "by its name" if _rank(column) < len(LABEL_NAMES) else f"few different values, {numbers[column]}"
-    return column, reason + _others(likely, column, "--label-column")
+    return column, reason + _others(likely, column)
 
 
-def _others(likely: Sequence[str], column: str, option: str) -> str:
+def _others(likely: Sequence[str], column: str) -> str:
     """What is said of the columns that could have been taken, too."""
     others = [other for other in likely if other != column]
-    return f"; {option} can name another: {listed(others, MOST_OTHERS)}" if others else ""
+    return f"; other candidates: {listed(others, MOST_OTHERS)}" if others else ""
 
 
 def _num_classes(column: str, found: Sequence[object]) -> int:

@@ -16,6 +16,11 @@ from mha_cli.records.record import is_number
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
 
+LEAST_TO_PART = 500
+"""Texts from which on a test part is held out of them: a fifth of fewer would say little."""
+
+TEST_SHARE = 0.2
+
 _SECTION = re.compile(r"^data:.*\n(?: .*\n)*", re.MULTILINE)
 _SETTING = re.compile(r" +(\w+):")
 
@@ -32,6 +37,11 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
     return written + (text.replace(section, ours, 1) if section else f"{text}{ours}")
 
 
+def test_share(profile: DataProfile) -> float | None:
+    """The share of the texts that the config holds out for testing; None for none."""
+    return TEST_SHARE if profile.texts.num_texts >= LEAST_TO_PART else None
+
+
 def _data_section(profile: DataProfile) -> Iterator[str]:
     layout = profile.layout
     yield "data:"
@@ -41,7 +51,11 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     else:
         yield "  train:"
         yield from (f"    - {_scalar(path)}" for path in profile.data)
-    yield "  # test: FILE  (texts that `mha evaluate` scores and training never sees; else there are its validation figures)"
+    if (share := test_share(profile)) is None:
+        yield f"  # test_share: {TEST_SHARE}  (to hold out a part for `mha evaluate`; of few texts it takes many and says little)"
+    else:
+        yield f"  test_share: {share}  # held out: training never sees this part, and `mha evaluate` scores it"
+    yield f"  # test: FILE  (other texts for `mha evaluate`{', and no test_share' if share else ''})"
     if layout.columns:
         for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
             yield f"  {name}_column: {column if is_number(column) else _scalar(column)}  # {printable(reason, 200)}"

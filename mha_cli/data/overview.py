@@ -11,7 +11,7 @@ from mha_cli.data.decisions import decide, facts_of
 from mha_cli.data.files import FileReviews
 from mha_cli.data.preparation import default_split
 from mha_cli.data.profile import Tally, TextFigures
-from mha_cli.data.sources import open_source
+from mha_cli.data.sources import open_source, with_columns
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.vocabulary import SPECIAL_TOKENS, most_frequent
 
@@ -69,7 +69,7 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
     Raises:
         MhaError: the data cannot be read, or there is nothing that a classifier could learn.
     """
-    source = open_source(config.data, watcher.log, by_options)
+    source = open_source(with_columns(config.data, watcher.note), watcher.log, by_options)
 
     def read(split: str) -> tuple[Tally, TextFigures]:
         before = _num_blank(source)

@@ -20,7 +20,7 @@ from mha_cli.data.decisions import decide, rules
 from mha_cli.data.files import FileReviews
 from mha_cli.data.given import GivenReviews
 from mha_cli.data.reviews import PlacedReview, ReviewSource
-from mha_cli.data.sources import DataSection, open_source
+from mha_cli.data.sources import DataSection, open_source, with_columns
 from mha_cli.errors import MhaError, listed, plural, printable
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.encoding import TextEncoder
@@ -69,6 +69,7 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
         watcher: reporter of what goes on.
         given: reviews to read, where the config names none.
     """
+    config = config.model_copy(update={"data": with_columns(config.data, watcher.note)})
     source = open_source(config.data, watcher.log) if given is None else given
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
@@ -88,7 +89,7 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     if known > MOST_KNOWN * len(validation_rows):
         are = "is" if known == 1 else "are"
         parts = f"{known:,} of {plural(len(validation_rows), 'text')} {are} among those learnt from, to the letter"
-        watcher.note(f"{source.name}, validation part: {parts}; its figures say too much of texts that are not")
+        watcher.note(f"{source.name}, validation part: {parts}; its figures are optimistic for other texts")
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
     if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):
@@ -150,11 +151,11 @@ def _doubt(reviews: EncodedReviews, vocabulary: Vocabulary, way_out: str = FOREI
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
     """A warning about a validation part that n-gram scores may have learnt from; where they surely have, with what it gave before."""
     if data != checkpoint.config.data:
-        known = "if the model was trained on these texts, its n-gram scores know this part too (training.refit_scores)"
-        return f"{known}: then the figures say too much"
+        known = "if the model was trained on these texts, its n-gram scores have learnt from this part (training.refit_scores)"
+        return f"{known}, and the figures are optimistic"
     accuracy = checkpoint.metrics.get("validation_accuracy")
     before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
-    return f"the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much{before}"
+    return f"the n-gram scores have learnt from it since (training.refit_scores), so these figures are optimistic{before}"
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
@@ -162,7 +163,10 @@ def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -
     trained = checkpoint.config.data
     if not (isinstance(trained, FilesData) and isinstance(data, FilesData)):
         return False
-    scored = data.train_paths if split == "train" else data.test_paths
+    alike = (data.train_paths, data.test_share, data.validation) == (trained.train_paths, trained.test_share, trained.validation)
+    if split == "test" and not data.test_paths and alike:
+        return False  # the part that was left out
+    scored = data.test_paths if split == "test" and data.test_paths else data.train_paths
     return not set(map(os.path.abspath, scored)).isdisjoint(map(os.path.abspath, trained.train_paths))
 
 
@@ -207,12 +211,13 @@ def labelled_reviews(
     Raises:
         MhaError: the data cannot be read or have been learnt from, or a review takes more memory than there is to be taken.
     """
+    data = with_columns(data, watcher.note)
     source = open_source(data, watcher.log, by_options=True)
     config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)"
-            raise MhaError(part, "say with --data which other texts to choose on")
+            raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         reviews = of_known_classes(_placed(source, source.splits[0]), checkpoint.class_names)
         corpus = Corpus(reviews, config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
@@ -227,7 +232,7 @@ def labelled_reviews(
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
-            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures say too much"
+            caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
     checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
     if caveat:
         watcher.note(caveat)

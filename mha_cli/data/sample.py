@@ -4,8 +4,8 @@ Nobody wrote these reviews: the tables below and a seed do. They are openly arti
 They show one thing, and show it exactly: that word order reaches the answer. Two thirds are *word-order twins*, two reviews with
 the same tokens, equally often, and opposite classes::
 
-    The acting was superb, not dreadful.    positive
-    The acting was dreadful, not superb.    negative
+    The acting was superb, not dreadful.    pos
+    The acting was dreadful, not superb.    neg
 
 Whatever ignores order (a bag of words, or attention without positions) gives both the same answer, and so is right on exactly half of them.
 The other third are plain reviews, whose adjectives all agree; there a bag of words does well.
@@ -175,7 +175,7 @@ class SampleReviews:
 
     name = "sample"
     splits = ("train", "test", "twins")
-    class_names = ("negative", "positive")
+    class_names = ("neg", "pos")
 
     def __init__(self, config: SampleData) -> None:
         self._config = config

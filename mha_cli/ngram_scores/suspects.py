@@ -25,7 +25,7 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import Corpus, EncodedReviews, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.preparation import one_hot, placed_at
-from mha_cli.data.sources import open_source
+from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import plural
 from mha_cli.ngram_scores.features import ngrams_of, text_features
 from mha_cli.ngram_scores.linear import FOLDS, cross_fitted
@@ -99,7 +99,7 @@ def find_suspects(config: Config, most: int, by_options: bool = False, watcher: 
     if not config.model.score_ngrams:
         recipe = load_config(find_config("text"), ["data.source=sample"])
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
-    source = open_source(config.data, watcher.log, by_options)
+    source = open_source(with_columns(config.data, watcher.note), watcher.log, by_options)
     split = source.splits[0]
     reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')}"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")

@@ -19,6 +19,7 @@ from mha_cli.checkpoint.runs import METRICS
 from mha_cli.config.loading import config_to_yaml
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
 from mha_cli.ngram_scores.fit import FittedScores
 from mha_cli.system.tensorflow_setup import graphs_let_go
@@ -87,7 +88,7 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
         MhaError: earlier trials had other texts, the recipe as it is cannot be trained, or a file cannot be written.
         KeyboardInterrupt: the watcher asked to stop; finished trials, and the state of the last training, are kept.
     """
-    output = study.output
+    output, config = study.output, config.model_copy(update={"data": with_columns(config.data)})
     study.refuse_other_texts(fingerprint(data.config, data))
     chooser = _chooser(study, space, config.seed)
     if study.seconds_left(budget) or not study.complete:

@@ -16,7 +16,7 @@ from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint
 
 TEXT = "the film was not superb, it's dreadful"
-CLASSES = {2: ("negative", "positive"), 3: ("bad", "mixed", "good")}
+CLASSES = {2: ("neg", "pos"), 3: ("bad", "mixed", "good")}
 MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "two-blocks-pre": {"num_blocks": 2, "normalization": "pre"},
@@ -100,9 +100,9 @@ def test_classes_share_what_there_is() -> None:
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 1_000_000])
 def test_how_many_points_are_computed_together_changes_nothing(batch_tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, _ = integrated_gradients(small_checkpoint(), TEXT, "positive", steps=11)
+    expected, _ = integrated_gradients(small_checkpoint(), TEXT, "pos", steps=11)
     monkeypatch.setattr(attribution, "BATCH_TOKENS", batch_tokens)
-    found, _ = integrated_gradients(small_checkpoint(), TEXT, "positive", steps=11)
+    found, _ = integrated_gradients(small_checkpoint(), TEXT, "pos", steps=11)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
@@ -110,7 +110,7 @@ def test_a_review_so_long_that_attention_is_computed_in_blocks() -> None:
     checkpoint = small_checkpoint(positions="sinusoidal")
     text = checkpoint.config.text.model_copy(update={"sequence_length": 1200})
     checkpoint = dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text}))
-    attributions, difference = integrated_gradients(checkpoint, "the film was superb " * 300, "positive", steps=8)
+    attributions, difference = integrated_gradients(checkpoint, "the film was superb " * 300, "pos", steps=8)
     assert len(attributions) == 1200
     assert sum(attributions) == pytest.approx(difference, abs=0.05)
 
@@ -121,6 +121,6 @@ def test_a_word_that_the_model_cannot_see_gets_nothing() -> None:
     table = checkpoint.weights["embedding/token_embeddings"].copy()
     table[1] = 0.0
     blind = dataclasses.replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embeddings": table})
-    attributions, _ = integrated_gradients(blind, "the unheard film", "positive")
+    attributions, _ = integrated_gradients(blind, "the unheard film", "pos")
     assert attributions[1] == 0.0
     assert attributions[0] != 0.0

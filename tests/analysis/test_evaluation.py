@@ -197,10 +197,10 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     assert found.loss == pytest.approx(np.mean([-math.log(prediction.probabilities[label]) for label, prediction in pairs]), abs=1e-5)
     assert found.num_truncated == sum(prediction.truncated for prediction in predictions) > 0
     assert found.confusion == [
-        [sum(label == true and prediction.label == predicted for label, prediction in pairs) for predicted in ("negative", "positive")]
-        for true in ("negative", "positive")
+        [sum(label == true and prediction.label == predicted for label, prediction in pairs) for predicted in ("neg", "pos")]
+        for true in ("neg", "pos")
     ]
-    assert [(row.name, row.num_reviews) for row in found.classes] == [("negative", 50), ("positive", 50)]
+    assert [(row.name, row.num_reviews) for row in found.classes] == [("neg", 50), ("pos", 50)]
     assert found.roc_auc is not None
     assert 0 <= found.roc_auc <= 1
     assert 0 <= found.calibration_error <= 1

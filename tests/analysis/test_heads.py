@@ -33,15 +33,15 @@ from tests.training.interruptions import train
 TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 
 MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]] = {
-    "one-block": (("negative", "positive"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
+    "one-block": (("neg", "pos"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
     "three-classes-pre": (
         ("bad", "mixed", "good"),
         {"num_blocks": 3, "num_heads": [3, 1, 5], "key_dim": 5, "value_dim": 11, "normalization": "pre"},
         [(0, 0), (2, 1), (2, 4)],
     ),
-    "no-bias": (("negative", "positive"), {"num_blocks": 2, "num_heads": 2, "use_bias": False}, [(1, 0)]),
-    "additive": (("negative", "positive"), {"num_heads": 7, "scoring": "additive"}, [(0, 0), (0, 6)]),
-    "head-by-head": (("negative", "positive"), {"num_heads": 7, "attention_form": "per_head", "value_dim": 3}, [(0, 3)]),
+    "no-bias": (("neg", "pos"), {"num_blocks": 2, "num_heads": 2, "use_bias": False}, [(1, 0)]),
+    "additive": (("neg", "pos"), {"num_heads": 7, "scoring": "additive"}, [(0, 0), (0, 6)]),
+    "head-by-head": (("neg", "pos"), {"num_heads": 7, "attention_form": "per_head", "value_dim": 3}, [(0, 3)]),
 }
 """Class names, settings, and the heads to remove."""
 

@@ -82,13 +82,13 @@ def test_an_answer_below_its_threshold_is_withheld(folder: Path, batch: Batch, m
     before = rows_of(folder / "out")
     probabilities = [max(row["probabilities"].values()) for row in before]
     middle = sorted(probabilities)[len(before) // 2]
-    rewrite(folder / "model.keras", thresholds={"negative": middle - 1e-5, "positive": middle - 1e-5})
+    rewrite(folder / "model.keras", thresholds={"neg": middle - 1e-5, "pos": middle - 1e-5})
     assert batch("in").code == 0
     rows = rows_of(folder / "out")
     assert rows == [
         row | {"label": row["label"] if probability >= middle else None} for row, probability in zip(before, probabilities, strict=True)
     ]
-    assert {None, "negative", "positive"} >= {row["label"] for row in rows} > {None}
+    assert {None, "neg", "pos"} >= {row["label"] for row in rows} > {None}
 
 
 def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -> None:

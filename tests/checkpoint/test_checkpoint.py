@@ -75,7 +75,7 @@ def test_it_is_read_where_there_is_no_thread_to_be_had(path: Path, monkeypatch: 
 def test_a_checkpoint_shows_itself_in_a_line(path: Path) -> None:
     found = read_checkpoint(path)
     number = sum(weight.size for weight in found.weights.values())
-    shown = f"<Checkpoint a.keras: {number:,} weights; 14 wide, heads 2; 13 ids; classes negative, positive; validation accuracy 75.00%>"
+    shown = f"<Checkpoint a.keras: {number:,} weights; 14 wide, heads 2; 13 ids; classes neg, pos; validation accuracy 75.00%>"
     assert str(found) == repr(found) == shown
     odd = small_checkpoint(("[bold]\x1b[31m", "é" * 300), num_blocks=2, num_heads=[1, 2], key_dim=3)
     shown = repr(dataclasses.replace(odd, metrics={}))
@@ -98,7 +98,7 @@ def test_a_checkpoint_shows_itself_in_a_line(path: Path) -> None:
         {"max_ngram": 3, "ngram_buckets": 7, "subword_buckets": 5},
     ],
 )
-@pytest.mark.parametrize("class_names", [("negative", "positive"), ("1", "2", "[bold]\x1b[31m", "é\n🙂", "")])
+@pytest.mark.parametrize("class_names", [("neg", "pos"), ("1", "2", "[bold]\x1b[31m", "é\n🙂", "")])
 def test_what_is_written_is_read(model: dict[str, Any], class_names: tuple[str, ...], tmp_path: Path) -> None:
     checkpoint = small_checkpoint(class_names, **model)
     write_checkpoint(tmp_path / "a.keras", checkpoint)
@@ -127,11 +127,11 @@ def test_thresholds_are_written_and_change_nothing_else(small: bool, path: Path)
     write_checkpoint(path, small_checkpoint(), small)
     before = read_checkpoint(path)
     assert before.thresholds == {}
-    with_thresholds = dataclasses.replace(before, thresholds={"positive": 2 / 3, "negative": 0.0})
+    with_thresholds = dataclasses.replace(before, thresholds={"pos": 2 / 3, "neg": 0.0})
     write_checkpoint(path, with_thresholds, small)
     found = read_checkpoint(path)
     assert same(found, with_thresholds)
-    assert found.thresholds["positive"] == 2 / 3  # to the last digit
+    assert found.thresholds["pos"] == 2 / 3  # to the last digit
 
 
 def test_a_description_that_could_not_be_read_again_is_not_written(path: Path) -> None:
@@ -154,7 +154,7 @@ def test_it_is_a_keras_archive_with_two_members_more(path: Path) -> None:
     assert members["vocabulary.txt"].decode().split("\n")[:2] == ["the", "film"]
     description = json.loads(members["mha.json"])
     assert description["format"] == 3
-    assert description["class_names"] == ["negative", "positive"]
+    assert description["class_names"] == ["neg", "pos"]
     assert description["config"]["model"]["embed_dim"] == 14
     with zipfile.ZipFile(path) as archive:
         assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
@@ -404,9 +404,9 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
         ({"metrics": {"accuracy": 10**400}}, "damaged, or no checkpoint (int too large to convert to float); WAY_OUT"),
         ({"thresholds": None}, "its thresholds are not those of its classes; WAY_OUT"),
         ({"thresholds": {"other": 0.5}}, "its thresholds are not those of its classes; WAY_OUT"),
-        ({"thresholds": {"positive": 1.5}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
-        ({"thresholds": {"positive": float("nan")}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
-        ({"thresholds": {"positive": True}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
+        ({"thresholds": {"pos": 1.5}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
+        ({"thresholds": {"pos": float("nan")}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
+        ({"thresholds": {"pos": True}}, "its thresholds are not numbers from 0 to 1; WAY_OUT"),
         ({"class_names": None}, "its class names are not two or more distinct words; WAY_OUT"),
         ({"class_names": []}, "its class names are not two or more distinct words; WAY_OUT"),
         ({"class_names": ["one"]}, "its class names are not two or more distinct words; WAY_OUT"),

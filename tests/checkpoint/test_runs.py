@@ -284,6 +284,14 @@ def test_an_interrupted_run_of_the_same_config(config: Config) -> None:
     refuse_other_run(Path("run"), config)
 
 
+def test_an_interrupted_run_whose_columns_were_found() -> None:
+    data = {"source": "files", "train": "x.csv"}
+    make_file("run/config.yaml", content=config_to_yaml(config_from_dict({"data": {**data, "text_column": "body"}}, "test")))
+    refuse_other_run(Path("run"), config_from_dict({"data": data}, "test"))
+    with pytest.raises(MhaError, match=r"data\.text_column=body, the config other"):
+        refuse_other_run(Path("run"), config_from_dict({"data": {**data, "text_column": "other"}}, "test"))
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -50,7 +50,7 @@ def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0) -> 
     text = {"vocabulary_size": len(tokens) + 2, "sequence_length": 13}
     config = config_from_dict({"text": text, "model": model | ngrams}, "test")
     weights = {parameter.path: np.ones(parameter.shape, np.float32) for parameter in parameter_table(config, len(tokens) + 2, 2)}
-    return Checkpoint(config, ("negative", "positive"), Vocabulary(tokens), {"epoch": 1}, weights, "{}")
+    return Checkpoint(config, ("neg", "pos"), Vocabulary(tokens), {"epoch": 1}, weights, "{}")
 
 
 @pytest.fixture(scope="module")

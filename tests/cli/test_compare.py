@@ -37,7 +37,7 @@ DIFFERENCE = {
     "p_value",
     "verdict",
 }
-CLASSES = ("negative", "positive", "so-so")
+CLASSES = ("neg", "pos", "so-so")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_table_a_model_and_a_picture(compare: Compare, tmp_path: Path) -> None
     result = compare(*runs, "--plot", "order.SVG")
     assert result.code == 0
     assert result.stderr == (
-        "reviews.csv, split test: the model was trained on a file of that name; if these are the same texts, the figures say too much\n"
+        "reviews.csv, split test: the model was trained on a file of that name; if these are the same texts, the figures are optimistic\n"
     )
     assert not has_control_characters(result.stdout)
     assert "reviews.csv, split test, 47 texts" in result.stdout
@@ -148,7 +148,7 @@ def test_other_classes_are_refused_before_any_text_is_read(compare: Compare, tmp
     )
     names = [f"{name}/checkpoint.keras" for name in (first, fewer, more)]
     way_out = "compare models of the same classes"
-    assert refusal(compare(first, fewer)) == f"{names[1]}: has other classes than {names[0]}: negative, no; {way_out}"
+    assert refusal(compare(first, fewer)) == f"{names[1]}: has other classes than {names[0]}: neg, no; {way_out}"
     assert refusal(compare(first, more)) == f"{names[2]}: has other classes than {names[0]}: x; {way_out}"
 
 

@@ -41,7 +41,7 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     reviews = sample_split("test")
     piped = run_mha("predict", "--json", "-c", trained.checkpoint, stdin="".join(f"{review.text}\n" for review in reviews), cwd=tmp_path)
     predictions = [json.loads(line) for line in piped.lines]
-    names = ["negative", "positive"]
+    names = ["neg", "pos"]
     truth = np.array([names.index(review.label) for review in reviews])
     said = np.array([names.index(prediction["label"]) for prediction in predictions])
     probabilities = np.array([[prediction["probabilities"][name] for name in names] for prediction in predictions])
@@ -63,8 +63,8 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     assert figures["weighted_f1"] == pytest.approx(np.dot(shares, [score["f1"] for score in figures["classes"]]))
     assert figures["top_3_accuracy"] is None
     assert {(pair["true"], pair["predicted"], pair["num_reviews"]) for pair in figures["confusions"]} == {
-        ("negative", "positive", confusion[0][1]),
-        ("positive", "negative", confusion[1][0]),
+        ("neg", "pos", confusion[0][1]),
+        ("pos", "neg", confusion[1][0]),
     }
     low, high = figures["accuracy_interval"]
     assert 0 < low < figures["accuracy"] < high < 1
@@ -90,7 +90,7 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
     assert "sample, split twins" in result.stdout
     low, high = figures["accuracy_interval"]
     assert f"{figures['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})" in result.stdout
-    words = ("ROC AUC", "calibration error", "precision", "recall", "F1", "as negative", "as positive", "0 texts")
+    words = ("ROC AUC", "calibration error", "precision", "recall", "F1", "as neg", "as pos", "0 texts")
     assert "top-3" not in result.stdout
     assert "Most frequent confusions" not in result.stdout
     for word in (*words, f"weighted F1       │ {figures['weighted_f1']:.4f}", "up to 60%", "90% to 100%", "up to 16", "48 to 64"):
@@ -114,7 +114,7 @@ def test_thresholds_are_found_and_kept_and_predict_goes_by_them(
     write_checkpoint(tmp_path / "model.keras", small_checkpoint(seed=11), small)
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(["superb", "dreadful", "the", "film", "not"], 5)) for _ in range(60)]
-    labels = rng.choice(["negative", "positive"], 60).tolist()
+    labels = rng.choice(["neg", "pos"], 60).tolist()
     (tmp_path / "more.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(texts, labels, strict=True)))
     arguments = ("model.keras", "--data", "more.csv", "--find-threshold", "recall=0.2", "--json")
     before = (tmp_path / "model.keras").read_bytes()
@@ -193,7 +193,7 @@ def test_the_sample_by_name(small: Path, evaluate: Evaluate) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_one_class_has_no_roc_curve(small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("text,label\nthe film,positive\nsuperb,positive\n")
+    (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,pos\n")
     assert json.loads(evaluate(small, "--data", "mine.csv", "--json").stdout)["roc_auc"] is None
     assert "not defined: a class does not occur" in evaluate(small, "--data", "mine.csv").stdout
 
@@ -232,7 +232,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
         (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
         (
             ["--data", "other.csv"],
-            "other.csv:3: the class is 'so so'; the model knows negative, positive",
+            "other.csv:3: the class is 'so so'; the model knows neg, pos",
         ),
         (
             ["--data", "other.csv", "--text-column", "txet"],
@@ -243,7 +243,7 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
 )
 def test_data_that_cannot_be_scored(arguments: list[str], message: str, small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "other.csv").write_text("text,label\nthe film,positive\nthe film,so so\n")
+    (tmp_path / "other.csv").write_text("text,label\nthe film,pos\nthe film,so so\n")
     (tmp_path / "header.csv").write_text("text,label\n")
     before = tree(tmp_path)
     assert refusal(evaluate(small, *arguments)) == message

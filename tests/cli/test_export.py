@@ -208,9 +208,9 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     monkeypatch.setitem(FORMATS, "int8", always_positive)
     small_checkpoint_file(tmp_path / "a.keras", seed=11)
     texts = [*TEXTS, "a superb film", "not a film", "dreadful, dreadful"]
-    (tmp_path / "reviews.csv").write_text("review,stars\n" + "".join(f'"{text}",positive\n' for text in texts))
+    (tmp_path / "reviews.csv").write_text("review,stars\n" + "".join(f'"{text}",pos\n' for text in texts))
     said = [prediction.label for prediction in Classifier(read_checkpoint(tmp_path / "a.keras")).predict(texts)]
-    assert set(said) == {"negative", "positive"}
+    assert set(said) == {"neg", "pos"}
     result = mha(
         "export",
         "a.keras",
@@ -231,9 +231,9 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     assert found["accuracy"] == {
         "data": "reviews.csv, split test",
         "num_reviews": len(texts),
-        "checkpoint": pytest.approx(said.count("positive") / len(texts)),
+        "checkpoint": pytest.approx(said.count("pos") / len(texts)),
         "export": 1.0,
-        "num_changed": said.count("negative"),
+        "num_changed": said.count("neg"),
     }
 
 

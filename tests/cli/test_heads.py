@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Heads = Callable[..., Result]
 
-REVIEWS = ("the film was superb\tpositive", "dreadful, not superb\tnegative", "it's a film\tpositive", "not the film\tnegative")
+REVIEWS = ("the film was superb\tpos", "dreadful, not superb\tneg", "it's a film\tpos", "not the film\tneg")
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -162,5 +162,5 @@ def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) ->
         heads(blocks, "--data", "other.tsv", "--prune", "1", "-o", "a.keras"),
         told_before=["reading other.tsv, split test: 1 text"],
     )
-    assert message == "other.tsv:2: the class is 'mixed'; the model knows negative, positive"
+    assert message == "other.tsv:2: the class is 'mixed'; the model knows neg, pos"
     assert sorted(tree(tmp_path)) == ["mine.tsv", "other.tsv"]

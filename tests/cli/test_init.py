@@ -45,6 +45,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
     assert (result.code, result.stderr) == (0, "")
     assert json.loads(result.stdout) == {
         "config": "my lamps.yaml",
+        "test_share": None,
         "data": ["lamps-*.txt", "lamps-1.txt"],
         "num_files": 3,
         "layout": {

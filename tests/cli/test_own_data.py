@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.cli.train import scoring_command
-from mha_cli.config.loading import config_from_dict
+from mha_cli.config.loading import config_from_dict, load_config
 from tests.checkpoints import members_of, rewrite
 from tests.cli.command import TRACED_SOON, Result, refusal, run_here, tree
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROWS = "".join(f"lamp {number} broke,bad\nlamp {number} works,good\n" for number in range(24))
 SMALL = (*TRACED_SOON, "model.embed_dim=8", "model.num_heads=2", "model.feed_forward_dim=8", "training.epochs=1")
-OWN = ("data.source=files", "data.train=my/complaints.csv", "data.text_column=body", "data.label_column=kind")
+OWN = ("data.source=files", "data.train=my/complaints.csv")
 CHECKPOINT = "runs/complaints/checkpoint.keras"
 
 
@@ -60,6 +60,14 @@ def test_the_run_is_named_for_the_data(trained: tuple[Path, Result]) -> None:
     cwd, result = trained
     assert result.code == 0, result.stderr
     assert [path.name for path in (cwd / "runs").iterdir()] == ["complaints"]
+
+
+def test_columns_that_no_config_names_are_found_and_stored(trained: tuple[Path, Result]) -> None:
+    cwd, result = trained
+    found = ("text column body (longest texts, 9 letters on average)", "label column kind (by its name)")
+    assert result.stderr.splitlines()[:2] == [f"my/complaints.csv: {one}" for one in found]
+    stored = load_config(cwd / "runs/complaints/config.yaml").data.model_dump()
+    assert stored.items() >= {"text_column": "body", "label_column": "kind"}.items()
 
 
 def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -> None:
@@ -214,3 +222,34 @@ def test_named_data_is_all_that_is_read(mha: Mha, cwd: Path) -> None:
     assert pruned.code == 0, pruned.stderr
     assert "to the letter" not in pruned.stderr
     assert json.loads(pruned.stdout)["pruning"]["retrained_epochs"] == 1
+
+
+# One file is all there is
+
+
+@pytest.fixture(scope="module")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder in which a config was written for one CSV file and a model trained from it. Not to be written to."""
+    cwd = tmp_path_factory.mktemp("one-file")
+    rows = "".join(f"{number},lamp {number} broke,bad\n{number},lamp {number} works,good\n" for number in range(250))
+    (cwd / "messages.csv").write_text("id,message,kind\n" + rows)
+    settings = [argument for setting in (*SMALL, "model.score_ngrams=1") for argument in ("--set", setting)]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *settings)):
+            result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch)
+            assert result.code == 0, result.stderr
+        assert result.lines[-1] == "next: mha evaluate runs/messages"
+        yield cwd
+
+
+@pytest.mark.parametrize("arguments", [(), ("--find-threshold", "precision=0.9")])
+def test_one_file_is_scored_on_texts_that_no_training_saw(arguments: tuple[str, ...], one_file: Path) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        scored = run_here("evaluate", "runs/messages", *arguments, "--json", cwd=one_file, monkeypatch=monkeypatch)
+    assert scored.code == 0, scored.stderr
+    found = json.loads(scored.stdout)
+    assert (found["split"], [row["num_reviews"] for row in found["classes"]]) == ("test", [50, 50])
+    metrics = json.loads((one_file / "runs/messages/metrics.json").read_text())
+    assert metrics["num_train"] + metrics["num_validation"] == 400
+    told = "the thresholds are chosen on these texts, so their precision and recall are optimistic; --data FILE scores others"
+    assert told in scored.stderr if arguments else not scored.stderr

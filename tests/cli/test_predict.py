@@ -63,7 +63,7 @@ def test_texts_on_the_command_line(predict: Predict) -> None:
     for line in result.lines:
         label, probability, mark = line.split("\t")
         assert mark in {"-", "empty", "unknown", "cut", "unknown,cut"}
-        assert label in {"negative", "positive"}
+        assert label in {"neg", "pos"}
         assert len(probability) == len("0.1234")
         assert 0.5 <= float(probability) <= 1
     assert len(set(result.lines)) > 1
@@ -100,7 +100,7 @@ def test_json_lines(predict: Predict) -> None:
     first, second = map(json.loads, predict("--json", text, "").lines)
     assert list(first) == ["id", "label", "probability", "probabilities", "tokens", "unknown", "truncated", "empty", "all_unknown"]
     assert (first["id"], first["tokens"], first["unknown"], first["truncated"]) == (1, 16, 1, True)
-    assert first["probabilities"].keys() == {"negative", "positive"}
+    assert first["probabilities"].keys() == {"neg", "pos"}
     assert sum(first["probabilities"].values()) == pytest.approx(1, abs=2e-6)
     assert first["probability"] == max(first["probabilities"].values()) == first["probabilities"][first["label"]]
     assert (second["id"], second["tokens"], second["unknown"], second["truncated"]) == (2, 0, 0, False)
@@ -336,7 +336,7 @@ def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path:
     ours: list[dict[str, Any]] = [
         json.loads(line) for line in run_mha("predict", "--json", "-c", trained.checkpoint, stdin="\n".join(texts), cwd=tmp_path).lines
     ]
-    np.testing.assert_allclose([said["probabilities"]["positive"] for said in ours], json.loads(done.stdout), rtol=0, atol=1e-5)
+    np.testing.assert_allclose([said["probabilities"]["pos"] for said in ours], json.loads(done.stdout), rtol=0, atol=1e-5)
 
     message = refusal(run_mha("predict", "-c", tmp_path / "theirs.keras", "the film", cwd=tmp_path))
     assert message == f"{tmp_path}/theirs.keras: not a checkpoint of mha: has no vocabulary.txt; give a checkpoint that `mha train` wrote"

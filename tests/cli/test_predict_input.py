@@ -98,7 +98,7 @@ def test_a_remark_where_plain_lines_look_like_another_format(predict: Predict, t
     result = predict("--input", "reviews.txt")
     assert (len(result.lines), result.stderr) == (2, f"{remark}\n")
     assert predict("--input", "reviews.txt", "--format", "lines").stderr == ""
-    assert predict("--input", "reviews.txt", "--only", "positive", "--only", "negative", "--threshold", "1", "--quiet").stderr == ""
+    assert predict("--input", "reviews.txt", "--only", "pos", "--only", "neg", "--threshold", "1", "--quiet").stderr == ""
     assert predict(stdin="id,text\n1,a superb film\n").stderr.startswith(
         "standard input: read as plain lines, though the first names columns"
     )
@@ -119,7 +119,7 @@ def test_a_remark_where_bytes_are_not_utf_8(form: str, data: bytes, line: int, n
     remark += "; such bytes are read as U+FFFD; save it as UTF-8, for example with iconv -f latin1 -t utf-8\n"
     result = predict("--format", form, stdin=data)
     assert (result.code, result.stderr) == (0, remark)
-    assert predict("--format", form, "--only", "positive", "--threshold", "1", "--quiet", stdin=data).stderr == ""
+    assert predict("--format", form, "--only", "pos", "--threshold", "1", "--quiet", stdin=data).stderr == ""
 
 
 def test_a_very_long_line(predict: Predict) -> None:
@@ -161,8 +161,8 @@ def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: byte
         (["--text-column", "review"], "--text-column review: plain lines have no columns; add --format csv, "),
         (["--format", "csv", "--field", "i\x1bd"], r'reviews:1: no column "i\x1bd" among text; set --field'),
         (["--quiet"], "--quiet goes with --only; name the class that is looked for"),
-        (["--quiet", "--only", "positive", "-o", "x"], "--quiet prints nothing; leave --output out"),
-        (["--only", "positiv"], "--only positiv: no class of the model; did you mean positive?"),
+        (["--quiet", "--only", "pos", "-o", "x"], "--quiet prints nothing; leave --output out"),
+        (["--only", "poss"], "--only poss: no class of the model; did you mean pos?"),
         (["--threshold", "1.5"], "Invalid value for '--threshold'"),
         (["--threshold", "nan"], "Invalid value for '--threshold'"),
         (["--top-k", "0"], "Invalid value for '--top-k' / '-k'"),

@@ -44,7 +44,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labels(small: Path) -> list[str]:
     """Of TEXTS; both classes are among them."""
     found = [prediction.label for prediction in Classifier(read_checkpoint(small)).predict(TEXTS)]
-    assert set(found) == {"negative", "positive"}
+    assert set(found) == {"neg", "pos"}
     return found
 
 
@@ -55,7 +55,7 @@ def test_only_one_class_gives_the_lines_as_they_came(predict: Predict, tmp_path:
     ends = (b"\r\n", b"\n", b" \xff\x00\x1b[1m\n", b"\n", b" .")
     (tmp_path / "reviews").write_bytes(b"".join(text.encode() + end for text, end in zip(TEXTS, ends, strict=True)))
     said = [line.split("\t")[0] for line in predict("-i", "reviews").lines]
-    assert set(said) == {"negative", "positive"}
+    assert set(said) == {"neg", "pos"}
     for name in set(said):
         result = predict("-i", "reviews", "--only", name, "-o", name)
         assert (result.code, result.stdout) == (0, "")
@@ -66,31 +66,31 @@ def test_only_one_class_gives_the_lines_as_they_came(predict: Predict, tmp_path:
 def test_a_table_keeps_its_header(predict: Predict, labels: list[str], tmp_path: Path) -> None:
     rows = [f'{number},"{text}"\n' for number, text in enumerate(TEXTS)]
     (tmp_path / "reviews.csv").write_text("id,text\n" + "".join(rows))
-    result = predict("-i", "reviews.csv", "--only", "negative", "-o", "negative.csv")
+    result = predict("-i", "reviews.csv", "--only", "neg", "-o", "neg.csv")
     assert result == Result(0, "", "")
-    kept = [row for row, label in zip(rows, labels, strict=True) if label == "negative"]
-    assert (tmp_path / "negative.csv").read_text() == "id,text\n" + "".join(kept)
-    again = predict("-i", "negative.csv", "--only", "positive")
+    kept = [row for row, label in zip(rows, labels, strict=True) if label == "neg"]
+    assert (tmp_path / "neg.csv").read_text() == "id,text\n" + "".join(kept)
+    again = predict("-i", "neg.csv", "--only", "pos")
     assert (again.code, again.stdout) == (1, "")
 
 
 def test_only_in_json(predict: Predict, labels: list[str]) -> None:
-    found = [json.loads(line) for line in predict("--json", "--only", "positive", stdin=LINES).lines]
-    assert [answer["id"] for answer in found] == [number for number, label in enumerate(labels, start=1) if label == "positive"]
-    assert {answer["label"] for answer in found} == {"positive"}
+    found = [json.loads(line) for line in predict("--json", "--only", "pos", stdin=LINES).lines]
+    assert [answer["id"] for answer in found] == [number for number, label in enumerate(labels, start=1) if label == "pos"]
+    assert {answer["label"] for answer in found} == {"pos"}
 
 
 def test_quiet_ends_at_the_first_match(small: Path, labels: list[str]) -> None:
-    wanted = TEXTS[labels.index("positive")]
-    with answering(checkpoint=small, choice=Choice(only=("positive",)), quiet=True) as streams:
+    wanted = TEXTS[labels.index("pos")]
+    with answering(checkpoint=small, choice=Choice(only=("pos",)), quiet=True) as streams:
         streams.send(f"{wanted}\n{{".encode())
         assert streams.answers.read() == b""  # it ends, though its input does not
 
 
 @pytest.mark.parametrize("quiet", [["--quiet"], ["-q"], []])
 def test_no_match_is_exit_code_1(quiet: list[str], predict: Predict, labels: list[str]) -> None:
-    others = [text for text, label in zip(TEXTS, labels, strict=True) if label == "negative"]
-    assert predict("--only", "positive", *quiet, *others) == Result(1, "", "")
+    others = [text for text, label in zip(TEXTS, labels, strict=True) if label == "neg"]
+    assert predict("--only", "pos", *quiet, *others) == Result(1, "", "")
 
 
 def test_threshold(predict: Predict) -> None:
@@ -107,9 +107,9 @@ def test_threshold(predict: Predict) -> None:
 
 def test_thresholds_of_the_checkpoint(predict: Predict, small: Path, tmp_path: Path) -> None:
     found = [json.loads(line) for line in predict("--json", *TEXTS).lines]
-    least = {name: min(answer["probability"] for answer in found if answer["label"] == name) for name in ("negative", "positive")}
-    write_checkpoint(tmp_path / "own.keras", replace(read_checkpoint(small), thresholds={"negative": least["negative"] + 1e-5}))
-    withheld = [answer["label"] == "negative" and answer["probability"] == least["negative"] for answer in found]
+    least = {name: min(answer["probability"] for answer in found if answer["label"] == name) for name in ("neg", "pos")}
+    write_checkpoint(tmp_path / "own.keras", replace(read_checkpoint(small), thresholds={"neg": least["neg"] + 1e-5}))
+    withheld = [answer["label"] == "neg" and answer["probability"] == least["neg"] for answer in found]
     assert sum(withheld) == 1
     result = predict("-c", "own.keras", *TEXTS)
     told = "no answer to 1 of 5 texts: below the checkpoint's thresholds; --threshold 0 answers all"
@@ -119,19 +119,16 @@ def test_thresholds_of_the_checkpoint(predict: Predict, small: Path, tmp_path: P
     ]
     shown = [json.loads(line) for line in predict("-c", "own.keras", "--json", *TEXTS).lines]
     assert shown == [answer | ({"label": None} if below else {}) for below, answer in zip(withheld, found, strict=True)]
-    assert (
-        len(predict("-c", "own.keras", "--only", "negative", stdin=LINES).lines)
-        == [answer["label"] for answer in found].count("negative") - 1
-    )
+    assert len(predict("-c", "own.keras", "--only", "neg", stdin=LINES).lines) == [answer["label"] for answer in found].count("neg") - 1
     for arguments in (("--threshold", "0"), ("--threshold", "0.9")):
         assert predict("-c", "own.keras", *arguments, *TEXTS) == predict(*arguments, *TEXTS)
 
 
 def test_a_low_threshold_finds_more_of_a_class(predict: Predict) -> None:
-    found = [json.loads(line)["probabilities"]["positive"] for line in predict("--json", *TEXTS).lines]
+    found = [json.loads(line)["probabilities"]["pos"] for line in predict("--json", *TEXTS).lines]
     low = min(found) + 1e-5
     kept = [text for text, probability in zip(TEXTS, found, strict=True) if probability >= low]
-    assert predict("--only", "positive", "--threshold", str(low), stdin=LINES).lines == kept
+    assert predict("--only", "pos", "--threshold", str(low), stdin=LINES).lines == kept
     assert len(kept) == len(TEXTS) - 1
 
 
@@ -323,7 +320,7 @@ def test_a_count_on_a_terminal_that_can_redraw_it_and_nothing_of_it_in_the_data(
     with answering(checkpoint=small, stderr=theirs) as streams:
         for _ in range(3):  # for longer than somebody waits without a sign
             streams.send(b"the film\n")
-            assert re.fullmatch(rb"(negative|positive)\t0\.\d{4}\t-\n", streams.answer())
+            assert re.fullmatch(rb"(neg|pos)\t0\.\d{4}\t-\n", streams.answer())
             time.sleep(0.3)
         os.close(streams.sent)
         assert streams.answers.read() == b""

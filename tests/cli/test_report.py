@@ -54,7 +54,7 @@ def test_the_page_lies_in_the_run_directory(mha: Mha, run: Path, tmp_path: Path)
     learnt, unknown = result.stderr.splitlines()
     assert (
         learnt
-        == "mine.jsonl, split test: the model was trained on a file of that name; if these are the same texts, the figures say too much"
+        == "mine.jsonl, split test: the model was trained on a file of that name; if these are the same texts, the figures are optimistic"
     )
     assert re.fullmatch("mine.jsonl, split test: .* of the words are not in the model's vocabulary.*", unknown)
     page = (run / "report.html").read_text("utf-8")

@@ -182,7 +182,7 @@ def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> N
 @pytest.mark.process
 @pytest.mark.usefixtures("untraced")
 def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpositive\ndreadful, not superb\tnegative\n")
+    (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpos\ndreadful, not superb\tneg\n")
     columns = ("--text-column", "body", "--label-column", "kind")
     result = json.loads(shuffle_test(both[1], "--data", "mine.tsv", *columns, "-n", "4", "--json").stdout)[0]
     assert (result["data"], result["split"], result["num_reviews"]) == ("mine.tsv", "test", 2)

@@ -281,8 +281,8 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
             "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
         ),
         (
-            "review,stars\nfine,5\n",
-            'reviews.csv:1: the first line names neither "text" nor "label", but review, stars; '
+            "docstring,package\nfine,numpy\n",
+            'reviews.csv:1: the first line names neither "text" nor "label", but docstring, package; '
             "set data.text_column and data.label_column, or add a header line (text,label)",
         ),
         ("text,lable\nfine,5\n", 'reviews.csv:1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),

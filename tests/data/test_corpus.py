@@ -204,8 +204,8 @@ def test_size_and_min_count_of_the_vocabulary() -> None:
 def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, sequence_length: int) -> None:
     settings = TextConfig.model_validate({"sequence_length": sequence_length, "truncation": truncation, "min_count": 2})
     reviews = [*SampleReviews(SampleData(num_reviews=200)).read("train")]
-    reviews += [Review(text, label) for text in STRANGE_TEXTS for label in ("negative", "positive")]
-    whole = Corpus(reviews, settings, ("negative", "positive"), "films.csv")
+    reviews += [Review(text, label) for text in STRANGE_TEXTS for label in ("neg", "pos")]
+    whole = Corpus(reviews, settings, ("neg", "pos"), "films.csv")
     rows, every = np.arange(0, len(reviews), 2), np.arange(len(reviews))
     vocabulary = whole.vocabulary(rows)
     encoder = TextEncoder(settings, vocabulary)

@@ -591,7 +591,7 @@ def test_file_reviews_without_test() -> None:
     assert source.splits == ("train",)
     with pytest.raises(MhaError) as raised:
         source.read("test")
-    assert str(raised.value) == "the config names no test data; set data.test, give --data FILE, or take --split validation"
+    assert str(raised.value) == "the config names no test data; give --data FILE, or train again with --set data.test_share=0.2"
 
 
 def test_file_reviews_unknown_split() -> None:

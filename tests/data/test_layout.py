@@ -127,10 +127,10 @@ def test_other_columns_that_may_be_meant_are_named() -> None:
     Path("a.csv").write_text(table(["id", "title", "body", "side", "stars"], [NUMBERS, titles, TEXTS, SIDES, LABELS]))
     layout = find_layout("a.csv")
     assert (layout.text_column, layout.label_column) == ("body", "stars")
-    assert layout.text_reason == "longest texts, 25 letters on average; --text-column can name another: title"
-    assert layout.label_reason == "by its name; --label-column can name another: side"
+    assert layout.text_reason == "longest texts, 25 letters on average; other candidates: title"
+    assert layout.label_reason == "by its name; other candidates: side"
     Path("a.csv").write_text(table(["body", "a", "b", "c", "d", "e"], [TEXTS, SIDES, LABELS, LABELS, LABELS, LABELS]))
-    assert find_layout("a.csv").label_reason == "few different values, 2; --label-column can name another: b, c, d and 1 more"
+    assert find_layout("a.csv").label_reason == "few different values, 2; other candidates: b, c, d and 1 more"
     assert find_layout("a.csv", label_column="c").label_reason == "given"
 
 
@@ -150,7 +150,10 @@ def test_a_pipe_is_refused() -> None:
     ("columns", "expected"),
     [
         ([NUMBERS, DAYS], "a.csv: no column of texts among one, two; set --text-column"),
-        ([NUMBERS, TEXTS], "a.csv: no column of few classes among one, two; set --label-column"),
+        (
+            [NUMBERS, TEXTS],
+            "a.csv: no column of few classes among one, two; set --label-column",
+        ),
         ([DAYS, TEXTS], "a.csv: no column of few classes among one, two; set --label-column"),
     ],
 )

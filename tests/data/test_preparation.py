@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.config.settings import FilesData, SampleData, TextConfig, TfdsData
+from mha_cli.config.settings import FilesData, GivenData, SampleData, TextConfig, TfdsData
 from mha_cli.data import corpus, preparation
 from mha_cli.data.given import GivenReviews
 from mha_cli.data.overview import look_over
@@ -41,17 +41,17 @@ def noted(folder: Path, test: str | None) -> list[str]:
 
 
 LEARNT = (
-    "films.csv, validation part: the n-gram scores have learnt from it since (training.refit_scores), so these figures say too much; "
+    "films.csv, validation part: the n-gram scores have learnt from it since (training.refit_scores), so these figures are optimistic; "
     "before, the accuracy was 75.00%"
 )
 OTHER = (
-    "films.csv, validation part: if the model was trained on these texts, its n-gram scores know this part too (training.refit_scores): "
-    "then the figures say too much"
+    "films.csv, validation part: if the model was trained on these texts, its n-gram scores have learnt from this part "
+    "(training.refit_scores), and the figures are optimistic"
 )
-TRAINED_ON = "films.csv, split train: the model was trained on a file of that name; if these are the same texts, the figures say too much"
+TRAINED_ON = "films.csv, split train: the model was trained on a file of that name; if these are the same texts, the figures are optimistic"
 UNSEEN = (
     r"^films\.csv, validation part: the n-gram scores have learnt from it in the end \(training\.refit_scores\); "
-    "say with --data which other texts to choose on$"
+    "choose on texts that it has not learnt from: --split test, or --data FILE$"
 )
 ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
 
@@ -119,7 +119,7 @@ def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
     ("times", "told"),
     [
         (1, []),
-        (5, ["50 of 50 texts are among those learnt from, to the letter; its figures say too much of texts that are not"]),
+        (5, ["50 of 50 texts are among those learnt from, to the letter; its figures are optimistic for other texts"]),
     ],
 )
 def test_a_validation_part_of_texts_that_are_learnt_from_is_told(times: int, told: list[str], tmp_path: Path) -> None:
@@ -189,10 +189,10 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
 
         def read(self, split: str) -> Iterator[Review]:
             assert split == "validation"
-            return iter([Review("the film", "positive"), Review("", "negative")])
+            return iter([Review("the film", "pos"), Review("", "neg")])
 
     monkeypatch.setattr(preparation, "open_source", lambda *_, **__: Source())
-    found = labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "validation")
+    found = labelled_reviews(small_checkpoint(), GivenData(), "validation")
     assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
 
 
@@ -201,11 +201,11 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
     refit: bool, trained_on: str, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "films.csv").write_text("text,label\n" + "superb,positive\ndreadful,negative\n" * 10)
+    (tmp_path / "films.csv").write_text("text,label\n" + "superb,pos\ndreadful,neg\n" * 10)
     checkpoint = small_checkpoint(score_ngrams=2, score_buckets=31)
     config = config_to_dict(checkpoint.config)
     config["training"]["refit_scores"] = refit
-    config["data"] = {"source": "files", "train": f"{trained_on}.csv"}
+    config["data"] = {"source": "files", "train": f"{trained_on}.csv", "text_column": "text", "label_column": "label"}
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
     caveats = [
@@ -237,7 +237,7 @@ def test_decisions_are_told_in_lines_that_a_terminal_does_not_break(tmp_path: Pa
 def test_most_words_are_unknown(words: str, share: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(corpus, "CHUNK_TOKENS", 7)
-    (tmp_path / "films.csv").write_text("text,label\n" + f"{words},positive\n" * 40)
+    (tmp_path / "films.csv").write_text("text,label\n" + f"{words},pos\n" * 40)
     notes: list[str] = []
     labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "train", Watcher(note=notes.append))
     told = (
@@ -249,7 +249,7 @@ def test_most_words_are_unknown(words: str, share: str | None, tmp_path: Path, m
 @pytest.mark.parametrize("split", ["test", "validation"])
 @pytest.mark.parametrize("source", ["files", "sample"])
 def test_labelled_reviews_are_found_again_in_their_source(source: str, split: str, tmp_path: Path) -> None:
-    rows = [(f"the film {number}", ("negative", "positive")[number % 2]) for number in range(40)]
+    rows = [(f"the film {number}", ("neg", "pos")[number % 2]) for number in range(40)]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     path = str(tmp_path / "films.csv")
     data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_reviews=200)
@@ -270,7 +270,7 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_file_that_has_become_shorter_is_told(split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rows = [f"the film {number},{('negative', 'positive')[number % 2]}\n" for number in range(40)]
+    rows = [f"the film {number},{('neg', 'pos')[number % 2]}\n" for number in range(40)]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     data = FilesData(source="files", train="films.csv", test="films.csv")
     labelled = labelled_reviews(small_checkpoint(), data, split)
@@ -289,15 +289,15 @@ def test_the_default_split() -> None:
 @pytest.mark.parametrize(
     ("split", "expected"),
     [
-        ("train", "films.csv:3: the class is 'meh'; the model knows negative, positive"),
-        ("validation", "films.csv:3: the class is 'meh'; the model knows negative, positive"),
-        (None, "the config names no test data; set data.test, give --data FILE, or take --split validation"),
+        ("train", "films.csv:3: the class is 'meh'; the model knows neg, pos"),
+        ("validation", "films.csv:3: the class is 'meh'; the model knows neg, pos"),
+        (None, "the config names no test data; give --data FILE, or train again with --set data.test_share=0.2"),
         ("tset", 'no split "tset" in films.csv; choose from train'),
     ],
 )
 def test_what_cannot_be_scored(split: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "films.csv").write_text("text,label\n" + "a film,positive\na film,meh\n" * 2)
+    (tmp_path / "films.csv").write_text("text,label\n" + "a film,pos\na film,meh\n" * 2)
     with pytest.raises(MhaError) as raised:
         labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), split)
     assert str(raised.value) == expected

@@ -31,7 +31,7 @@ def tokens(text: str) -> list[str]:
 
 def test_is_a_review_source() -> None:
     reviews: ReviewSource = source()
-    assert (reviews.name, reviews.splits, reviews.class_names) == ("sample", ("train", "test", "twins"), ("negative", "positive"))
+    assert (reviews.name, reviews.splits, reviews.class_names) == ("sample", ("train", "test", "twins"), ("neg", "pos"))
 
 
 def test_same_seed_same_reviews_in_the_same_order() -> None:
@@ -45,10 +45,10 @@ def test_another_seed_gives_other_reviews() -> None:
 
 def test_seed_0_is_what_it_was() -> None:
     assert next(source().read("train")) == Review(
-        "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards.", "negative"
+        "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards.", "neg"
     )
     assert next(source().read("twins")) == Review(
-        "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each.", "negative"
+        "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each.", "neg"
     )
 
 
@@ -59,7 +59,7 @@ def test_seed_0_is_what_it_was() -> None:
 def test_sizes_and_balance(num_reviews: int, num_train: int, num_test: int, num_twins: int) -> None:
     for split, size in (("train", num_train), ("test", num_test), ("twins", num_twins)):
         labels = Counter(review.label for review in source(num_reviews).read(split))
-        assert labels == {"negative": size // 2, "positive": size // 2}
+        assert labels == {"neg": size // 2, "pos": size // 2}
 
 
 @pytest.mark.parametrize("num_reviews", [6000, 20_000])
@@ -81,7 +81,7 @@ def test_two_thirds_are_twins_with_the_same_tokens_and_opposite_classes(split: s
         if plan.construction in sample.CONTRASTS:
             labels_of_bag[tuple(sorted(tokens(review.text)))].append(review.label)
     # Both twins of every pair are here, so whatever sees only the bag is right on exactly half of them.
-    assert all(Counter(labels)["negative"] == Counter(labels)["positive"] for labels in labels_of_bag.values())
+    assert all(Counter(labels)["neg"] == Counter(labels)["pos"] for labels in labels_of_bag.values())
     assert sum(map(len, labels_of_bag.values())) == (4000 if split == "train" else 1000)
 
 
@@ -91,7 +91,7 @@ def test_twins_are_the_test_reviews_that_contrast() -> None:
 
 
 def test_plain_reviews_tell_their_class_by_their_words() -> None:
-    adjectives = {"positive": set(sample.POSITIVE), "negative": set(sample.NEGATIVE)}
+    adjectives = {"pos": set(sample.POSITIVE), "neg": set(sample.NEGATIVE)}
     for plan, review in source().read_with_plans("train"):
         if plan.construction in sample.PLAIN:
             assert len(adjectives[review.label].intersection(tokens(review.text))) == 2

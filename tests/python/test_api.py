@@ -62,7 +62,7 @@ def test_load_takes_what_predict_takes(tmp_path: Path, monkeypatch: pytest.Monke
     shown = run_here("predict", "-c", path, "--json", *texts, cwd=tmp_path, monkeypatch=monkeypatch)
     monkeypatch.setenv("MHA_CHECKPOINT", str(path))
     for model in (mha.load(path), mha.load(str(path)), mha.load()):
-        assert model.classes == ("negative", "positive")
+        assert model.classes == ("neg", "pos")
         for prediction, line in zip(model.predict(texts), map(json.loads, shown.lines), strict=True):
             assert (prediction.label, prediction.empty, prediction.all_unknown) == (line["label"], line["empty"], line["all_unknown"])
             assert prediction.probabilities == pytest.approx(line["probabilities"], abs=1e-6)
@@ -159,7 +159,7 @@ def test_such_a_run_names_no_data_to_evaluate(
 def test_nothing_is_left_behind_where_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = {"data": {"source": "sample", "validation_share": 0.2}, "training": {"epochs": 1}, "model": {"embed_dim": 4, "num_heads": 1}}
-    model = mha.train(config, TEXTS[:60], [label == "positive" for label in LABELS[:60]], batch_size=np.int64(8), vocabulary_size=50)
+    model = mha.train(config, TEXTS[:60], [label == "pos" for label in LABELS[:60]], batch_size=np.int64(8), vocabulary_size=50)
     assert model.classes == ("False", "True")
     assert model.checkpoint.config.data.validation_share == 0.2
     assert len(model.checkpoint.vocabulary) <= 50
@@ -190,7 +190,7 @@ def test_a_setting_that_is_none(config: Any, given: dict[str, Any], message: str
 def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
     """What pandas makes of them where a column has a gap."""
     kinds = [float, np.float32, int]
-    labels = [kinds[number % 3](label == "positive") for number, label in enumerate(LABELS[:60])]
+    labels = [kinds[number % 3](label == "pos") for number, label in enumerate(LABELS[:60])]
     model = mha.train("text", TEXTS[:60], labels, **SMALL | {"epochs": 1})
     assert model.classes == ("0", "1")
     assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_reviews == 60

@@ -74,7 +74,7 @@ def test_it_is_a_classifier(fitted: MHAClassifier) -> None:
     probabilities = fitted.predict_proba(TEXTS[:7])
     assert probabilities.shape == (7, 2)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
-    assert [*fitted.classes_] == ["negative", "positive"]
+    assert [*fitted.classes_] == ["neg", "pos"]
     assert [*fitted.predict(TEXTS[:7])] == [answer.label for answer in fitted.model_.predict(TEXTS[:7])]
     assert fitted.score(TEXTS, LABELS) == np.mean(fitted.predict(TEXTS) == LABELS)
     np.testing.assert_array_equal(fitted.predict(np.array(TEXTS[:7])), fitted.predict(np.array(TEXTS[:7])[:, None]))
@@ -84,7 +84,7 @@ def test_it_is_a_classifier(fitted: MHAClassifier) -> None:
     "numbers", [[10, 9], pytest.param([2.0, -1.0], marks=pytest.mark.process), pytest.param([True, False], marks=pytest.mark.process)]
 )
 def test_labels_keep_their_type(numbers: list[Any]) -> None:
-    labels = np.array([numbers[label == "negative"] for label in LABELS])
+    labels = np.array([numbers[label == "neg"] for label in LABELS])
     model = MHAClassifier(**SCORED).fit(TEXTS, labels)
     np.testing.assert_array_equal(model.classes_, sorted(numbers))
     assert model.predict(TEXTS).dtype == labels.dtype

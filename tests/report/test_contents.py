@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("untraced")
 
 def reviews_file(path: Path, texts: list[str]) -> FilesData:
     """A file of these texts, of both classes in turn, as the data to train on and to test with."""
-    labels = ("negative", "positive")
+    labels = ("neg", "pos")
     path.write_text("".join(json.dumps({"text": text, "label": labels[row % 2]}) + "\n" for row, text in enumerate(texts)))
     return FilesData(source="files", train=str(path), test=str(path))
 
@@ -68,7 +68,7 @@ def test_the_worst_mistakes_are_the_most_confident_wrong_answers(split: str, dat
         given = lines[int(line) - 1]
         assert file == data.train_paths[0]
         assert int(line) - 1 in rows
-        assert (one.true, one.answer) in {("negative", "positive"), ("positive", "negative")}
+        assert (one.true, one.answer) in {("neg", "pos"), ("pos", "neg")}
         assert one.true == given["label"]
         assert (one.num_before, one.num_after) == (0, 0)
         if given["text"]:

@@ -33,7 +33,7 @@ TEXTS = [
 def make_classifier(random_weights: Callable[..., dict[str, np.ndarray]]) -> Callable[..., Classifier]:
     """A function from class names and text settings to a classifier with random weights."""
 
-    def make(class_names: tuple[str, ...] = ("negative", "positive"), **text: Any) -> Classifier:
+    def make(class_names: tuple[str, ...] = ("neg", "pos"), **text: Any) -> Classifier:
         settings = {
             "text": {"vocabulary_size": 31, "sequence_length": LONGEST, **text},
             "model": {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 11},
@@ -60,7 +60,7 @@ def batch_shapes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return shapes
 
 
-@pytest.mark.parametrize("class_names", [("negative", "positive"), ("bad", "mixed", "good")])
+@pytest.mark.parametrize("class_names", [("neg", "pos"), ("bad", "mixed", "good")])
 def test_predictions_are_consistent(class_names: tuple[str, ...], make_classifier: Callable[..., Classifier]) -> None:
     predictions = make_classifier(class_names).predict(TEXTS)
     assert [prediction.text for prediction in predictions] == TEXTS
@@ -105,7 +105,7 @@ def test_an_empty_text_gets_the_prior_of_the_classifier(make_classifier: Callabl
     model = make_classifier()
     (prediction,) = model.predict([""])
     bias = float(model.checkpoint.weights["classifier/bias"][0])
-    assert prediction.probabilities["positive"] == pytest.approx(1 / (1 + np.exp(-bias)), abs=1e-6)
+    assert prediction.probabilities["pos"] == pytest.approx(1 / (1 + np.exp(-bias)), abs=1e-6)
     assert (prediction.num_tokens, prediction.num_read, prediction.num_unknown) == (0, 0, 0)
     assert (prediction.truncated, prediction.empty, prediction.all_unknown) == (False, True, False)
 

@@ -185,7 +185,7 @@ def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], objec
 # Explanations
 
 
-@pytest.mark.parametrize("class_names", [("negative", "positive"), ("bad", "mixed", "good")])
+@pytest.mark.parametrize("class_names", [("neg", "pos"), ("bad", "mixed", "good")])
 @pytest.mark.parametrize("model", [{}, {"max_ngram": 3, "ngram_buckets": 19}], ids=["words", "trigrams"])
 def test_occlusion_is_the_prediction_without_the_word(class_names: tuple[str, ...], model: dict[str, Any]) -> None:
     """One by one, by the text itself."""

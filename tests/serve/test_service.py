@@ -87,7 +87,7 @@ def test_it_answers_what_predict_prints(port: int, checkpoint: Path, tmp_path: P
 
 
 def test_the_thresholds_of_the_checkpoint_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = dataclasses.replace(small_checkpoint(), thresholds={"negative": 1.0, "positive": 1.0})
+    model = dataclasses.replace(small_checkpoint(), thresholds={"neg": 1.0, "pos": 1.0})
     with service(model) as port:
         status, answer = ask(port, "/predict", {"text": "the film"})
     assert (status, answer["label"]) == (200, None)

@@ -50,7 +50,7 @@ def peak_bytes(checkpoint: Checkpoint, texts: int, length: int) -> int:
 
 def wide(name: str, length: int = 512) -> Checkpoint:
     """A checkpoint of few bytes whose forward pass is wide."""
-    names = tuple(str(number) for number in range(3_001)) if name.startswith("classes") else ("negative", "positive")
+    names = tuple(str(number) for number in range(3_001)) if name.startswith("classes") else ("neg", "pos")
     checkpoint = small_checkpoint(names, **{"embed_dim": 2, "positions": "none", "feed_forward_dim": 3, "num_heads": 1, **WIDE[name]})
     text = checkpoint.config.text.model_copy(update={"sequence_length": length})
     return dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text}))

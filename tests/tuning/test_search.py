@@ -54,7 +54,7 @@ def _trained_in_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def config(**training: Any) -> Config:
     """Settings of which the learning rate is far too low."""
-    data = {"source": "files", "train": "reviews.csv"}
+    data = {"source": "files", "train": "reviews.csv", "text_column": "text", "label_column": "label"}
     model = {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7}
     training = {"epochs": 4, "learning_rate": 0.001, "select_by": "last", **training}
     return config_from_dict({"seed": 3, "data": data, "model": model, "training": training}, "test")
