@@ -384,7 +384,7 @@ def put(trained: Path, path: Path, name: str) -> None:
     run = path.parent if path.suffix else path
     recipe = next((recipe for recipe in sorted(recipe_names(), reverse=True) if name.startswith(recipe)), "text")
     if recipe == "sample":
-        data, classes = {"source": "sample", "num_reviews": 200}, ("negative", "positive")
+        data, classes = {"source": "sample", "num_reviews": 200}, ("neg", "pos")
     elif recipe == "text":
         data, classes = {"source": "files", "train": "reviews.csv", "test": "more.csv", **OWN}, ("1", "5")
     else:

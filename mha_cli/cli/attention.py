@@ -21,11 +21,11 @@ from mha_cli.errors import printable, shown_path
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha attention "The acting was superb, not dreadful."
+mha attention "The acting was dreadful, not superb."
 
-mha attention "The acting was superb, not dreadful." --head 1 --png head.png
+mha attention "The acting was dreadful, not superb." --head 1 --png head.png
 
-mha attention "The acting was superb, not dreadful." --html attention.html
+mha attention "The acting was dreadful, not superb." --html attention.html
 
 mha attention --input review.txt --html attention.html"""
 

@@ -19,9 +19,9 @@ from mha_cli.cli.options import (
 
 EXAMPLES = """[bold]Examples[/bold]
 
-mha explain "The acting was superb, not dreadful."
+mha explain "I expected the plot to be dreadful, and it was superb."
 
-mha explain "The acting was superb, not dreadful." --gradients --html why.html
+mha explain "I expected the plot to be dreadful, and it was superb." --gradients --html why.html
 
 mha explain --input reviews.csv --record 3 --text-column review"""
 

@@ -60,7 +60,7 @@ class TfdsData(DataSettings):
     label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
 
 
-Column = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """A column by its name, or by its number as a YAML file may have it."""
 
 FilePath = Annotated[str, Field(min_length=1)]
@@ -87,13 +87,13 @@ class FilesData(DataSettings):
         "stratified by class, equal texts are on one side, and every seed leaves out the same texts.",
     )
     unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
-    text_column: Column | None = Field(
+    text_column: Column = Field(
         None,
         min_length=1,
         description="Column or key of the text; null finds it in the first file as `mha init` does. A table whose columns are given by "
         "their numbers, from 1, has no header line; a dot leads into a nested object.",
     )
-    label_column: Column | None = Field(None, min_length=1, description="Column or key of the class; null finds it likewise.")
+    label_column: Column = Field(None, min_length=1, description="Column or key of the class; null finds it likewise.")
 
     @model_validator(mode="after")
     def _test_data_are_named_once(self) -> Self:
