@@ -74,7 +74,7 @@ SplitOption = Annotated[str | None, split_option("test")]
 TextColumnOption = Annotated[
     str | None,
     typer.Option(
-        "--text-column", metavar="NAME", help="Column of the text in --data, by name or number.", show_default="as in training, else text"
+        "--text-column", metavar="NAME", help="Column of the text in --data, by name or number.", show_default="as in training, else guessed"
     ),
 ]
 LabelColumnOption = Annotated[
@@ -83,7 +83,7 @@ LabelColumnOption = Annotated[
         "--label-column",
         metavar="NAME",
         help="Column of the class in --data, by name or number.",
-        show_default="as in training, else label",
+        show_default="as in training, else guessed",
     ),
 ]
 GuessedTextColumnOption = Annotated[
