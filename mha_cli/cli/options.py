@@ -74,7 +74,10 @@ SplitOption = Annotated[str | None, split_option("test")]
 TextColumnOption = Annotated[
     str | None,
     typer.Option(
-        "--text-column", metavar="NAME", help="Column of the text in --data, by name or number.", show_default="as in training, else guessed"
+        "--text-column",
+        metavar="NAME",
+        help="Column of the text in --data, by name or number.",
+        show_default="as in training, else guessed",
     ),
 ]
 LabelColumnOption = Annotated[

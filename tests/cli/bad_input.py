@@ -552,7 +552,7 @@ SECTIONS: dict[str, list[Case]] = {
             "a text each class, for `mha init`",
             "init reviews.csv",
             "reviews.csv: 2 of 2 texts have a class of their own; check the label column (in a folder, each .txt file is one text)",
-            files={"reviews.csv": "text,label\nsuperb,positive\ndreadful,negative\n"},
+            files={"reviews.csv": "text,label\nsuperb,pos\ndreadful,neg\n"},
         ),
         Case(
             "no column that may be the class, for `mha init`",
