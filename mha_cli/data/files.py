@@ -99,7 +99,7 @@ class FileReviews:
     @cached_property
     def _test_part(self) -> npt.NDArray[np.bool_]:
         """For each review of the training files, whether it is held out for testing."""
-        from mha_cli.data.test_part import drawn_for_testing  # NumPy, which only this needs
+        from mha_cli.data.held_out import drawn_for_testing  # NumPy, which only this needs
 
         share, by_names = self._settings.test_share or 0, self._settings.validation == "names"
         reviews = (placed.review for placed in read_labelled(self._settings.train_paths, self._columns))
