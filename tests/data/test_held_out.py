@@ -10,8 +10,8 @@ import pytest
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data.files import FileReviews
-from mha_cli.data.reviews import Review
 from mha_cli.data.held_out import drawn_for_testing
+from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
