@@ -390,7 +390,10 @@ class ParquetPart:
         from pyarrow import parquet
 
         digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-        marks = [batch["mark"].to_pylist() for batch in parquet.ParquetFile(file).iter_batches(columns=["mark"])]
+        try:
+            marks = [batch["mark"].to_pylist() for batch in parquet.ParquetFile(file).iter_batches(columns=["mark"])]
+        except (OSError, NotImplementedError) as error:
+            raise ValueError("damaged") from error
         return Content(digest, sum(map(len, marks)), sum(some.count(UNREADABLE) for some in marks))
 
     def _write_group(self) -> None:

@@ -47,8 +47,8 @@ class Worker:
 
     def __init__(self, work: Callable[[Any], Any], method: str = "fork") -> None:
         context = multiprocessing.get_context(method)
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for good in the worker: this process ends it
         try:
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # for good in the worker: this process ends it
             try:
                 self.connection, theirs = context.Pipe()
                 with theirs:
