@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,9 @@ SEPARATORS = ",;|/"
 
 LEAST_COMBINED = 3
 """Number of texts whose parts are all classes, or of different cells whose parts occur in others, from which on they are told."""
+
+MOST_CHARACTERS = 1000
+"""Characters of a label above which it is not taken apart."""
 
 SHOWN_SPELLINGS = 3
 
@@ -112,7 +115,7 @@ def find_combined(classes: Mapping[str, int]) -> tuple[int, str, str]:
         Number of these texts, the most frequent label and its separator; zero and empty if there are none.
     """
     for separator in SEPARATORS:
-        cells = {name: [*_parts(name, separator)] for name in classes}
+        cells = {name: _parts(name, separator) for name in classes}
         several = {name: parts for name, parts in cells.items() if len(parts) > 1}
         if not several:
             continue
@@ -134,14 +137,15 @@ def combined_in_words(label: str, separator: str) -> str:
     return f'"{printable(label, 40)}", separator "{separator}"'
 
 
-def _parts(label: str, separator: str) -> Iterator[str]:
+def _parts(label: str, separator: str) -> list[str]:
     """The parts of a label, without the brackets and quotes of a list; the label itself where it has no such parts."""
+    if len(label) > MOST_CHARACTERS:
+        return [label]
     is_list = label[:1] == "[" and label[-1:] == "]"
     parts = [part.strip(" '\"") for part in (label[1:-1] if is_list else label).split(separator)]
-    parts = [*filter(None, parts)] or [label]
-    if separator in ",/" and not is_list and not all(any(map(str.isalpha, part)) for part in parts):
-        parts = [label]  # 1,5 and 24/12 are numbers and dates
-    yield from parts
+    if separator in ",/" and not is_list and not all(any(map(str.isalpha, part)) for part in parts if part):
+        return [label]  # 1,5 and 24/12 are numbers and dates
+    return [*filter(None, parts)] or [label]
 
 
 def _count_repeats(hashes: npt.NDArray[np.int64], class_ids: npt.NDArray[np.int32]) -> tuple[int, int]:
