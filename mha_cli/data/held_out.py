@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.data.reviews import Review
-from mha_cli.errors import MhaError, shown_path
+from mha_cli.errors import MhaError, plural, shown_path
 
 
 def drawn_for_testing(reviews: Iterable[Review], share: float, by_names: bool, name: str) -> npt.NDArray[np.bool_]:
@@ -51,5 +51,7 @@ def drawn_for_testing(reviews: Iterable[Review], share: float, by_names: bool, n
     unlearnt = np.setdiff1d(labels, labels[~drawn])
     drawn &= ~np.isin(text_of, text_of[np.isin(labels, unlearnt)])
     if not drawn.any():
-        raise MhaError(f"{shown_path(name)}: data.test_share={share} comes to none of {len(drawn):,} texts", "raise it, or name data.test")
+        raise MhaError(
+            f"{shown_path(name)}: data.test_share={share} comes to none of {plural(len(drawn), 'text')}", "raise it, or name data.test"
+        )
     return drawn
