@@ -118,6 +118,9 @@ class GivenData(DataSettings):
     source: Literal["given"] = Field("given", description="Texts of a Python program.")
 
 
+MAX_BUCKETS = 2**24
+"""Rows of the largest hash table: the row numbers are exact in float32, in which some runtimes of an export sort them."""
+
 SUBWORD_LENGTHS = (3, 4, 5)
 """Characters of a subword; a word's two ends are among them."""
 
@@ -179,12 +182,15 @@ class ModelConfig(Settings):
     embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
     max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
-    ngram_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table that all n-grams share.")
+    ngram_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the table that all n-grams share; a power of two.")
     ngram_dropout: float = Field(
         0.0, ge=0, lt=1, description="Share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training."
     )
     subword_buckets: int = Field(
-        0, ge=0, le=100_000_000, description="Rows of the table of subwords, whose mean embedding is added to the token's; 0 for none."
+        0,
+        ge=0,
+        le=MAX_BUCKETS,
+        description="Rows of the table of subwords, a power of two; their mean embedding is added to the token's; 0 for none.",
     )
     convolution_width: int = Field(
         0,
@@ -198,7 +204,9 @@ class ModelConfig(Settings):
         le=5,
         description="Longest n-gram that counts in a text's score by a linear model, a feature beside the encoder's; 0 for none.",
     )
-    score_buckets: int = Field(0, ge=0, le=100_000_000, description="Rows of the table of scores, which n-grams share by hash.")
+    score_buckets: int = Field(
+        0, ge=0, le=MAX_BUCKETS, description="Rows of the table of scores, which n-grams share by hash; a power of two."
+    )
     score_subwords: bool = Field(False, description="Count subwords in the score too, by rows of the same table.")
     score_ending: int = Field(
         0,
@@ -242,6 +250,14 @@ class ModelConfig(Settings):
         if width and width % 2 == 0:
             raise ValueError(f"{width} tokens have no middle; take {width - 1} or {width + 1}")
         return width
+
+    @field_validator("ngram_buckets", "subword_buckets", "score_buckets")
+    @classmethod
+    def _buckets_are_a_power_of_two(cls, buckets: int) -> int:
+        if buckets & (buckets - 1):
+            below = 1 << (buckets.bit_length() - 1)
+            raise ValueError(f"{buckets} is not a power of two; take {below} or {2 * below}")
+        return buckets
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:

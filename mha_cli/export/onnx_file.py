@@ -24,8 +24,8 @@ from mha_cli.runtime.forward import NORM_EPSILON, SMALLEST_NORM, Weights, below,
 from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 from mha_cli.version import __version__
 
-OPSET = 17
-"""The first with LayerNormalization; ONNX Runtime reads it since 1.12."""
+OPSET = 18
+"""The first with BitwiseAnd; ONNX Runtime reads it since 1.14."""
 
 IR_VERSION = 8
 """Version of the file's own form, the one that came with the operator set."""
@@ -33,8 +33,8 @@ IR_VERSION = 8
 MAX_BYTES = 2**31 - 2**24
 """Size that the weights may have: a protocol buffer holds two gigabytes, the graph included."""
 
-FLOAT, BOOL = 1, 9
-"""ONNX's numbers for the types of an array, ``TensorProto.FLOAT`` and ``TensorProto.BOOL``."""
+FLOAT, INT64, BOOL = 1, 7, 9
+"""ONNX's numbers for the types of an array, as in ``TensorProto``."""
 
 LOWEST = np.float32(-3e38)
 
@@ -198,7 +198,7 @@ def _ngram_buckets(graph: _Graph, numbers: str, length: str, n: int, buckets: in
         hashes = graph("Add", earlier, hashes)
         if back:
             hashes = graph("Mul", hashes, graph.constant(np.int32(HASH_FACTOR)))
-    return graph("Mod", hashes, graph.constant(np.int32(buckets)), name=f"bucket_of_{n}")
+    return graph("BitwiseAnd", hashes, graph.constant(np.int32(buckets - 1)), name=f"bucket_of_{n}")
 
 
 def _subword_sums(graph: _Graph, table: str, buckets: int, characters: int) -> tuple[str, str]:
@@ -226,30 +226,37 @@ def _ngram_scores(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
     if not model.score_subwords:
         return scores_BU
     sums_BLU, numbers_BL1 = _subword_sums(graph, table, model.score_buckets, checkpoint.config.text.subword_characters)
-    along = graph.constant(np.array([1], np.int64))
+    along = _axes(graph, 1)
     number_B1 = graph("Max", graph("ReduceSum", numbers_BL1, along, keepdims=0), graph.constant(np.float32(1.0)))
     return graph("Add", scores_BU, graph("Div", graph("ReduceSum", sums_BLU, along, keepdims=0), graph("Sqrt", number_B1)))
 
 
 def _review_scores(graph: _Graph, mask_BL: str, table: str, weights: Weights, model: ModelConfig) -> str:
     """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
+    import onnx
+
     buckets, orders = len(weights["table"]), range(1, model.score_ngrams + 1)
     none = graph.constant(np.int32(buckets))
     found = [graph("Where", whole_BL, bucket_BL, none) for bucket_BL, whole_BL in (_ngrams(graph, mask_BL, n, buckets) for n in orders)]
     buckets_BN = _side_by_side(graph, found)
-    number = graph("Shape", buckets_BN, start=1, end=2)
-    # Sorted, from the largest down, an n-gram that comes again stands beside itself, and its last position comes last.
+    number, axis = graph("Shape", buckets_BN, start=1, end=2), _axes(graph, 1)
+    # Sorted, equal n-grams are neighbours: a run. Runtimes order the positions in a run differently, so the last one is the largest.
     sorted_BN = graph("TopK", buckets_BN, number, axis=1, name="sorted_ngrams")
     positions_BN = f"{sorted_BN}_places"
     graph.nodes[-1].output.append(positions_BN)
-    padded = graph("Pad", sorted_BN, graph.constant(np.array([0, 0, 0, 1], np.int64)), graph.constant(np.int32(-1)))
-    one, axis = graph.constant(np.array([1], np.int64)), graph.constant(np.array([1], np.int64))
-    after_BN = graph("Slice", padded, one, graph("Add", number, one), axis)
-    counts_BN = graph("And", graph("Not", graph("Equal", sorted_BN, after_BN)), graph("Less", sorted_BN, none))
+    padded = graph("Pad", sorted_BN, graph.constant(np.array([0, 1, 0, 0], np.int64)), graph.constant(np.int32(-1)))
+    starts_BN = graph("Not", graph("Equal", sorted_BN, _first(graph, padded, number, axis=1)))
+    runs_BN = graph("Sub", graph("CumSum", graph("Cast", starts_BN, to=INT64), axis), _axes(graph, 1))
+    unused = onnx.numpy_helper.from_array(np.array([-1], np.int64))
+    unused_BN = graph("ConstantOfShape", graph("Shape", buckets_BN), value=unused)
+    last_BN = graph("ScatterElements", unused_BN, runs_BN, positions_BN, axis=1, reduction="max", name="last_positions")
+    there_BN = graph("Max", last_BN, _axes(graph, 0))
+    bucket_BN = graph("GatherElements", buckets_BN, there_BN, axis=1)
+    counts_BN = graph("And", graph("GreaterOrEqual", last_BN, _axes(graph, 0)), graph("Less", bucket_BN, none))
     weights_BL = _place_weights(graph, mask_BL, weights, model)
-    weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), positions_BN, axis=1)
+    weights_BN = graph("GatherElements", _side_by_side(graph, [weights_BL for _ in orders]), there_BN, axis=1)
     weights_BN = graph("Mul", weights_BN, _as_float(graph, counts_BN))
-    rows = graph("Min", sorted_BN, graph.constant(np.int32(buckets - 1)))
+    rows = graph("Min", bucket_BN, graph.constant(np.int32(buckets - 1)))
     scores_BNU = graph("Gather", table, rows)
     weighted = graph("Mul", scores_BNU, _unsqueeze(graph, weights_BN, 2))
     sums_BU = graph("ReduceSum", weighted, axis, keepdims=0)
@@ -290,7 +297,7 @@ def _window_sums(graph: _Graph, x_BL: str, reach: int) -> str:
 
 def _positions(graph: _Graph) -> str:
     """0, 1, …, L - 1."""
-    scalar = graph("Squeeze", _length(graph), graph.constant(np.array([0], np.int64)))
+    scalar = graph("Squeeze", _length(graph), _axes(graph, 0))
     return graph("Range", graph.constant(np.int64(0)), scalar, graph.constant(np.int64(1)))
 
 
@@ -351,7 +358,7 @@ def _attention(graph: _Graph, x_BLD: str, mask_BM: str, weights: Weights, checkp
         score_1H11K = graph.constant(weights["score_kernel"][None, :, None, None, :], f"{name}score_kernel")
         sums_BHLMK = graph("Tanh", graph("Add", _unsqueeze(graph, q_BHLK, 3), _unsqueeze(graph, k_BHMK, 2)))
         products = graph("Mul", sums_BHLMK, score_1H11K)
-        scores_BHLM = graph("ReduceSum", products, graph.constant(np.array([-1], np.int64)), keepdims=0, name=f"{name}scores")
+        scores_BHLM = graph("ReduceSum", products, _axes(graph, -1), keepdims=0, name=f"{name}scores")
     else:
         if model.use_scale:
             q_BHLK = graph("Mul", q_BHLK, graph.constant(np.float32(model.head_key_dim**-0.5), f"{name}scale"))
@@ -359,7 +366,7 @@ def _attention(graph: _Graph, x_BLD: str, mask_BM: str, weights: Weights, checkp
     real_B11M = _unsqueeze(graph, mask_BM, 1, 2)
     allowed_BHLM = graph("Where", real_B11M, scores_BHLM, graph.constant(LOWEST))
     weights_BHLM = graph("Softmax", allowed_BHLM, axis=-1, name=f"{name}weights")
-    anywhere_B111 = graph("ReduceMax", _as_float(graph, real_B11M), axes=[-1], keepdims=1)
+    anywhere_B111 = graph("ReduceMax", _as_float(graph, real_B11M), _axes(graph, -1), keepdims=1)
     mixed_BHLV = graph("Mul", graph("MatMul", weights_BHLM, v_BHMV), anywhere_B111)
     kernel_HVD = weights["output_kernel"]
     heads, head_width, width = kernel_HVD.shape
@@ -374,8 +381,8 @@ def _attention(graph: _Graph, x_BLD: str, mask_BM: str, weights: Weights, checkp
 def _global_max_pool(graph: _Graph, x_BLD: str, mask_BL: str) -> str:
     """The largest value of every feature over the real positions, (B, D); zeros where there is none."""
     real_BLD = graph("Where", _unsqueeze(graph, mask_BL, 2), x_BLD, graph.constant(LOWEST))
-    largest_BD = graph("ReduceMax", real_BLD, axes=[1], keepdims=0)
-    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), axes=[1], keepdims=1), to=BOOL)
+    largest_BD = graph("ReduceMax", real_BLD, _axes(graph, 1), keepdims=0)
+    any_B1 = graph("Cast", graph("ReduceMax", _as_float(graph, mask_BL), _axes(graph, 1), keepdims=1), to=BOOL)
     return graph("Where", any_B1, largest_BD, graph.constant(np.float32(0.0)), name="pooling")
 
 
@@ -399,12 +406,16 @@ def _length(graph: _Graph) -> str:
 
 def _first(graph: _Graph, x: str, number: str, axis: int) -> str:
     """The first entries along an axis; the number is int64 (1,)."""
-    start, along = graph.constant(np.array([0], np.int64)), graph.constant(np.array([axis], np.int64))
+    start, along = _axes(graph, 0), _axes(graph, axis)
     return graph("Slice", x, start, number, along)
 
 
 def _unsqueeze(graph: _Graph, x: str, *axes: int) -> str:
-    return graph("Unsqueeze", x, graph.constant(np.array(axes, np.int64)))
+    return graph("Unsqueeze", x, _axes(graph, *axes))
+
+
+def _axes(graph: _Graph, *numbers: int) -> str:
+    return graph.constant(np.array(numbers, np.int64))
 
 
 def _as_float(graph: _Graph, x: str) -> str:

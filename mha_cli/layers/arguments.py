@@ -20,6 +20,17 @@ def check_sizes(**sizes: int | None) -> None:
             raise ValueError(f"{name} is {size}; it must be at least 1")
 
 
+def check_buckets(**sizes: int) -> None:
+    """Refuse a hash table whose number of rows is not a power of two.
+
+    Raises:
+        ValueError: naming the argument and its value.
+    """
+    for name, size in sizes.items():
+        if size < 1 or size & (size - 1):
+            raise ValueError(f"{name} is {size}; it must be a power of two")
+
+
 def check_shares(**shares: float) -> None:
     """Refuse a dropout rate outside [0, 1).
 

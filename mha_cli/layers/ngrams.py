@@ -27,7 +27,7 @@ def ngram_buckets_of(numbers_BL: Any, n: int, buckets: int, start: int = 0) -> t
     Args:
         numbers_BL: token ids or code points, int32 (…, L), 0 at padding, which stands only at the end.
         n: numbers of an n-gram.
-        buckets: size of the table.
+        buckets: rows of the table, a power of two.
         start: number that, with n added, the hash starts with.
 
     Returns:
@@ -42,7 +42,8 @@ def ngram_buckets_of(numbers_BL: Any, n: int, buckets: int, start: int = 0) -> t
         earlier_BL = ops.pad(numbers_BL, [*other_axes, [back, 0]])[..., :length]
         hash_BL = hash_BL * HASH_FACTOR + earlier_BL
     whole_BL = ops.logical_and(numbers_BL != 0, ops.arange(length) >= n - 1)
-    return ops.mod(hash_BL, buckets), whole_BL
+    bits = buckets.bit_length() - 1  # the lowest ones: OpenVINO's remainder is inexact, and LiteRT has no bitwise and
+    return hash_BL - ops.right_shift(hash_BL, bits) * buckets, whole_BL
 
 
 def subword_sums(table_RD: Any, tokens: Any, dtype: str, training: bool | None = None) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from mha_cli.layers.arguments import Layer, check_choice, check_shares, check_sizes
+from mha_cli.layers.arguments import Layer, check_buckets, check_choice, check_shares, check_sizes
 from mha_cli.layers.ngrams import ids_of, ngram_buckets_of, rows_of, subword_sums
 
 POSITIONS = ("learned", "sinusoidal", "none")
@@ -42,9 +42,9 @@ class PositionalEmbedding(Layer):
         positions: ``learned`` (a table of S rows), ``sinusoidal`` (no weights), or ``none`` (the model then cannot read order).
         dropout: share of the sum's units zeroed in training, in [0, 1).
         max_ngram: longest n-gram whose embedding is added; 1 adds none. N-grams carry order, so ``positions="none"`` takes 1 only.
-        ngram_buckets: rows of the table that all n-grams share by hash; two that fall into one row are not told apart.
+        ngram_buckets: rows of the table that all n-grams share by hash, a power of two; n-grams in one row have the same embedding.
         ngram_dropout: share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training, in [0, 1).
-        subword_buckets: rows of the table that all subwords share by hash; 0 for none. With it a token has characters beside its id.
+        subword_buckets: rows of the table that all subwords share by hash, a power of two; 0 for none. With it a token has characters beside its id.
         convolution_width: tokens that the convolution sees, N, odd, the token itself in their middle; 0 for none. It starts at zero, and
             carries order, so ``positions="none"`` takes 0 only.
 
@@ -75,10 +75,10 @@ class PositionalEmbedding(Layer):
         check_choice("positions", positions, POSITIONS)
         if max_ngram > 1 and positions == "none":
             raise ValueError(f"max_ngram is {max_ngram}, but n-grams carry word order and positions is 'none'; take max_ngram 1")
-        if max_ngram > 1 and ngram_buckets < 1:
-            raise ValueError(f"max_ngram is {max_ngram}, so ngram_buckets must be at least 1")
-        if subword_buckets < 0:
-            raise ValueError(f"subword_buckets is {subword_buckets}; it must be 0 or more")
+        if max_ngram > 1:
+            check_buckets(ngram_buckets=ngram_buckets)
+        if subword_buckets:
+            check_buckets(subword_buckets=subword_buckets)
         if convolution_width and (convolution_width < 0 or convolution_width % 2 == 0):
             raise ValueError(f"convolution_width is {convolution_width}; it must be odd, or 0")
         if convolution_width and positions == "none":

@@ -21,7 +21,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.arguments import Layer, check_sizes
+from mha_cli.layers.arguments import Layer, check_buckets, check_sizes
 from mha_cli.layers.ngrams import ids_of, ngram_buckets_of, rows_of, subword_sums
 
 SMALLEST_NORM = 1e-6
@@ -110,7 +110,7 @@ class NgramScores(Layer):
 
     Args:
         max_ngram: longest n-gram; 1 reads words only, and with ``ending`` 0 and no windows in whatever order they stand.
-        buckets: rows of the table, which n-grams share by hash.
+        buckets: rows of the table, a power of two; n-grams share them by hash.
         num_scores: units of a score.
         ending: tokens over which the greater weight of a review's end fades; 0 weighs all positions alike.
         windows: reach of each, in tokens to either side; the mean salience of the words in it weighs what stands there.
@@ -134,7 +134,8 @@ class NgramScores(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_sizes(max_ngram=max_ngram, buckets=buckets, num_scores=num_scores, salient_words=salient_words)
+        check_sizes(max_ngram=max_ngram, num_scores=num_scores, salient_words=salient_words)
+        check_buckets(buckets=buckets)
         if ending < 0:
             raise ValueError(f"ending is {ending}; it must be 0 or more")
         if any(reach < 0 for reach in windows):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 HASH_FACTOR = -1_640_531_535
-"""2³² / golden ratio, as a 32-bit integer: odd and far from round, so that neighbouring ids scatter over any number of buckets (Knuth,
+"""2³² / golden ratio, as a 32-bit integer: odd and far from round, so that neighbouring ids scatter over the buckets (Knuth,
 "The Art of Computer Programming", volume 3, section 6.4)."""
 
 SUBWORD_START = 16
@@ -21,16 +21,17 @@ Array = npt.NDArray[Any]
 
 
 def ngram_buckets(numbers_BL: Array, n: int, buckets: int, start: int = 0) -> Array:
-    """The bucket of the n numbers that end at each position, (B, L): a polynomial in them, in 32-bit arithmetic that wraps round."""
+    """The bucket of the n numbers that end at each position, (B, L).
+
+    It is the lowest bits of a polynomial in them, in 32-bit arithmetic that wraps round; ``buckets`` is a power of two.
+    """
     batch, length = numbers_BL.shape
     padded = np.zeros((batch, n - 1 + length), dtype=np.int32)
     padded[:, n - 1 :] = numbers_BL
     hashes = np.full(numbers_BL.shape, start + n, dtype=np.int32)
     for first in range(n):
         hashes = hashes * HASH_FACTOR + padded[:, first : first + length]
-    power_of_two = not buckets & (buckets - 1)  # then the lowest bits are the remainder, without a division
-    numbers: Array = hashes & np.int32(buckets - 1) if power_of_two else np.mod(hashes, np.int32(buckets))
-    return numbers
+    return hashes & np.int32(buckets - 1)
 
 
 def ngrams_end(numbers_BL: Array, n: int) -> Array:

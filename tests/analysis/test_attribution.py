@@ -21,8 +21,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "two-blocks-pre": {"num_blocks": 2, "normalization": "pre"},
     "additive": {"scoring": "additive"},
-    "bigrams-and-convolution": {"max_ngram": 2, "ngram_buckets": 19, "convolution_width": 3},
-    "trigrams-and-subwords": {"max_ngram": 3, "ngram_buckets": 19, "subword_buckets": 17},
+    "bigrams-and-convolution": {"max_ngram": 2, "ngram_buckets": 32, "convolution_width": 3},
+    "trigrams-and-subwords": {"max_ngram": 3, "ngram_buckets": 32, "subword_buckets": 32},
 }
 
 

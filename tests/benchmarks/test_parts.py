@@ -25,7 +25,7 @@ def answered(checkpoint: Checkpoint, tokens: np.ndarray, **zeroed: slice) -> np.
 
 @pytest.mark.parametrize("classes", [("a", "b"), ("a", "b", "c")])
 def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
-    checkpoint = small_checkpoint(classes, score_ngrams=2, score_buckets=17)
+    checkpoint = small_checkpoint(classes, score_ngrams=2, score_buckets=32)
     rng = np.random.default_rng(0)
     reviews = encoded(rng.integers(2, 13, (40, 9)).tolist(), rng.integers(0, len(classes), 40).tolist())
     found, tokens, width = parts.outputs(checkpoint, reviews), reviews.tokens[:].reshape(40, 9), checkpoint.config.model.embed_dim

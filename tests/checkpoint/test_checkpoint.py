@@ -95,7 +95,7 @@ def test_a_checkpoint_shows_itself_in_a_line(path: Path) -> None:
         {"positions": "none", "use_bias": False},
         {"positions": "sinusoidal", "num_blocks": 3},
         {"key_dim": 3, "value_dim": 5},
-        {"max_ngram": 3, "ngram_buckets": 7, "subword_buckets": 5},
+        {"max_ngram": 3, "ngram_buckets": 8, "subword_buckets": 8},
     ],
 )
 @pytest.mark.parametrize("class_names", [("neg", "pos"), ("1", "2", "[bold]\x1b[31m", "é\n🙂", "")])
@@ -425,7 +425,7 @@ def test_damage_anywhere_is_refused_or_harmless(path: Path) -> None:
             "mha.json: model: num_heads=7 does not divide embed_dim=64; take num_heads=4 or 8, or set key_dim",
         ),
         (
-            {"config": {"auto": True, "model": {"score_subwords": True, "score_ngrams": 1, "score_buckets": 11}}},
+            {"config": {"auto": True, "model": {"score_subwords": True, "score_ngrams": 1, "score_buckets": 16}}},
             "mha.json: auto=true leaves settings open, which a checkpoint has decided; WAY_OUT",
         ),
         ({"config": {"text": {"vocabulary_size": 5}}}, "its vocabulary has 13 ids; its settings allow 5; WAY_OUT"),
@@ -660,7 +660,7 @@ print(json.dumps([peak() - idle, noted]))
 
 
 def test_reading_takes_little_memory_and_opens_nothing_else(path: Path) -> None:
-    write_checkpoint(path, small_checkpoint(max_ngram=2, ngram_buckets=1_100_000))
+    write_checkpoint(path, small_checkpoint(max_ngram=2, ngram_buckets=2**21))
     small, size = small_checkpoint_file(Path("small.keras")), path.stat().st_size
     assert size > 60_000_000
     done = subprocess.run([sys.executable, "-c", READ, path, small], capture_output=True, check=True, env=environment())
@@ -670,9 +670,9 @@ def test_reading_takes_little_memory_and_opens_nothing_else(path: Path) -> None:
 
 
 def test_declared_sizes_take_no_memory(path: Path) -> None:
-    config = json.loads(members_of(path)["mha.json"])["config"]
     small_checkpoint_file(Path("b.keras"))
-    rewrite(path, config=config | {"model": config["model"] | {"max_ngram": 2, "ngram_buckets": 60_000_000}})  # 3.4 GB
+    config = json.loads(members_of(small_checkpoint_file(path, embed_dim=50))["mha.json"])["config"]
+    rewrite(path, config=config | {"model": config["model"] | {"max_ngram": 2, "ngram_buckets": 67_108_864}})  # 3.4 GB
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2){READ}"
     done = subprocess.run([sys.executable, "-c", limited, path, "b.keras"], capture_output=True, text=True, check=False, env=environment())
     assert "model.weights.h5: layers/positional_embedding/vars/2 is missing" in done.stderr.splitlines()[-1]

@@ -64,7 +64,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: checkpoint_of(8, ["a", "b"], ngram_buckets=3_000_000),
+        lambda: checkpoint_of(8, ["a", "b"], ngram_buckets=2**22),
         lambda: checkpoint_of(1, [f"word{number}" for number in range(500_000)]),
         lambda: checkpoint_of(1, [f"{number:099d}🙂" for number in range(100_000)]),  # Python keeps each character in four bytes
     ],

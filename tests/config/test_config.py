@@ -119,13 +119,13 @@ def test_widths_of_the_heads() -> None:
 
 
 def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
-    model = ModelConfig(max_ngram=3, ngram_buckets=9, ngram_dropout=0.5, convolution_width=5, embed_dim=12).without_positions()
+    model = ModelConfig(max_ngram=3, ngram_buckets=16, ngram_dropout=0.5, convolution_width=5, embed_dim=12).without_positions()
     assert model == ModelConfig(positions="none", embed_dim=12)
     assert ModelConfig.model_validate(model.model_dump()) == model
-    scored = ModelConfig(score_ngrams=3, score_buckets=9, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
-    assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=9, embed_dim=12)
+    scored = ModelConfig(score_ngrams=3, score_buckets=16, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
+    assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=16, embed_dim=12)
     assert ModelConfig.model_validate(scored.model_dump()) == scored
-    subwords = {"subword_buckets": 5, "ngram_dropout": 0.5, "score_subwords": True, "score_ngrams": 1, "score_buckets": 9}
+    subwords = {"subword_buckets": 8, "ngram_dropout": 0.5, "score_subwords": True, "score_ngrams": 1, "score_buckets": 16}
     assert ModelConfig(**subwords).without_positions() == ModelConfig(positions="none", **subwords)
 
 
@@ -419,20 +419,22 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "take max_ngram=1 and ngram_buckets=0, or more of both",
         ),
         (
-            "model:\n  max_ngram: 2\n  ngram_buckets: 9\n  positions: none\n",
+            "model:\n  max_ngram: 2\n  ngram_buckets: 16\n  positions: none\n",
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
         (
             "model:\n  convolution_width: 3\n  positions: none\n",
             "x.yaml:1: model: convolution_width=3 carries word order and positions=none must not; take convolution_width=0",
         ),
+        ("model:\n  score_buckets: 100000\n", "x.yaml:2: model.score_buckets: 100000 is not a power of two; take 65536 or 131072"),
+        ("model:\n  subword_buckets: 3\n", "x.yaml:2: model.subword_buckets: 3 is not a power of two; take 2 or 4"),
         ("model:\n  convolution_width: 4\n", "x.yaml:2: model.convolution_width: 4 tokens have no middle; take 3 or 5"),
         (
-            "model:\n  subword_buckets: 9\n",
-            "x.yaml:2: model.subword_buckets=9 needs text.subword_characters above 0; take 24, or subword_buckets=0",
+            "model:\n  subword_buckets: 16\n",
+            "x.yaml:2: model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_subwords: true\n",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\n  score_subwords: true\n",
             "x.yaml:4: model.score_subwords=true needs text.subword_characters above 0; take 24, or score_subwords=false",
         ),
         (
@@ -455,16 +457,16 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "or more of both",
         ),
         (
-            "model:\n  score_buckets: 9\n",
-            "x.yaml:2: model.score_ngrams=0 and model.score_buckets=9 do not go together; take score_ngrams=0 and score_buckets=0, "
+            "model:\n  score_buckets: 16\n",
+            "x.yaml:2: model.score_ngrams=0 and model.score_buckets=16 do not go together; take score_ngrams=0 and score_buckets=0, "
             "or more of both",
         ),
         (
-            "model:\n  score_ngrams: 2\n  score_buckets: 9\n  positions: none\n",
+            "model:\n  score_ngrams: 2\n  score_buckets: 16\n  positions: none\n",
             "x.yaml:1: model: score_ngrams=2 carries word order and positions=none must not; take score_ngrams=1",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_ending: 5\n  positions: none\n",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\n  score_ending: 5\n  positions: none\n",
             "x.yaml:1: model: score_ending=5 carries word order and positions=none must not; take score_ending=0",
         ),
         (
@@ -472,7 +474,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:1: model: score_ending=5 weighs n-gram scores, and score_ngrams=0 has none; take score_ending=0",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 9\n  score_windows: [5]\n  positions: none\n",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\n  score_windows: [5]\n  positions: none\n",
             "x.yaml:1: model: score_windows=[5] carries word order and positions=none must not; take score_windows=[]",
         ),
         (
@@ -485,7 +487,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:2: training.labelled_epochs=1 leaves out guessed labels, and without distil_scores there are none; take 0",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  epochs: 3\n  distil_scores: true\n  labelled_epochs: 3\n",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  epochs: 3\n  distil_scores: true\n  labelled_epochs: 3\n",
             "x.yaml:7: training.labelled_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
         ),
         # Scores that teach
@@ -502,16 +504,16 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:2: training.keep_scores=false leaves out scores that teach nobody; take distil_scores=true, or keep_scores=true",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 9\ntraining:\n  distil_scores: true\n  labelled_epochs: 1\n",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  distil_scores: true\n  labelled_epochs: 1\n",
             "x.yaml:6: training.labelled_epochs needs unlabelled texts, which source=sample has none of; take 0",
         ),
         (
-            "data:\n  source: files\n  train: x.csv\nmodel:\n  score_ngrams: 1\n  score_buckets: 9\n"
+            "data:\n  source: files\n  train: x.csv\nmodel:\n  score_ngrams: 1\n  score_buckets: 16\n"
             "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
             "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled, or take training.labelled_epochs=0",
         ),
         (
-            "data:\n  source: tfds\n  name: x\nmodel:\n  score_ngrams: 1\n  score_buckets: 9\n"
+            "data:\n  source: tfds\n  name: x\nmodel:\n  score_ngrams: 1\n  score_buckets: 16\n"
             "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
             "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled_split, or take training.labelled_epochs=0",
         ),
@@ -558,7 +560,7 @@ def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None
 
 @pytest.mark.parametrize("subword_buckets", [0, 64])
 def test_what_is_kept_of_a_run_whose_scores_only_teach_has_a_config_that_can_be_read(subword_buckets: int) -> None:
-    scores = {"score_ngrams": 1, "score_buckets": 9, "score_subwords": True, "score_ending": 7, "subword_buckets": subword_buckets}
+    scores = {"score_ngrams": 1, "score_buckets": 16, "score_subwords": True, "score_ending": 7, "subword_buckets": subword_buckets}
     training = {"distil_scores": True, "keep_scores": False}
     config = config_from_dict({"text": {"subword_characters": 16}, "model": scores, "training": training}, "test")
     kept = config.of_checkpoint()

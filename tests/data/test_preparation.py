@@ -202,7 +202,7 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "films.csv").write_text("text,label\n" + "superb,pos\ndreadful,neg\n" * 10)
-    checkpoint = small_checkpoint(score_ngrams=2, score_buckets=31)
+    checkpoint = small_checkpoint(score_ngrams=2, score_buckets=32)
     config = config_to_dict(checkpoint.config)
     config["training"]["refit_scores"] = refit
     config["data"] = {"source": "files", "train": f"{trained_on}.csv", "text_column": "text", "label_column": "label"}

@@ -97,7 +97,7 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
 
 def all_cases() -> dict[str, Case]:
     x, real = random(BATCH, QUERIES, 14), prefix_mask([5, 2, 0], QUERIES)
-    ngrams = {"max_ngram": 3, "ngram_buckets": 19}
+    ngrams = {"max_ngram": 3, "ngram_buckets": 32}
     return {
         **dict(attention_cases()),
         "encoder-post": layer_case(TransformerEncoder(14, 17, 2, activation="gelu"), {"inputs": x, "mask": real}),
@@ -105,7 +105,7 @@ def all_cases() -> dict[str, Case]:
         **{f"encoder-at-positions-{norm}": some_positions_case(norm, x, real) for norm in ("post", "pre")},
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
-            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=37, convolution_width=5),
+            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=64, convolution_width=5),
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(
@@ -115,8 +115,8 @@ def all_cases() -> dict[str, Case]:
         "model-ngrams": model_case(train=True, **ngrams),
         "model-convolution": model_case(train=True, **ngrams, convolution_width=3),
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
-        "model-scores": model_case(train=True, score_ngrams=2, score_buckets=31, score_ending=3, score_windows=[2]),
-        "model-subwords": model_case(train=True, characters=11, subword_buckets=19, score_subwords=True, score_ngrams=1, score_buckets=31),
+        "model-scores": model_case(train=True, score_ngrams=2, score_buckets=32, score_ending=3, score_windows=[2]),
+        "model-subwords": model_case(train=True, characters=11, subword_buckets=32, score_subwords=True, score_ngrams=1, score_buckets=32),
         "model-additive": model_case(train=True, scoring="additive", use_bias=False),
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),

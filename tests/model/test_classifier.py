@@ -24,7 +24,7 @@ EXACT = {"atol": 1e-5, "rtol": 1e-5}
 ORDER: dict[str, dict[str, Any]] = {
     "learned": {"positions": "learned"},
     "sinusoidal": {"positions": "sinusoidal"},
-    "ngrams": {"positions": "learned", "max_ngram": 3, "ngram_buckets": 19},
+    "ngrams": {"positions": "learned", "max_ngram": 3, "ngram_buckets": 32},
     "none": {"positions": "none"},
 }
 
@@ -70,7 +70,7 @@ def test_passes_every_setting_on() -> None:
         normalization="pre",
         use_bias=False,
         max_ngram=3,
-        ngram_buckets=19,
+        ngram_buckets=32,
         ngram_dropout=0.5,
         embedding_dropout=0.1,
         attention_dropout=0.2,
@@ -81,7 +81,7 @@ def test_passes_every_setting_on() -> None:
     embedding = model.get_layer("embedding")
     assert (embedding.sequence_length, embedding.vocabulary_size, embedding.embed_dim) == (31, VOCABULARY_SIZE, 14)
     assert (embedding.positions, embedding.dropout) == ("sinusoidal", 0.1)
-    assert (embedding.max_ngram, embedding.ngram_buckets, embedding.ngram_dropout) == (3, 19, 0.5)
+    assert (embedding.max_ngram, embedding.ngram_buckets, embedding.ngram_dropout) == (3, 32, 0.5)
     for block in range(2):
         encoder = model.get_layer(f"encoder_{block}")
         assert (encoder.embed_dim, encoder.feed_forward_dim, encoder.num_heads, encoder.key_dim, encoder.value_dim) == (14, 17, 2, 5, 3)
@@ -136,7 +136,7 @@ def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any
 
 
 def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., keras.Model]) -> None:
-    config = small_config(max_ngram=3, ngram_buckets=19, ngram_dropout=0.1, score_ngrams=2, score_buckets=17)
+    config = small_config(max_ngram=3, ngram_buckets=32, ngram_dropout=0.1, score_ngrams=2, score_buckets=32)
     model = make_model(config.model_copy(update={"model": config.model.without_positions()}))
     probabilities = np.array(model(padded([[7, 2, 1, 22, 5], [22, 1, 5, 7, 2]], 7)))
     np.testing.assert_allclose(probabilities[0], probabilities[1], **EXACT)
@@ -144,7 +144,7 @@ def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., 
 
 @pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "attention_dropout", "block_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
-    off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 19}
+    off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 32}
     plain, dropping = make_model(small_config(**off)), make_model(small_config(**{**off, which: 0.5}))
     token_ids = padded(REVIEWS, 7)
     np.testing.assert_array_equal(dropping(token_ids), plain(token_ids))

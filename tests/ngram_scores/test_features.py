@@ -18,7 +18,7 @@ from tests.reviews import bucket, encoded, subwords_in, weights_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BUCKETS = 101
+BUCKETS = 128
 REVIEWS = [[7, 2, 7, 2, 7, 3], [], [5], [5, 5, 5], [2, 7], [], [3, 1, 4, 1, 5, 9, 2, 6], [7]]
 
 
@@ -34,7 +34,7 @@ def features_of(reviews: Sequence[Sequence[int]], model: ModelConfig) -> npt.NDA
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 8, 2000])
-@pytest.mark.parametrize("buckets", [1, 64, BUCKETS, 10_007])
+@pytest.mark.parametrize("buckets", [1, 64, BUCKETS, 2**13])
 @pytest.mark.parametrize(("max_ngram", "ending"), [(1, 0), (2, 3), (4, 50)])
 def test_features_are_those_of_python_dictionaries(
     max_ngram: int, ending: int, buckets: int, chunk: int, monkeypatch: pytest.MonkeyPatch
@@ -69,11 +69,11 @@ def test_features_times_a_table_are_what_the_layer_says(ending: int, characters:
     rng = np.random.default_rng(0)
     random_reviews = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
     reviews = encoded([*REVIEWS, *random_reviews], characters=characters)
-    model = ModelConfig(score_ngrams=3, score_buckets=257, score_ending=ending, score_subwords=characters > 0)
-    layer = NgramScores(3, 257, 2, ending, subwords=characters > 0)
+    model = ModelConfig(score_ngrams=3, score_buckets=512, score_ending=ending, score_subwords=characters > 0)
+    layer = NgramScores(3, 512, 2, ending, subwords=characters > 0)
     tokens = reviews.padded(np.arange(len(reviews)))
     layer.build(tokens.shape)
-    table = rng.normal(size=(257, 2)).astype(np.float32)
+    table = rng.normal(size=(512, 2)).astype(np.float32)
     layer.table.assign(table)
     np.testing.assert_allclose(text_features(reviews, ngrams_of(reviews, model), model) @ table, layer(tokens), atol=1e-5)
 
@@ -82,7 +82,7 @@ def test_features_times_a_table_are_what_the_layer_says(ending: int, characters:
 def test_every_ngram_is_found_at_its_last_place(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
     reviews = encoded(REVIEWS)
-    ngrams = ngrams_of(reviews, settings(1, 10_007))
+    ngrams = ngrams_of(reviews, settings(1, 2**13))
     found = [
         {int(reviews.tokens[ngrams.tokens[e]]): int(ngrams.tokens[e] - reviews.offsets[row]) for e in range(start, stop)}
         for row, (start, stop) in enumerate(zip(ngrams.offsets[:-1], ngrams.offsets[1:], strict=True))
@@ -91,7 +91,7 @@ def test_every_ngram_is_found_at_its_last_place(chunk: int, monkeypatch: pytest.
 
 
 def test_no_ngram_reaches_into_the_next_review() -> None:
-    buckets = 10_007
+    buckets = 2**13
     features = features_of([[7], [2, 3], [4]], settings(3, buckets))
     across = [bucket(ngram, buckets) for ngram in ([7, 2], [3, 4], [7, 2, 3], [2, 3, 4])]
     assert not features[:, across].any()

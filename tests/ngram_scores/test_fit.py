@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mha_cli.data.corpus import EncodedReviews
 
-BUCKETS, WORDS = 101, 31
+BUCKETS, WORDS = 128, 31
 
 
 def random_reviews(num_reviews: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:

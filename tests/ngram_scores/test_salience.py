@@ -18,7 +18,7 @@ VERDICT, PLOT = 2, 3
 """The words beside an opinion that counts, and beside one that does not."""
 
 GOOD, BAD = 4, 5
-WORDS, BUCKETS = 9, 10_007
+WORDS, BUCKETS = 9, 2**13
 
 
 def reviews_with_two_opinions(num_reviews: int) -> tuple[list[list[int]], list[int]]:

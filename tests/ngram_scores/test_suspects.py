@@ -132,7 +132,7 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
     texts = [[2 + label, *rng.integers(10, 30, 4).tolist()] for label in labels.tolist()]
     texts[3][0] = 9  # which no other text has
     reviews = encoded(texts, labels.tolist())
-    config = config_from_dict({"model": {"score_ngrams": 2, "score_buckets": 101}}, "test")
+    config = config_from_dict({"model": {"score_ngrams": 2, "score_buckets": 128}}, "test")
     found = cross_fitted_probabilities(reviews, num_classes, config, lambda _: None)
     features, folds = text_features(reviews, ngrams_of(reviews, config.model), config.model), np.empty(53, int)
     dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
@@ -152,7 +152,7 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
 def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     labels = [0, 1] * 20 + [2]
     reviews = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
-    config = config_from_dict({"model": {"score_ngrams": 1, "score_buckets": 101}}, "test")
+    config = config_from_dict({"model": {"score_ngrams": 1, "score_buckets": 128}}, "test")
     found = cross_fitted_probabilities(reviews, 3, config, lambda _: None)
     assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
     assert (found[:40].argmax(axis=1) == labels[:40]).all()

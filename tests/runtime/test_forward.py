@@ -63,7 +63,7 @@ def test_equals_the_keras_model(
 @pytest.mark.parametrize(
     "model",
     [
-        {"max_ngram": 2, "ngram_buckets": 19},
+        {"max_ngram": 2, "ngram_buckets": 32},
         {"scoring": "additive"},
         {"use_scale": False, "positions": "sinusoidal"},
         {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3, "value_dim": 5},
@@ -140,7 +140,7 @@ def test_attention_and_its_weights_equal_the_layer(use_bias: bool, arguments: di
     assert (attention_weights[2] == 0).all()
 
 
-@pytest.mark.parametrize("buckets", [1, 17, 2_000_003])
+@pytest.mark.parametrize("buckets", [1, 16, 2**24])
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_ngrams_equal_the_layer(length: int, n: int, buckets: int) -> None:

@@ -25,7 +25,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 7},
     "additive": {"num_blocks": 2, "scoring": "additive"},
     "not-scaled": {"use_scale": False, "use_bias": False},
-    "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 19, "subword_buckets": 17},
+    "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32},
 }
 
 
@@ -186,7 +186,7 @@ def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], objec
 
 
 @pytest.mark.parametrize("class_names", [("neg", "pos"), ("bad", "mixed", "good")])
-@pytest.mark.parametrize("model", [{}, {"max_ngram": 3, "ngram_buckets": 19}], ids=["words", "trigrams"])
+@pytest.mark.parametrize("model", [{}, {"max_ngram": 3, "ngram_buckets": 32}], ids=["words", "trigrams"])
 def test_occlusion_is_the_prediction_without_the_word(class_names: tuple[str, ...], model: dict[str, Any]) -> None:
     """One by one, by the text itself."""
     checkpoint = small_checkpoint(class_names, **model)

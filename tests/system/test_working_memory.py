@@ -30,7 +30,7 @@ WIDE: dict[str, dict[str, Any]] = {
     "feed-forward": {"feed_forward_dim": 16_381, "activation": "gelu"},
     "embedding": {"embed_dim": 4_001, "key_dim": 3},
     "heads": {"num_heads": 251, "key_dim": 101},
-    "classes of n-gram scores": {"score_ngrams": 1, "score_buckets": 17},
+    "classes of n-gram scores": {"score_ngrams": 1, "score_buckets": 32},
 }
 
 

@@ -29,7 +29,7 @@ def config(form: str) -> Config:
         "model": {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5, "dropout": 0.0, "attention_form": form},
         "training": {"batch_size": 7, "clip_norm": 0.05, "weight_decay": 0.01, "learning_rate": 0.01},
     }
-    settings["model"] |= {"max_ngram": 2, "ngram_buckets": 31, "subword_buckets": 29}
+    settings["model"] |= {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32}
     return config_from_dict(settings, "test")
 
 

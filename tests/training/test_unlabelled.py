@@ -43,7 +43,7 @@ def test_they_bring_their_characters(tmp_path: Path) -> None:
         {
             "data": write_texts(tmp_path),
             "text": {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7},
-            "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 41},
+            "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 64},
             "training": {"start_from_contexts": True},
         },
         "test",

@@ -30,7 +30,7 @@ WORDS = 27
 
 
 def a_config(windows: list[int], score_ngrams: int = 2) -> Config:
-    scores = {"score_ngrams": score_ngrams, "score_buckets": 41 if score_ngrams else 0, "score_windows": windows}
+    scores = {"score_ngrams": score_ngrams, "score_buckets": 64 if score_ngrams else 0, "score_windows": windows}
     model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, **scores}
     return config_from_dict({"text": {"vocabulary_size": 29, "sequence_length": 13}, "model": model}, "test")
 
