@@ -35,6 +35,8 @@ ODD_TEXTS = (
     "Pneumonoultramicroscopicsilicovolcanoconiosis" * 3,
     "Ça déjà vu, naïve — 映画 は 素晴らしい 😀",
     "It's the film's own <br /><br /> ending, isn't it?",
+    "\0",
+    "a\0b \ufffd \uffff \U0010ffff \ud800",
 )
 
 

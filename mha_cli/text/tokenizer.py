@@ -21,10 +21,13 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     Unicode is composed (NFC); HTML line breaks and underscores separate words. A word is a run of letters and digits with their combining
     marks and inner apostrophes (``don't``); in a script without spaces it is one grapheme. A hashtag, a mention, a URL, an e-mail address
     and an emoji sequence are one word each: they are what a writer says, not how a sentence is marked. With ``punctuation``, every other
-    mark is one, too.
+    mark is one, too. NUL counts as U+FFFD, because its number is that of the padding after a word's characters.
     """
-    if settings.tokenizer == "letters":
-        return _letters_splitter(settings.punctuation)
+    split = _letters_splitter(settings.punctuation) if settings.tokenizer == "letters" else _unicode_splitter(settings)
+    return lambda text: split(text.replace("\0", "\ufffd"))
+
+
+def _unicode_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     find_plain, find_latin = plain_words(settings.punctuation), latin_words(settings.punctuation)
 
     def split(text: str) -> list[str]:

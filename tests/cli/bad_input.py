@@ -720,7 +720,7 @@ SECTIONS: dict[str, list[Case]] = {
         _read("gzip data in a file without `.gz`", gzip.compress(ROWS), "works: it is known by its first bytes"),
         _read("a text of two lines in quotes", ROWS.replace(b"dreadful", b'"dreadful\r\nfilm"'), "works: quotes hold line ends"),
         _read("CRLF line ends", ROWS.replace(b"\n", b"\r\n"), "works: they are line ends"),
-        _read("a NUL in a text", ROWS.replace(b"superb", b"su\0perb"), "works: it is a character like others"),
+        _read("a NUL in a text", ROWS.replace(b"superb", b"su\0perb"), "works: it is read as U+FFFD"),
         _read(
             "a text of 10 MB in one line", ROWS.replace(b"superb", b"superb " * 1_500_000), "works: the text is cut to text.sequence_length"
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +57,14 @@ def test_any_text_can_be_encoded(text: str, sequence_length: int) -> None:
     assert len(encoded.tokens) == min(encoded.num_tokens, sequence_length)
     assert all(1 <= token_id < len(VOCABULARY) for token_id in encoded.tokens)
     assert encoded.num_unknown == encoded.tokens.tolist().count(1)
+
+
+@pytest.mark.parametrize("tokenizer", ["unicode", "letters"])
+@given(text=st.text(st.sampled_from("a\0\u0301\ufffd\uffff\ud800<") | st.characters()))
+def test_among_the_characters_of_a_word_0_is_padding_only(tokenizer: str, text: str) -> None:
+    for word in encode(text, subword_characters=7, tokenizer=tokenizer).tokens:
+        characters = word[1:]
+        assert (characters[: np.count_nonzero(characters)] != 0).all()
 
 
 def test_encoding_needs_no_tensorflow() -> None:

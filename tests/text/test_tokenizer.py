@@ -38,6 +38,7 @@ def tokens(text: str, *, lowercase: bool = True, punctuation: bool = True) -> li
         ("Good?! No...", ["good", "?", "!", "no", ".", ".", "."]),
         ("10/10, 3.5 stars", ["10", "/", "10", ",", "3", ".", "5", "stars"]),
         ("well-made", ["well", "-", "made"]),
+        ("a\0b \0 é", ["a", "\ufffd", "b", "\ufffd", "é"]),
     ],
 )
 def test_words_and_marks(text: str, expected: list[str]) -> None:
