@@ -21,6 +21,9 @@ STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20
 """What a producer may write ahead into a pipe while a batch is computed: so a fast one fills the next batch."""
 
+WAIT_SECONDS = 1.0
+"""Longest single wait. Python does not notice a signal that comes just before a wait, so a wait without end could swallow Ctrl-C."""
+
 
 class Arrival(NamedTuple):
     """What has come of a stream since the last one.
@@ -120,7 +123,8 @@ def _arrivals(descriptor: int, reader: RecordReader) -> Iterator[Arrival]:
     while True:
         if not select.select([descriptor], [], [], 0)[0]:
             yield Arrival((), awaited=descriptor)
-            select.select([descriptor], [], [])
+            while not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
+                pass
         if not (chunk := os.read(descriptor, CHUNK_BYTES)):
             break
         yield Arrival(reader.feed(chunk))

@@ -19,6 +19,7 @@ from typing import Any, Self
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Scores
+from mha_cli.runtime.inputs import WAIT_SECONDS
 
 JOBS_AHEAD = 3
 """Batches, for every worker, that may be done before an earlier one is."""
@@ -120,7 +121,7 @@ class Workers:
         self._jobs.append(job)
 
     def wait(self, awaited: int | None = None) -> bool:
-        """Wait until a worker is done or the input goes on; returns whether it does.
+        """Wait until a worker is done, the input goes on or ``WAIT_SECONDS`` are over; returns whether the input goes on.
 
         Args:
             awaited: descriptor of the input; None waits for the workers alone.
@@ -128,7 +129,7 @@ class Workers:
         Raises:
             MhaError: a worker has ended.
         """
-        ready = wait([*self._busy] if awaited is None else [*self._busy, awaited])
+        ready = wait([*self._busy] if awaited is None else [*self._busy, awaited], WAIT_SECONDS)
         for connection in [connection for connection in self._busy if connection in ready]:
             with _ended_is_an_error():
                 self._busy.pop(connection).scores = connection.recv()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 import zlib
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -15,10 +17,15 @@ from mha_cli.errors import MhaError
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.reader import NAME_FORMAT
 from mha_cli.records.record import Record
+from mha_cli.runtime import inputs, workers
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import Arrival, format_of, given_texts, read_inputs
+from mha_cli.runtime.workers import Workers
+from tests.checkpoints import small_checkpoint
+from tests.cli.command import TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
@@ -225,3 +232,33 @@ def test_what_cannot_be_read(pipe: Pipe) -> None:
     with pytest.raises(MhaError) as raised:
         next(arrivals)
     assert str(raised.value) == "standard input: cannot be read: Bad file descriptor; give a file of texts"
+
+
+def wait_for_a_worker(descriptor: int) -> None:
+    idle = Workers(Classifier(small_checkpoint()), 0)
+    while not idle.wait(descriptor):
+        pass
+
+
+@pytest.mark.parametrize("read", [lambda descriptor: [*read_inputs(["-"], standard_input=descriptor)], wait_for_a_worker])
+def test_a_signal_that_does_not_end_the_wait_is_heard_soon(read: Callable[[int], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (inputs, workers):
+        monkeypatch.setattr(module, "WAIT_SECONDS", 0.1)
+    ours, theirs = os.pipe()
+    heard = threading.Event()
+    ended: list[bool] = []
+
+    def interrupt() -> None:
+        time.sleep(0.3)
+        signal.raise_signal(signal.SIGINT)  # in this thread: for the other one it is as if it had come just before the wait
+        ended.append(heard.wait(TIMEOUT))
+        os.close(theirs)
+
+    thread = threading.Thread(target=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        read(ours)
+    heard.set()
+    thread.join()
+    os.close(ours)
+    assert ended == [True]
