@@ -27,8 +27,13 @@ def softmax_of_allowed(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
     """Softmax over the keys that the mask allows, computed in float32, in the type of the scores; a row with no such key is all zeros."""
     dtype, scores_BHLM = scores_BHLM.dtype, ops.cast(scores_BHLM, "float32")
     if mask_BHLM is None:
-        return ops.cast(ops.softmax(scores_BHLM, axis=-1), dtype)
+        return ops.cast(_softmax(scores_BHLM), dtype)
     # A ceiling over the scores and blanking whole rows touch the big (B, H, L, M) array less often than selecting in it would.
     ceiling_BHLM = ops.where(mask_BHLM, np.float32(np.inf), LOWEST)
-    weights_BHLM = ops.cast(ops.softmax(ops.minimum(scores_BHLM, ceiling_BHLM), axis=-1), dtype)
+    weights_BHLM = ops.cast(_softmax(ops.minimum(scores_BHLM, ceiling_BHLM)), dtype)
     return weights_BHLM * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), dtype)
+
+
+def _softmax(scores_BHLM: Any) -> Any:
+    """Softmax over the last axis; of a single key it is 1, where Keras would warn."""
+    return ops.exp(scores_BHLM - scores_BHLM) if scores_BHLM.shape[-1] == 1 else ops.softmax(scores_BHLM, axis=-1)

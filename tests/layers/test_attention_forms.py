@@ -355,6 +355,18 @@ def test_of_nothing_comes_the_output_bias(form: str, masked: bool) -> None:
 # Head masks
 
 
+@pytest.mark.filterwarnings("error:You are using a softmax")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("form", "scoring"), FORMS_AND_SCORINGS)
+def test_a_single_key_is_looked_at_without_a_warning(form: str, scoring: str, masked: bool) -> None:
+    layer, x = cross_layer(form, **SCORINGS[scoring]), cross(keys=1)
+    allowed = prefix_mask([1, 1, 0], 1)
+    output, gradients = output_and_gradients(layer, x, **({"value_mask": allowed} if masked else {}))
+    assert_same_output(output, paper(layer, x, allowed[:, None, None] if masked else True)[0])
+    for name in ("query", "key"):  # nothing but this key is there to be looked at
+        assert gradients[name] is None or np.abs(gradients[name]).max() < 1e-6
+
+
 @pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
 def test_a_zero_silences_a_head_and_a_number_multiplies_it(form: str) -> None:
     x, layer, edited = cross(), cross_layer(form), cross_layer.__wrapped__(form)
