@@ -114,14 +114,14 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     if not saved:
         return []
     written, *arrays = saved
-    shapes = [array.shape for array in trainer.arrays()]
+    expected = [(array.shape, array.dtype) for array in trainer.arrays()]
     try:
         history = json.loads(str(written))
         records = [EpochRecord(**record) for record in history["epochs"]]
         position = EpochPosition(**history["position"])
     except _UNREADABLE as error:
         raise _cannot_resume(path, error) from None
-    if [array.shape for array in arrays] != shapes:
+    if [(array.shape, array.dtype) for array in arrays] != expected:
         raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", _WAY_OUT)
     trainer.set_arrays(arrays)
     trainer.position = position

@@ -158,7 +158,8 @@ def test_a_state_that_unpacks_to_more_than_it_has(config: Config, data: Prepared
 def test_a_state_of_another_model(config: Config, data: PreparedData, tmp_path: Path) -> None:
     trainer = NumpyTrainer(config, data)
     arrays = trainer.arrays()
-    for other in (arrays[:-1], [*arrays, arrays[0]], [arrays[0][:-1], *arrays[1:]]):
+    doubled = arrays[0].astype(np.float64)
+    for other in (arrays[:-1], [*arrays, arrays[0]], [arrays[0][:-1], *arrays[1:]], [doubled, *arrays[1:]]):
         trainer.set_arrays(arrays)
         trainer.arrays = lambda other=other: other  # type: ignore[method-assign]
         save_state(tmp_path / "state.npz", trainer, [])
