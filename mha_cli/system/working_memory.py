@@ -12,7 +12,10 @@ from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
 
 MOST_BYTES = 2_000_000_000
-"""The budget: a batch has no more texts than fit into it; a text that alone does not is refused."""
+"""The budget: a text that alone does not fit is refused."""
+
+BATCH_BYTES = 400_000_000
+"""Memory up to which several texts are computed together; more at once are not faster, and every worker process takes as much."""
 
 BLOCK_BYTES = 1 << 27
 """Size of what NumPy computes block by block, as far as a single token, head or class does not take more."""
@@ -103,7 +106,7 @@ class ForwardPass:
 
     def fits(self, texts: int, length: int) -> bool:
         """Whether they may be computed together; a text alone always may."""
-        return texts == 1 or self.num_bytes(texts, length) <= MOST_BYTES
+        return texts == 1 or self.num_bytes(texts, length) <= BATCH_BYTES
 
     def most_texts(self, length: int, most: int) -> int:
         """How many texts of a length may be computed together: ``most``, or fewer; one at least."""

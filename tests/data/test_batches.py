@@ -96,7 +96,7 @@ def test_a_review_longer_than_the_limit_is_a_batch_of_its_own() -> None:
 
 
 def test_scoring_batches_have_fewer_reviews_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working_memory, "MOST_BYTES", SMALL.num_bytes(3, 20))
+    monkeypatch.setattr(working_memory, "BATCH_BYTES", SMALL.num_bytes(3, 20))
     assert [rows.tolist() for rows in scoring_batches(np.full(7, 20), SMALL)] == [[0, 1, 2], [3, 4, 5], [6]]
     assert [rows.tolist() for rows in scoring_batches(np.array([5_000, 20]), SMALL)] == [[1], [0]]
 

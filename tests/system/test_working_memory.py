@@ -90,13 +90,20 @@ def test_blocks_cover_everything_once() -> None:
 def test_batches_are_smaller_where_texts_take_much(monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = wide("embedding")
     reviews = [[3, 4, 5]] * 100
-    monkeypatch.setattr(working_memory, "MOST_BYTES", in_numpy(checkpoint).num_bytes(7, 3))
+    monkeypatch.setattr(working_memory, "BATCH_BYTES", in_numpy(checkpoint).num_bytes(7, 3))
     assert in_numpy(checkpoint).most_texts(3, 100) == 7
     tracemalloc.start()
     probabilities_of(reviews, checkpoint)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < working_memory.MOST_BYTES + SPARE
+    assert peak < working_memory.BATCH_BYTES + SPARE
+
+
+def test_wide_texts_are_computed_one_by_one_in_less_than_a_gigabyte() -> None:
+    model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
+    for forward_pass in (ForwardPass(model, 2, in_blocks=True), ForwardPass(model, 2)):
+        assert forward_pass.most_texts(600, 100) == 1
+        assert forward_pass.num_bytes(1, 600) < 500_000_000
 
 
 def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
