@@ -157,8 +157,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     name = shown_path(path)
     with open_regular(path, MAX_FILE_BYTES) as file:
         try:
-            if file.read(4) == b"\x89HDF":
-                raise MhaError(f"{name}: is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha", WAY_OUT)
+            _refuse_other_kinds(file.read(4), name)
             with zipfile.ZipFile(_InSmallPieces(file.fileno(), closefd=False)) as archive:
                 _refuse_other_members(archive, forms, name, file.fileno())
                 yield Archive(archive, name)
@@ -189,7 +188,8 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
     status = os.fstat(descriptor)
     problem = ""
     if stat.S_ISDIR(status.st_mode):
-        problem = "is a folder"
+        saved_model = os.path.isfile(path / "saved_model.pb")
+        problem = "is a SavedModel, which mha exports and does not read" if saved_model else f"is a folder without {CHECKPOINT}"
     elif not stat.S_ISREG(status.st_mode):
         problem = "is not a regular file"
     elif not status.st_size:
@@ -200,6 +200,27 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
         os.close(descriptor)
         raise MhaError(f"{name}: {problem}", WAY_OUT)
     return os.fdopen(descriptor, "rb")
+
+
+def _refuse_other_kinds(first_bytes: bytes, name: str) -> None:
+    """Refuse a file that is no zip archive where its first bytes or its name tell what it is.
+
+    Raises:
+        MhaError: naming the kind, and where such a file belongs.
+    """
+    from mha_cli.records.readers import EXTENSIONS, extension_of
+
+    extension = extension_of(name)
+    if first_bytes == b"\x89HDF":
+        raise MhaError(f"{name}: is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha", WAY_OUT)
+    if first_bytes.startswith(b"PK"):
+        return
+    if extension in {*EXTENSIONS, ".txt"}:
+        raise MhaError(f"{name}: is data, not a checkpoint", f"give it with --data {name}, or to `mha predict` with --input {name}")
+    if extension in {".yaml", ".yml"}:
+        raise MhaError(f"{name}: is a config, not a checkpoint", f"`mha train --config {name}` makes a checkpoint")
+    if extension in {".onnx", ".tflite"}:
+        raise MhaError(f"{name}: is an export for other programs, not a checkpoint", "give the checkpoint that it was made from")
 
 
 class _InSmallPieces(io.FileIO):
@@ -220,6 +241,8 @@ def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str
         missing = [member for member in forms[0] if member not in found]
         too_many = any(set(form) <= set(found) for form in forms)
         problem = "has members that do not belong there" if too_many else f"has no {missing[0]}"
+        if missing == ["vocabulary.txt", "mha.json"]:
+            problem = "Keras saved it, without mha's settings and vocabulary"
         raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
     if any(entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size for entry in entries):
         raise MhaError(f"{name}: holds compressed members", WAY_OUT)

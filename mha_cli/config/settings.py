@@ -342,7 +342,11 @@ class TrainingConfig(Settings):
         description="Numbers in which training multiplies matrices: float32 (32 bits), bfloat16 (16 bits, faster on processors that have "
         "it), or auto, bfloat16 where the processor has it and heads are 128 wide or more. All else is float32.",
     )
-    optimizer: Literal["adamw", "adam", "rmsprop"] = Field("adamw", description="Update rule, with Keras's default coefficients.")
+    optimizer: Literal["adamw", "adam", "rmsprop"] = Field(
+        "adamw",
+        description="Update rule, with Keras's default coefficients. On embedding tables adam and adamw are lazy: a step changes only the "
+        "rows of its own tokens, and only their moments.",
+    )
     learning_rate: float = Field(
         1e-3, gt=0, le=10, description="Factor of every step's change of the weights, at its highest; warmup_share and schedule lower it."
     )

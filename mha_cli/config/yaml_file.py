@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,9 @@ MAX_DEPTH = 20
 MAX_NODES = 2_000
 """Keys and values together; a config has less than a hundred settings."""
 MAX_INTEGER_BITS = 256
+
+_TOML = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[ \t]*(?:\[\[?[\w.\"' -]+\]|[\w.\"'-]+[ \t]*=)")
+"""A text whose first line, after comments, is a table's header or ``key =``."""
 
 
 @dataclass
@@ -69,6 +73,8 @@ def read_yaml(path: Path) -> YamlDocument:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MhaError(f"{name}: not UTF-8 at byte {error.start}", "save it as UTF-8") from None
+    if _TOML.match(text):
+        raise MhaError(f"{name}: looks like TOML or INI; a config is YAML", "write `section:` lines with `key: value` lines below them")
     document = parse_yaml(text, name)
     if document.value is None:
         document.value = {}
@@ -96,6 +102,7 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        problem = "text after the end of a value" if "<document start>" in problem else problem
         raise MhaError(f"{where}: not valid YAML: {printable(problem)}", "mind indentation, quotes and colons") from None
     except (OverflowError, ValueError) as error:
         raise MhaError(f"{name}: not valid YAML: {printable(str(error))}", "mind indentation, quotes and colons") from None

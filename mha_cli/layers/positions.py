@@ -44,7 +44,8 @@ class PositionalEmbedding(Layer):
         max_ngram: longest n-gram whose embedding is added; 1 adds none. N-grams carry order, so ``positions="none"`` takes 1 only.
         ngram_buckets: rows of the table that all n-grams share by hash, a power of two; n-grams in one row have the same embedding.
         ngram_dropout: share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training, in [0, 1).
-        subword_buckets: rows of the table that all subwords share by hash, a power of two; 0 for none. With it a token has characters beside its id.
+        subword_buckets: rows of the table that all subwords share by hash, a power of two; 0 for none. With it, tokens have characters
+            beside their ids.
         convolution_width: tokens that the convolution sees, N, odd, the token itself in their middle; 0 for none. It starts at zero, and
             carries order, so ``positions="none"`` takes 0 only.
 

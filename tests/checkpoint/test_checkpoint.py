@@ -226,7 +226,7 @@ def keras_own(path: Path) -> None:
     [
         (lambda path: None, "x.keras: no such file; WAY_OUT"),
         (lambda path: path.touch(), "x.keras: is empty; WAY_OUT"),
-        (lambda path: path.mkdir(), "x.keras: is a folder; WAY_OUT"),
+        (lambda path: path.mkdir(), "x.keras: is a folder without checkpoint.keras; WAY_OUT"),
         (lambda path: path.symlink_to("/dev/null"), "x.keras: is not a regular file; WAY_OUT"),
         (lambda path: path.symlink_to("/dev/zero"), "x.keras: is not a regular file; WAY_OUT"),
         (lambda path: os.mkfifo(path), "x.keras: is not a regular file; WAY_OUT"),
@@ -238,13 +238,34 @@ def keras_own(path: Path) -> None:
         ),
         (lambda path: path.write_bytes(b"PK\x05\x06" + bytes(18)), "x.keras: not a checkpoint of mha: has no metadata.json; WAY_OUT"),
         (plain_zip, "x.keras: not a checkpoint of mha: has no metadata.json; WAY_OUT"),
-        (keras_own, "x.keras: not a checkpoint of mha: has no vocabulary.txt; WAY_OUT"),
+        (keras_own, "x.keras: not a checkpoint of mha: Keras saved it, without mha's settings and vocabulary; WAY_OUT"),
     ],
 )
 def test_what_is_no_checkpoint(make: Callable[[Path], object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make(Path("x.keras"))
     assert error_of("x.keras") == message.replace("WAY_OUT", WAY_OUT)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.csv", "x.csv: is data, not a checkpoint; give it with --data x.csv, or to `mha predict` with --input x.csv"),
+        (
+            "x.jsonl.gz",
+            "x.jsonl.gz: is data, not a checkpoint; give it with --data x.jsonl.gz, or to `mha predict` with --input x.jsonl.gz",
+        ),
+        ("x.parquet", "x.parquet: is data, not a checkpoint; give it with --data x.parquet, or to `mha predict` with --input x.parquet"),
+        ("x.yaml", "x.yaml: is a config, not a checkpoint; `mha train --config x.yaml` makes a checkpoint"),
+        ("x.onnx", "x.onnx: is an export for other programs, not a checkpoint; give the checkpoint that it was made from"),
+        ("x/saved_model.pb", f"x: is a SavedModel, which mha exports and does not read; {WAY_OUT}"),
+    ],
+)
+def test_other_kinds_of_files_are_named(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x").mkdir()
+    Path(name).write_text("text,label\n")
+    assert error_of(name.partition("/")[0]) == message
 
 
 @pytest.mark.parametrize("url", ["https://example.org/a.keras", "gs://bucket/a.keras", "file:///tmp/a.keras"])
@@ -672,7 +693,7 @@ def test_reading_takes_little_memory_and_opens_nothing_else(path: Path) -> None:
 def test_declared_sizes_take_no_memory(path: Path) -> None:
     small_checkpoint_file(Path("b.keras"))
     config = json.loads(members_of(small_checkpoint_file(path, embed_dim=50))["mha.json"])["config"]
-    rewrite(path, config=config | {"model": config["model"] | {"max_ngram": 2, "ngram_buckets": 67_108_864}})  # 3.4 GB
+    rewrite(path, config=config | {"model": config["model"] | {"max_ngram": 2, "ngram_buckets": 2**24}})  # 3.4 GB
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2){READ}"
     done = subprocess.run([sys.executable, "-c", limited, path, "b.keras"], capture_output=True, text=True, check=False, env=environment())
     assert "model.weights.h5: layers/positional_embedding/vars/2 is missing" in done.stderr.splitlines()[-1]

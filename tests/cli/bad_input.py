@@ -445,7 +445,7 @@ SECTIONS: dict[str, list[Case]] = {
         _checkpoint("no such file", "nowhere.keras", f"no such file; {WAY_OUT}"),
         _checkpoint("a text", "text.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),
         _checkpoint("an empty file", "empty.keras", f"is empty; {WAY_OUT}"),
-        _checkpoint("a folder", "folder.keras", f"is a folder; {WAY_OUT}"),
+        _checkpoint("a folder", "folder.keras", f"is a folder without checkpoint.keras; {WAY_OUT}"),
         _checkpoint("a device", "/dev/null", f"is not a regular file; {WAY_OUT}"),
         _checkpoint("a link that leads to itself", "loop", f"cannot be read: Too many levels of symbolic links; {WAY_OUT}"),
         Case(
@@ -455,7 +455,11 @@ SECTIONS: dict[str, list[Case]] = {
             also=tuple(f"{reader} {LONG}" for reader in READERS),
         ),
         _checkpoint("another zip archive", "plain.keras", f"not a checkpoint of mha: has no metadata.json; {WAY_OUT}"),
-        _checkpoint("a model that Keras saved", "keras.keras", f"not a checkpoint of mha: has no vocabulary.txt; {WAY_OUT}"),
+        _checkpoint(
+            "a model that Keras saved",
+            "keras.keras",
+            f"not a checkpoint of mha: Keras saved it, without mha's settings and vocabulary; {WAY_OUT}",
+        ),
         _checkpoint("one with something added", "extra.keras", f"not a checkpoint of mha: has members that do not belong there; {WAY_OUT}"),
         _checkpoint("two in one file", "two.keras", f"is cut off, or holds more than its members one after another; {WAY_OUT}"),
         _checkpoint("one cut short", "cut.keras", f"damaged, or no checkpoint (File is not a zip file); {WAY_OUT}"),

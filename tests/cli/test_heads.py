@@ -150,10 +150,8 @@ def test_refused_by_the_parser(arguments: list[str], named: str, heads: Heads, b
 
 
 def test_a_checkpoint_that_is_none(heads: Heads) -> None:
-    assert (
-        refusal(heads("mine.tsv"))
-        == "mine.tsv: damaged, or no checkpoint (File is not a zip file); give a checkpoint that `mha train` wrote"
-    )
+    message = "mine.tsv: is data, not a checkpoint; give it with --data mine.tsv, or to `mha predict` with --input mine.tsv"
+    assert refusal(heads("mine.tsv")) == message
 
 
 def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) -> None:

@@ -210,6 +210,12 @@ def test_an_empty_file_is_an_empty_mapping(content: bytes, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (
+            b"# mine\n\n[model]\nembed_dim = 64\n",
+            ": looks like TOML or INI; a config is YAML; write `section:` lines with `key: value` lines below them",
+        ),
+        (b"seed = 1\n[data]\n", ": looks like TOML or INI; a config is YAML; write `section:` lines with `key: value` lines below them"),
+        (b"'a' b\n", ":1: not valid YAML: text after the end of a value; mind indentation, quotes and colons"),
         (b"- a\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
         (b"just words\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
         (b"3\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),

@@ -69,9 +69,7 @@ def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: 
 WEIGHTING = [(0, ()), (1, (2,)), (3, ()), (50, (1, 3)), (0, (5,)), (0, (100, 1, 2))]
 
 
-@pytest.mark.parametrize(
-    ("max_ngram", "buckets", "units", "weighting"), pairwise([1, 2, 3, 5], [1, 8, 32, 64, 2**20], [1, 3], WEIGHTING)
-)
+@pytest.mark.parametrize(("max_ngram", "buckets", "units", "weighting"), pairwise([1, 2, 3, 5], [1, 8, 32, 64, 2**20], [1, 3], WEIGHTING))
 def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
     max_ngram: int, buckets: int, units: int, weighting: tuple[int, tuple[int, ...]]
 ) -> None:

@@ -34,6 +34,8 @@ def test_the_tokens_of_then(text: str, with_marks: str, without: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Mn", "Mc", "Me"]), max_size=30))
 def test_every_token_is_a_run_of_letters_or_one_mark(text: str) -> None:
     found = make_tokenizer(TextConfig(tokenizer="letters", lowercase=False))(text.replace("<", " "))
-    assert "".join(found) == "".join(unicodedata.normalize("NFC", text).translate({ord("<"): " ", ord("_"): " ", ord("’"): "'", 0: "\ufffd"}).split())
+    assert "".join(found) == "".join(
+        unicodedata.normalize("NFC", text).translate({ord("<"): " ", ord("_"): " ", ord("’"): "'", 0: "\ufffd"}).split()
+    )
     for token in found:
         assert len(token) == 1 or token.replace("'", "").isalnum()
