@@ -29,7 +29,7 @@ def total(data: PreparedData, *settings: str) -> int:
 def test_weights_count_with_the_moments_of_their_optimizer(data: PreparedData) -> None:
     table = ("model.max_ngram=2", "model.ngram_buckets=1048576")
     grown = total(data, *table) - total(data)
-    assert grown == 1_000_000 * 64 * 4 * 3
+    assert grown == 2**20 * 64 * 4 * 3
 
 
 def test_additive_scores_have_the_width_of_the_keys_and_never_go_by_blocks() -> None:

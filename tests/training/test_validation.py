@@ -97,7 +97,7 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     encoder, expected = probabilities_of(said), probabilities_of(fit_stack(said, None, labels).logits(said))
     assert (expected.argmax(axis=1) != encoder.argmax(axis=1)).any()
 
-    taught_by = FittedScores(np.zeros((41, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
+    taught_by = FittedScores(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
     validation = Validation.of_run(config, data, taught_by, taught_by)
     loss, accuracy = validation.score(trainer)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
@@ -121,7 +121,7 @@ def test_classes_that_count_alike_do_so_in_the_shift(score_ngrams: int, random_w
     labels = (np.arange(60) < 9).astype(np.int32)
     validation = dataclasses.replace(data.validation, labels=labels)
     data = dataclasses.replace(data, validation=validation)
-    nothing = FittedScores(np.zeros((41, 1), np.float32), np.zeros(1, np.float32), None)
+    nothing = FittedScores(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)
     answers = []
     for class_weights in ("none", "balanced"):
         weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
