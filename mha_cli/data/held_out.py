@@ -51,7 +51,6 @@ def drawn_for_testing(reviews: Iterable[Review], share: float, by_names: bool, n
     unlearnt = np.setdiff1d(labels, labels[~drawn])
     drawn &= ~np.isin(text_of, text_of[np.isin(labels, unlearnt)])
     if not drawn.any():
-        raise MhaError(
-            f"{shown_path(name)}: data.test_share={share} comes to none of {plural(len(drawn), 'text')}", "raise it, or name data.test"
-        )
+        way_out = "take data.validation=random" if by_names else "raise it, or name data.test"
+        raise MhaError(f"{shown_path(name)}: data.test_share={share} comes to none of {plural(len(drawn), 'text')}", way_out)
     return drawn

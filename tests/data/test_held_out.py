@@ -65,10 +65,11 @@ def test_texts_that_share_names_are_on_one_side() -> None:
     assert drawn.sum() == 16
 
 
-def test_a_share_of_no_text_is_refused() -> None:
+@pytest.mark.parametrize(("by_names", "way_out"), [(False, "raise it, or name data.test"), (True, "take data.validation=random")])
+def test_a_share_of_no_text_is_refused(by_names: bool, way_out: str) -> None:
     with pytest.raises(MhaError) as raised:
-        drawn_of(REVIEWS[:20], 0.01)
-    assert str(raised.value) == "a.csv: data.test_share=0.01 comes to none of 20 texts; raise it, or name data.test"
+        drawn_of(REVIEWS[:20], 0.01, by_names)
+    assert str(raised.value) == f"a.csv: data.test_share=0.01 comes to none of 20 texts; {way_out}"
 
 
 def test_a_file_is_read_in_two_parts(tmp_path: Path) -> None:
