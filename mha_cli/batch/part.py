@@ -15,12 +15,11 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.objects import plain_json
-from mha_cli.records.reader import RecordReader
-from mha_cli.records.readers import READERS
+from mha_cli.records.reader import USUAL, Dialect, Reading
+from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
 from mha_cli.runtime.classifier import Classifier, Prediction
-from mha_cli.runtime.inputs import Arrival
-from mha_cli.runtime.stream import answer
+from mha_cli.runtime.stream import Answer, Answering
 from mha_cli.version import __version__
 
 PartFormat: TypeAlias = Literal["jsonl", "parquet"]
@@ -72,6 +71,7 @@ class Job:
         part_format: format of the parts.
         text_column: column or key of the text; None takes that of the training data.
         workers: processes that compute one shard; 1 is this one alone.
+        dialect: encoding and quoting of the shards.
     """
 
     classifier: Classifier
@@ -80,6 +80,7 @@ class Job:
     part_format: PartFormat = "jsonl"
     text_column: str | None = None
     workers: int = 1
+    dialect: Dialect = USUAL
 
     @property
     def columns(self) -> Columns:
@@ -151,25 +152,29 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     def stand_in(fault: MhaError, line: int) -> Record:
         return Unreadable("", b"", (fault.message,), b"", line)
 
-    doubts = Doubts(shard.name, job.columns.text, shard.guessed)
-    reader = READERS[shard.form](shard.name, job.columns, doubts.count_not_utf_8, on_fault=stand_in, on_plain=doubts.begin_plain)
+    doubts = Doubts(shard.guessed)
+    records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, doubts, on_fault=stand_in))
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
         # Closed before the file, even if something fails: a writer of Parquet that is left open complains when it goes.
-        with (
-            closing(_PARTS[job.part_format](file, job.classifier.checkpoint.class_names)) as part,
-            closing(answer(job.classifier, _arrivals(shard, reader, digest), job.workers)) as batches,
-        ):
-            while batch := _next(batches):
+        with closing(_PARTS[job.part_format](file, job.classifier.checkpoint.class_names)) as part:
+
+            def write(batch: list[Answer]) -> None:
+                nonlocal rows, unreadable
                 found: list[Row] = []
                 for record, prediction in batch:
                     rows += 1
                     broken = isinstance(record, Unreadable)
                     unreadable += broken
                     if broken and len(faults) < SHOWN_FAULTS:
-                        faults += map(str, record.fields)
+                        faults.extend(map(str, record.fields))
                     found.append(_row(shard.name, rows, None if broken else prediction))
                 part.write(found)
+
+            try:
+                Answering(job.classifier, job.workers).run(records, write)
+            except MhaError as error:
+                raise ShardFault(str(error)) from None
             if rows and rows == unreadable:
                 raise ShardFault(f"{faults[0]}; nor can any other record be read")
             if _status(shard) != status:
@@ -233,9 +238,9 @@ def _has_bytes_of(shard: Shard, status: Status, given: dict[str, Any]) -> bool:
     return same
 
 
-def _settings(shard: Shard, job: Job) -> dict[str, str]:
+def _settings(shard: Shard, job: Job) -> dict[str, object]:
     """How a shard is read."""
-    return {"format": shard.form, "text_column": job.columns.text}
+    return {"format": shard.form, "text_column": job.columns.text, **job.dialect._asdict()}
 
 
 def _status(shard: Shard) -> Status:
@@ -247,15 +252,8 @@ def _status(shard: Shard) -> Status:
     return status
 
 
-def _arrivals(shard: Shard, reader: RecordReader, digest: Any) -> Iterator[Arrival]:
-    """The records of a shard, whose bytes are hashed as they are read."""
-    for chunk in _chunks(shard):
-        digest.update(chunk)
-        yield Arrival(reader.feed(chunk))
-    yield Arrival(reader.close())
-
-
-def _chunks(shard: Shard) -> Iterator[bytes]:
+def _chunks(shard: Shard, digest: Any) -> Iterator[bytes]:
+    """The bytes of a shard, which are hashed as they are read."""
     try:
         file = shard.files.open(shard.path)
     except (OSError, ValueError) as error:
@@ -268,14 +266,15 @@ def _chunks(shard: Shard) -> Iterator[bytes]:
                 raise _unreadable(shard, error) from None
             if not chunk:
                 return
+            digest.update(chunk)
             yield chunk
 
 
 def _sha256(shard: Shard) -> str:
     digest = hashlib.sha256()
     try:
-        for chunk in _chunks(shard):
-            digest.update(chunk)
+        for _ in _chunks(shard, digest):
+            pass
     except MhaError as error:
         raise ShardFault(str(error)) from None
     return digest.hexdigest()
@@ -284,14 +283,6 @@ def _sha256(shard: Shard) -> str:
 def _unreadable(shard: Shard, error: OSError | ValueError) -> MhaError:
     reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
     return MhaError(f"{shard.name}: cannot be read: {reason}")
-
-
-def _next(batches: Iterator[list[tuple[Record, Prediction]]]) -> list[tuple[Record, Prediction]]:
-    """The next batch, empty at the end; what is wrong with the shard is told apart from what is wrong with its part."""
-    try:
-        return next(batches, [])
-    except MhaError as error:
-        raise ShardFault(str(error)) from None
 
 
 def _remove(shard: Shard, job: Job, part_formats: Sequence[PartFormat]) -> None:

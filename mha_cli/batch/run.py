@@ -15,6 +15,7 @@ from mha_cli.batch.processes import classify_here
 from mha_cli.batch.ray_cluster import classify_on_cluster
 from mha_cli.batch.shards import Shard, every_nth, find_shards
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inputs import refuse_column_of_plain_lines
@@ -73,6 +74,7 @@ def classify_archive(
     shard: str | None = None,
     form: Format | None = None,
     text_column: str | None = None,
+    dialect: Dialect = USUAL,
     part_format: PartFormat = "jsonl",
 ) -> Generator[BatchSummary, None, None]:
     """Write a part and a manifest for every file; what it has come to, at first and after each of them.
@@ -87,6 +89,7 @@ def classify_archive(
         shard: ``i/n`` to do every n-th file from the i-th on.
         form: format of the inputs; None takes each one's from its extension.
         text_column: column of the text; None is that of the training data.
+        dialect: encoding and quoting of the inputs.
         part_format: format of the parts.
 
     Raises:
@@ -98,12 +101,12 @@ def classify_archive(
     refuse_column_of_plain_lines(text_column, [one.form for one in shards])
     with checkpoint_path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    job = Job(Classifier(checkpoint), digest, folder, part_format, text_column)
+    job = Job(Classifier(checkpoint), digest, folder, part_format, text_column, dialect=dialect)
     if shard is not None:
         shards, workers = every_nth(shards, shard), workers or 1
     shards = sorted(shards, key=lambda one: -one.size)
     folder.make()
-    with folder.held(json.dumps([digest, part_format, form, text_column])):
+    with folder.held(json.dumps([digest, part_format, form, text_column, *dialect])):
         if address is None:
             reports = classify_here(shards, job, workers or available_cores())
         else:

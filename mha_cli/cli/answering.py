@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -15,10 +15,11 @@ from mha_cli.cli.given import load_checkpoint
 from mha_cli.cli.output import opened_output
 from mha_cli.errors import plural
 from mha_cli.records.doubts import shown_doubts
+from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.inputs import STANDARD_INPUT, given_texts, read_inputs
-from mha_cli.runtime.stream import answer, usual_workers
+from mha_cli.runtime.stream import Answering, usual_workers
 from mha_cli.text.vocabulary import doubt_of_unknown
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.engine import EngineName, Precision
+    from mha_cli.runtime.stream import Answer
+
+
+class _Found(Exception):
+    """The first match, which is all that was asked for."""
 
 
 def answer_texts(
@@ -39,6 +45,7 @@ def answer_texts(
     checkpoint: Path | None = None,
     form: Format | None = None,
     text_column: str | None = None,
+    dialect: Dialect = USUAL,
     fields: Sequence[str] = (),
     as_json: bool = False,
     output: Path | None = None,
@@ -59,6 +66,7 @@ def answer_texts(
         checkpoint: model to use, or its run directory; None lets ``choose_checkpoint`` find one.
         form: format of the inputs; None takes each one's from its extension.
         text_column: column of the text; None is that of the training data.
+        dialect: encoding and quoting of the inputs.
         fields: columns to pass through.
         as_json: True for answers in JSON lines.
         output: file to write; None is stdout.
@@ -74,10 +82,11 @@ def answer_texts(
     model = load_checkpoint(checkpoint, stderr)
     classifier = Classifier(model, Engine(model, engine, precision))
     doubts = list[str]()
-    arrivals = (
+    answering = Answering(classifier, workers or usual_workers())
+    records = (
         given_texts(texts, fields)
         if texts
-        else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, doubts.append)
+        else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, dialect, doubts.append, answering.on_wait)
     )
     choice.refuse_unknown(model.class_names)
     on_terminal = output is None and stdout.isatty()
@@ -94,12 +103,10 @@ def answer_texts(
     typed = STANDARD_INPUT in inputs and os.isatty(standard_input)
     counted = stderr.isatty() and not (on_terminal or quiet or typed) and os.environ.get("TERM") not in {"dumb", "unknown"}
     number = written = num_unknown = num_words = num_withheld = 0
-    with (
-        opened_output(output, stdout) as write,
-        counter(stderr) if counted else nullcontext(lambda _: None) as count,
-        closing(answer(classifier, arrivals, workers or usual_workers())) as batches,
-    ):
-        for batch in batches:
+    with opened_output(output, stdout) as write, counter(stderr) if counted else nullcontext(lambda _: None) as count:
+
+        def write_batch(batch: list[Answer]) -> None:
+            nonlocal number, written, num_unknown, num_words, num_withheld
             lines = []
             for record, prediction in batch:
                 number += 1
@@ -109,12 +116,17 @@ def answer_texts(
                 if choice.only and choice.answer(prediction) is None:
                     continue
                 if quiet:
-                    return 1
+                    raise _Found
                 lines.append(line(number, record, prediction))
             if lines:
                 write(b"".join(lines))
             written += len(lines)
             count(len(batch))
+
+        try:
+            answering.run(records, write_batch)
+        except _Found:
+            return 1
     for doubt in shown_doubts([] if quiet else doubts):
         print(doubt, file=stderr)
     if doubt := doubt_of_unknown(num_unknown, num_words):

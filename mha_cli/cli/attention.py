@@ -10,14 +10,17 @@ import typer
 
 from mha_cli.cli.options import (
     CheckpointOption,
+    EncodingOption,
     FormatOption,
     HtmlOption,
     InputTextColumnOption,
     JsonOption,
+    NoQuotingOption,
     OneInputOption,
     RecordOption,
 )
 from mha_cli.errors import printable, shown_path
+from mha_cli.records.reader import Dialect
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -39,6 +42,8 @@ def attention(
     given: OneInputOption = None,
     form: FormatOption = None,
     text_column: InputTextColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     record: RecordOption = None,
     block: Annotated[int, typer.Option("--block", min=0, help="Encoder block, from 0.")] = 0,
     head: Annotated[
@@ -67,7 +72,8 @@ def attention(
         refuse_output("--html", html)
     if png is not None:
         refuse_picture(png, "--png")
-    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record)
+    dialect = Dialect(encoding, not no_quoting)
+    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
     view = view_attention(model, review)
     view.of(block, head)  # refused before anything is written
     if html is not None:

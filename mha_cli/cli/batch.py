@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
+from mha_cli.cli.options import (
+    CheckpointOption,
+    EncodingOption,
+    FormatOption,
+    InputTextColumnOption,
+    JsonOption,
+    NoQuotingOption,
+)
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural
+from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -61,6 +69,8 @@ def batch(
     ] = None,
     form: FormatOption = None,
     text_column: InputTextColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     output_format: Annotated[Literal["jsonl", "parquet"], typer.Option("--output-format", help="Format of the parts.")] = "jsonl",
     as_json: JsonOption = False,
 ) -> None:
@@ -94,6 +104,7 @@ def batch(
         shard=shard,
         form=form,
         text_column=text_column,
+        dialect=Dialect(encoding, not no_quoting),
         part_format=output_format,
     )
     with ended_in_order(), status("looking for files") as watcher, closing(made) as summaries:

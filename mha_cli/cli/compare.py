@@ -8,8 +8,18 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, PlotOption, SplitOption, TextColumnOption
+from mha_cli.cli.options import (
+    DataOption,
+    EncodingOption,
+    JsonOption,
+    LabelColumnOption,
+    NoQuotingOption,
+    PlotOption,
+    SplitOption,
+    TextColumnOption,
+)
 from mha_cli.errors import MhaError
+from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -31,6 +41,8 @@ def compare(
     split: SplitOption = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,
     plot: PlotOption = None,
     as_json: JsonOption = False,
@@ -56,7 +68,7 @@ def compare(
     if plot is not None:
         refuse_picture(plot)
     models = [read_checkpoint(path) for path in paths]
-    section = data_section(data, paths[0], models[0].config, text_column, label_column)
+    section = data_section(data, paths[0], models[0].config, text_column, label_column, Dialect(encoding, not no_quoting))
     with status("reading") as watcher:
         labelled = same_reviews(models, section, split, watcher)
         from mha_cli.analysis.comparison import compare_models

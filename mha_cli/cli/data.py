@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption, SetOption
+from mha_cli.cli.options import (
+    EncodingOption,
+    GuessedLabelColumnOption,
+    GuessedTextColumnOption,
+    JsonOption,
+    NoQuotingOption,
+    SetOption,
+)
 from mha_cli.cli.text_figures import figure_rows, layout_rows
 from mha_cli.errors import MhaError, printable
+from mha_cli.records.reader import Dialect
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
@@ -62,13 +70,15 @@ def data(
     overrides: SetOption = None,
     text_column: GuessedTextColumnOption = None,
     label_column: GuessedLabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong."""
     from mha_cli.cli.console import print_json
     from mha_cli.cli.progress import status
 
-    config, layout = _config_of(files, text_column, label_column, overrides or [])
+    config, layout = _config_of(files, text_column, label_column, Dialect(encoding, not no_quoting), overrides or [])
     with status("reading") as watcher:
         if suspects is None:
             from mha_cli.data.overview import look_over
@@ -85,7 +95,7 @@ def data(
 
 
 def _config_of(
-    given: Sequence[str], text_column: str | None, label_column: str | None, overrides: Sequence[str]
+    given: Sequence[str], text_column: str | None, label_column: str | None, dialect: Dialect, overrides: Sequence[str]
 ) -> tuple[Config, Layout | None]:
     """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and how they are laid out.
 
@@ -104,16 +114,19 @@ def _config_of(
     if name in recipe_names() or name.endswith((".yaml", ".yml")):
         if others:
             raise MhaError(f"{printable(name, 200)}: a config stands alone", "name its data in it, or with --set data.train=FILE")
-        for option, column in (("text_column", text_column), ("label_column", label_column)):
-            if column is not None:
-                raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(column)}")
+        read_as = {"text_column": text_column, "label_column": label_column, "encoding": dialect.encoding}
+        for option, value in read_as.items():
+            if value is not None:
+                raise MhaError(f"--{option.replace('_', '-')} goes with files alone", f"write --set data.{option}={printable(value)}")
+        if not dialect.quoting:
+            raise MhaError("--no-quoting goes with files alone", "write --set data.quoting=false")
         return load_config(find_config(name), overrides), None
     for override in overrides:
         if (key := override.partition("=")[0].strip()) in _OF_FILES:
             raise MhaError(f"--set {key} goes with a config, not with files", "name the files, and --text-column and --label-column")
-    layout = find_layout(matching_paths(name)[0], text_column, label_column)
+    layout = find_layout(matching_paths(name)[0], text_column, label_column, dialect)
     config = load_config(find_config("text"), ["data.train=FILE", *overrides])
-    columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column}
+    columns = {"train": [*given], "text_column": layout.text_column, "label_column": layout.label_column, **dialect._asdict()}
     return config.model_copy(update={"data": config.data.model_copy(update=columns)}), layout
 
 

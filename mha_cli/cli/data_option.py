@@ -11,6 +11,7 @@ from mha_cli.checkpoint.runs import is_own
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.records.reader import USUAL, Dialect
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def data_section(
-    data: Sequence[str] | None, checkpoint: Path, trained_on: Config, text_column: str | None, label_column: str | None
+    data: Sequence[str] | None,
+    checkpoint: Path,
+    trained_on: Config,
+    text_column: str | None,
+    label_column: str | None,
+    dialect: Dialect = USUAL,
 ) -> DataSection:
-    """What --data means, for a checkpoint and the config in it; columns that are not named are those that the model was trained on.
+    """The data that --data names, for a checkpoint and the config in it; columns, encoding and quoting are by default as in training.
 
     Raises:
         MhaError: no data is named but by a checkpoint that is no run of the user's own, or columns of data that has none.
@@ -38,9 +44,11 @@ def data_section(
     if isinstance(section, FilesData):
         known = trained if isinstance(trained, FilesData) else section
         columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
-        return section.model_copy(update={**columns, "test_share": known.test_share})
-    if text_column or label_column:
-        raise MhaError(f"--text-column and --label-column go with files; {_named(section)} has no columns", "leave them out")
+        read_as = {"encoding": dialect.encoding or known.encoding, "quoting": dialect.quoting and known.quoting}
+        return section.model_copy(update={**columns, **read_as, "test_share": known.test_share})
+    if text_column or label_column or dialect != USUAL:
+        given = "--text-column and --label-column" if text_column or label_column else "--encoding and --no-quoting"
+        raise MhaError(f"{given} go with files; {_named(section)} has no columns", "leave them out")
     return section
 
 

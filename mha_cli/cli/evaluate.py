@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, TextColumnOption, split_option
+from mha_cli.cli.options import (
+    CheckpointArgument,
+    DataOption,
+    EncodingOption,
+    JsonOption,
+    LabelColumnOption,
+    NoQuotingOption,
+    TextColumnOption,
+    split_option,
+)
 from mha_cli.errors import MhaError, printable
+from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -36,6 +46,8 @@ def evaluate(
     ] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     find_threshold: Annotated[
         str | None,
         typer.Option(
@@ -78,7 +90,7 @@ def evaluate(
     if output is not None:
         output = checkpoint_in(output)
         refuse_output("--output", output, new=not (os.path.exists(output) and output.samefile(path)))
-    section = data_section(data, path, model.config, text_column, label_column)
+    section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
     if target and data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # so that the test part says what they come to
     with ended_in_order(), status("reading") as watcher:

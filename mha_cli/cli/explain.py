@@ -9,13 +9,16 @@ import typer
 
 from mha_cli.cli.options import (
     CheckpointOption,
+    EncodingOption,
     FormatOption,
     HtmlOption,
     InputTextColumnOption,
     JsonOption,
+    NoQuotingOption,
     OneInputOption,
     RecordOption,
 )
+from mha_cli.records.reader import Dialect
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -33,6 +36,8 @@ def explain(
     given: OneInputOption = None,
     form: FormatOption = None,
     text_column: InputTextColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     record: RecordOption = None,
     gradients: Annotated[bool, typer.Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
     html: HtmlOption = None,
@@ -53,7 +58,8 @@ def explain(
 
     if html is not None:
         refuse_output("--html", html)
-    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record)
+    dialect = Dialect(encoding, not no_quoting)
+    model, review = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
     explanation = explain_text(model, review)
     if gradients:
         from mha_cli.cli.progress import status

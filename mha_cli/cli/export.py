@@ -8,8 +8,16 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import EXPORT_FORMATS
-from mha_cli.cli.options import CheckpointArgument, JsonOption, LabelColumnOption, TextColumnOption
+from mha_cli.cli.options import (
+    CheckpointArgument,
+    EncodingOption,
+    JsonOption,
+    LabelColumnOption,
+    NoQuotingOption,
+    TextColumnOption,
+)
 from mha_cli.errors import MhaError, printable
+from mha_cli.records.reader import Dialect
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -52,6 +60,8 @@ def export(
     ] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a checkpoint in a format that other programs run.
@@ -59,8 +69,8 @@ def export(
     The export takes token ids and gives class probabilities; vocabulary, class names and settings travel along. It is checked against the
     checkpoint before it is there. With --data, the accuracy of both is stated: what the format costs.
     """
-    if data is None and (text_column is not None or label_column is not None):
-        raise MhaError("--text-column and --label-column go with --data", "leave them out")
+    if data is None and (text_column or label_column or encoding or no_quoting):
+        raise MhaError("--text-column, --label-column, --encoding and --no-quoting go with --data", "leave them out")
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in
     from mha_cli.cli import render
@@ -78,7 +88,7 @@ def export(
     with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
         labelled = None
         if data is not None:
-            section = data_section(data, path, model.config, text_column, label_column)
+            section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
             labelled = labelled_reviews(model, section, None, watcher)
         result = export_checkpoint(model, format_name, output, watcher, labelled)
     print_json(result) if as_json else render.export(result)

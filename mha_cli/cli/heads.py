@@ -8,8 +8,19 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointArgument, DataOption, JsonOption, LabelColumnOption, PlotOption, TextColumnOption, split_option
+from mha_cli.cli.options import (
+    CheckpointArgument,
+    DataOption,
+    EncodingOption,
+    JsonOption,
+    LabelColumnOption,
+    NoQuotingOption,
+    PlotOption,
+    TextColumnOption,
+    split_option,
+)
 from mha_cli.errors import MhaError, plural
+from mha_cli.records.reader import Dialect
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -24,6 +35,8 @@ def heads(
     split: Annotated[str | None, split_option("validation; of --data its test split")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     max_reviews: Annotated[
         int | None, typer.Option("--max-reviews", min=1, help="Measure on a random part of this size.", show_default="all")
     ] = None,
@@ -67,7 +80,7 @@ def heads(
             f"--prune {prune}: the model has {plural(sum(settings.heads), 'head')} in {plural(settings.num_blocks, 'block')}",
             f"at most {most} can be removed, since every block keeps one",
         )
-    section = data_section(data, path, model.config, text_column, label_column)
+    section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
     learnt_from = model.config.data if is_own(path, model.config) else section
     if data is None and split is None:
         split = "validation"  # heads are chosen by it, which the test split is not there for

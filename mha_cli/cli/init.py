@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import GuessedLabelColumnOption, GuessedTextColumnOption, JsonOption
+from mha_cli.cli.options import (
+    EncodingOption,
+    GuessedLabelColumnOption,
+    GuessedTextColumnOption,
+    JsonOption,
+    NoQuotingOption,
+)
 from mha_cli.cli.text_figures import figure_rows, layout_rows
 from mha_cli.errors import MhaError, listed, shown_path
+from mha_cli.records.reader import Dialect
 
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
@@ -41,6 +48,8 @@ def init(
     ] = None,
     text_column: GuessedTextColumnOption = None,
     label_column: GuessedLabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     force: Annotated[bool, typer.Option("--force", help="Write the config over one that is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -58,14 +67,15 @@ def init(
         raise MhaError(f"{shown_path(path)}: exists", "name another file with --output, or write over it with --force")
     refuse_output("--output", path)
     with status("reading") as watcher:
-        profile = profile_data(files, text_column, label_column, watcher)
+        profile = profile_data(files, text_column, label_column, watcher, Dialect(encoding, not no_quoting))
     config = new_config(profile, find_config("text"))
     with atomic_write(path) as file:
         file.write(config.encode())
     if as_json:
         found = asdict(profile)
-        figures = found.pop("texts")
-        print_json({"config": str(path), "test_share": test_share(profile), **found, **figures})
+        figures, _ = found.pop("texts"), found.pop("dialect")
+        read_as = profile.dialect._asdict()
+        print_json({"config": str(path), "test_share": test_share(profile), **found, **read_as, **figures})
     else:
         _print(profile, path, test_share(profile))
 

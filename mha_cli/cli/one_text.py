@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mha_cli.cli.given import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
 from mha_cli.errors import MhaError, plural
+from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def model_and_text(
     form: Format | None,
     text_column: str | None,
     number: int | None,
+    dialect: Dialect = USUAL,
 ) -> tuple[Checkpoint, str]:
     """The model and the one text to look into. All plain lines are one text, since a review has paragraphs; so is a record of a table.
 
@@ -39,6 +41,7 @@ def model_and_text(
         form: format of the input; None takes it from the extension.
         text_column: column of the text; None takes that of the training data.
         number: number of a record in the input, from 1, where a plain line is a record too; None takes the only one.
+        dialect: encoding and quoting of the input.
 
     Raises:
         MhaError: the options do not go together, there is no such model, or the input cannot be read or does not hold exactly that text.
@@ -48,13 +51,14 @@ def model_and_text(
     if text is not None and path is not None:
         raise MhaError(f"{context.info_name} takes either a text or --input, not both", "leave one of them out")
     if text is not None and text != STANDARD_INPUT:
-        if form is not None or text_column is not None or number is not None:
-            raise MhaError("--format, --text-column and --record go with --input and standard input", "leave them out")
+        if form is not None or text_column is not None or number is not None or dialect != USUAL:
+            options = "--format, --text-column, --encoding, --no-quoting and --record"
+            raise MhaError(f"{options} go with --input and standard input", "leave them out")
         look_at_names([text])
         return load_checkpoint(checkpoint), decodable(text)
     model, source = load_checkpoint(checkpoint), str(path or STANDARD_INPUT)
-    arrivals = read_inputs([source], form, text_column, default_column=model.text_column, standard_input=standard_input())
-    texts = (record.text for records, _ in arrivals for record in records)
+    columns = (text_column, (), model.text_column)
+    texts = (record.text for record in read_inputs([source], form, *columns, standard_input(), dialect))
     name = shown_name(source)
     if number is not None:
         return model, _numbered(texts, number, name)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like, settings_like
+from mha_cli.errors import MhaError, printable
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ConfigOption = Annotated[
@@ -98,6 +99,30 @@ GuessedLabelColumnOption = Annotated[
     typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
 ]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)]
+
+
+def _encoding(name: str) -> str:
+    from mha_cli.config.settings import known_encoding  # pydantic: keep `mha --help` fast
+
+    try:
+        return known_encoding(name)
+    except ValueError as error:
+        raise MhaError(f"--encoding {printable(name)}: {error}") from None
+
+
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of text files without a byte-order mark, such as windows-1252.",
+        show_default="UTF-8",
+        parser=_encoding,
+    ),
+]
+NoQuotingOption = Annotated[
+    bool, typer.Option("--no-quoting", help="Read quotes in tables as characters like any other: every line is a row.")
+]
 FormatOption = Annotated[
     Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),

@@ -9,8 +9,16 @@ from typing import Annotated, Literal
 import typer
 
 from mha_cli.cli.given import STANDARD_INPUT, decodable, look_at_names, refuse_no_text, standard_input
-from mha_cli.cli.options import CheckpointOption, FormatOption, InputTextColumnOption, JsonOption
+from mha_cli.cli.options import (
+    CheckpointOption,
+    EncodingOption,
+    FormatOption,
+    InputTextColumnOption,
+    JsonOption,
+    NoQuotingOption,
+)
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.records.reader import Dialect
 from mha_cli.runtime.choice import Choice
 from mha_cli.system.numpy_setup import prepare_to_compute
 
@@ -42,6 +50,8 @@ def predict(
     ] = None,
     form: FormatOption = None,
     text_column: InputTextColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     fields: Annotated[
         list[str] | None,
         typer.Option("--field", metavar="NAME", help="Column or key to pass through; can be repeated.", show_default=False),
@@ -115,8 +125,8 @@ def predict(
         raise MhaError("--quiet prints nothing", "leave --output out")
 
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
-    if given and (form is not None or text_column is not None):
-        raise MhaError("--format and --text-column go with --input and standard input", "leave them out")
+    if given and (form is not None or text_column is not None or encoding or no_quoting):
+        raise MhaError("--format, --text-column, --encoding and --no-quoting go with --input and standard input", "leave them out")
     look_at_names(given)
 
     prepare_to_compute()
@@ -132,6 +142,7 @@ def predict(
         checkpoint=checkpoint,
         form=form,
         text_column=text_column,
+        dialect=Dialect(encoding, not no_quoting),
         fields=fields or (),
         as_json=as_json,
         output=output,

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.options import CheckpointArgument, DataOption, LabelColumnOption, SplitOption, TextColumnOption
+from mha_cli.cli.options import (
+    CheckpointArgument,
+    DataOption,
+    EncodingOption,
+    LabelColumnOption,
+    NoQuotingOption,
+    SplitOption,
+    TextColumnOption,
+)
 from mha_cli.errors import MhaError, shown_path
+from mha_cli.records.reader import Dialect
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import Config
@@ -37,6 +46,8 @@ def report(
     split: SplitOption = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
 ) -> None:
     """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.
 
@@ -59,7 +70,7 @@ def report(
     refuse_output("--output", page)
     if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # in a run from elsewhere it may lead anywhere
         raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
-    section = data_section(data, path, model.config, text_column, label_column)
+    section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
     if find_spec("jinja2") is None:
         raise MhaError("mha report needs Jinja2", "pip install 'jinja2>=3.1,<4'")
     with ended_in_order(), status("reading") as watcher:
@@ -72,8 +83,15 @@ def report(
         from mha_cli.report.page import write_page
 
         found = report_on(run_name(path), model, section, labelled, word_order, history, watcher)
-        options = {"--split": [split], "--data": data, "--text-column": [text_column], "--label-column": [label_column]}
-        write_page(found, _made_with(), _commands(path, model.config, options), page)
+        options = {
+            "--split": [split],
+            "--data": data,
+            "--text-column": [text_column],
+            "--label-column": [label_column],
+            "--encoding": [encoding],
+        }
+        flags = ["--no-quoting"] if no_quoting else []
+        write_page(found, _made_with(), _commands(path, model.config, options, flags), page)
     print_line(f"written: {page}")
 
 
@@ -87,11 +105,11 @@ def _made_with() -> dict[str, str]:
     return versions | {name: value for name, value in machine(diagnosis) if name != "memory available"}  # which is never the same
 
 
-def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None]) -> list[str]:
+def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None], flags: Sequence[str]) -> list[str]:
     """The commands that make the page again; the training is the first, where the checkpoint is a run's and its texts can be read again."""
     from mha_cli.checkpoint.runs import CHECKPOINT
 
     trained = checkpoint.name == CHECKPOINT and config.data.source != "given"
     given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
-    report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given])
+    report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given, *flags])
     return [*(["mha train --config config.yaml --output again"] if trained else []), report_again]

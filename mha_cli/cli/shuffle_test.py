@@ -9,8 +9,19 @@ import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.given import config_path
-from mha_cli.cli.options import DataOption, JsonOption, LabelColumnOption, PlotOption, SetOption, TextColumnOption, split_option
+from mha_cli.cli.options import (
+    DataOption,
+    EncodingOption,
+    JsonOption,
+    LabelColumnOption,
+    NoQuotingOption,
+    PlotOption,
+    SetOption,
+    TextColumnOption,
+    split_option,
+)
 from mha_cli.errors import MhaError
+from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -46,6 +57,8 @@ def shuffle_test(
     split: Annotated[str | None, split_option("test; of the built-in sample its twins")] = None,
     text_column: TextColumnOption = None,
     label_column: LabelColumnOption = None,
+    encoding: EncodingOption = None,
+    no_quoting: NoQuotingOption = False,
     max_reviews: Annotated[
         int | None, typer.Option("--max-reviews", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
@@ -79,13 +92,16 @@ def shuffle_test(
         raise MhaError("--set and --output go with --config, not with checkpoints", "leave them out")
     if config is not None and data is not None:
         raise MhaError("--data goes with checkpoints, not with --config", "set data.source in the config")
-    if data is None and (text_column or label_column):
-        raise MhaError("--text-column and --label-column go with --data", "leave them out")
+    if data is None and (text_column or label_column or encoding or no_quoting):
+        raise MhaError("--text-column, --label-column, --encoding and --no-quoting go with --data", "leave them out")
     if plot is not None:
         refuse_picture(plot)
     if config is None:
         read = [read_checkpoint(path) for path in paths]  # all of them before any work: a bad one is told at once
-        sections = [data_section(data, path, model.config, text_column, label_column) for path, model in zip(paths, read, strict=True)]
+        sections = [
+            data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
+            for path, model in zip(paths, read, strict=True)
+        ]
         with status("reading") as watcher:
             labelled = [
                 labelled_reviews(model, section, split or word_order_split(section), watcher)

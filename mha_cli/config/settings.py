@@ -5,6 +5,8 @@ The models are frozen and refuse unknown keys. The resolved config travels insid
 
 from __future__ import annotations
 
+import codecs
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -66,6 +68,21 @@ Column = Annotated[str | None, BeforeValidator(lambda value: str(value) if type(
 FilePath = Annotated[str, Field(min_length=1)]
 
 
+def known_encoding(name: str) -> str:
+    """The name of a text encoding that Python knows; a ValueError is raised for any other name."""
+    try:
+        found = codecs.lookup(name) if re.fullmatch(r"[\w.:-]+", name, re.ASCII) else None
+    except (LookupError, ValueError):
+        found = None
+    if found is None or not found._is_text_encoding or found.name in _NO_FILE_ENCODINGS:
+        raise ValueError("no such encoding; name one such as windows-1252, iso-8859-15, gb18030, shift_jis or utf-16")
+    return name
+
+
+_NO_FILE_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
+"""Text encodings of Python in which no file is written."""
+
+
 class FilesData(DataSettings):
     """Labelled texts in tables, JSON lines, fastText's lines or Parquet, or in folders with one sub-folder a class."""
 
@@ -94,6 +111,15 @@ class FilesData(DataSettings):
         "their numbers, from 1, has no header line; a dot leads into a nested object.",
     )
     label_column: Column = Field(None, min_length=1, description="Column or key of the class; null finds it likewise.")
+    encoding: str | None = Field(
+        None, description="Encoding of the files, such as windows-1252; null is UTF-8. A file with a byte-order mark needs none."
+    )
+    quoting: bool = Field(True, description="Read quotes in tables as in CSV; with false they are characters like any other.")
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, encoding: str | None) -> str | None:
+        return encoding and known_encoding(encoding)
 
     @model_validator(mode="after")
     def _test_data_are_named_once(self) -> Self:

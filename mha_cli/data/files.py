@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
@@ -13,12 +13,13 @@ from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
-from mha_cli.records.fasttext import LABEL_PREFIX
-from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
-from mha_cli.records.lines import BOM, MAX_LINE_BYTES, not_utf_8, without_mark
-from mha_cli.records.reader import RecordReader, raised
-from mha_cli.records.readers import EXTENSIONS, READERS, extension_of
-from mha_cli.records.record import Columns, shown_columns
+from mha_cli.records.doubts import Doubts
+from mha_cli.records.encodings import refuse_binary, utf_8
+from mha_cli.records.gzipped import CHUNK_BYTES, unpacked
+from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8
+from mha_cli.records.reader import USUAL, Dialect, Reading
+from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
+from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,13 +53,14 @@ class FileReviews:
         by_options: True if options of the command can name the columns, rather than the config.
 
     Attributes:
-        num_blank: number of blank lines left out so far.
+        doubts: oddities of the data read so far.
     """
 
     def __init__(self, settings: FilesData, by_options: bool = False) -> None:
         self._settings = settings
         self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
-        self.num_blank = 0
+        self._dialect = Dialect(settings.encoding, settings.quoting)
+        self.doubts = Doubts(strict=True)
 
     @property
     def name(self) -> str:
@@ -77,7 +79,7 @@ class FileReviews:
 
     def unlabelled(self) -> Iterator[str] | None:
         """The lines of ``data.unlabelled``."""
-        return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled)
+        return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled, self._dialect)
 
     def read(self, split: str) -> Iterator[Review]:
         """The reviews of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
@@ -92,9 +94,9 @@ class FileReviews:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
         if self._settings.test_share and (split == "train" or not given["test"]):
             drawn = self._test_part if split == "test" else ~self._test_part
-            on_blank = self._count_blank if split == "train" else lambda: None  # both parts are in the same files
-            return compress(read_labelled(given["train"], self._columns, on_blank), drawn)
-        return read_labelled(given[split], self._columns, self._count_blank)
+            doubts = self.doubts if split == "train" else None  # both parts are in the same files
+            return compress(read_labelled(given["train"], self._columns, self._dialect, doubts), drawn)
+        return read_labelled(given[split], self._columns, self._dialect, self.doubts)
 
     @cached_property
     def _test_part(self) -> npt.NDArray[np.bool_]:
@@ -102,23 +104,20 @@ class FileReviews:
         from mha_cli.data.held_out import drawn_for_testing  # NumPy, which only this needs
 
         share, by_names = self._settings.test_share or 0, self._settings.validation == "names"
-        reviews = (placed.review for placed in read_labelled(self._settings.train_paths, self._columns))
+        reviews = (placed.review for placed in read_labelled(self._settings.train_paths, self._columns, self._dialect))
         return drawn_for_testing(reviews, share, by_names, self.name)
 
-    def _count_blank(self) -> None:
-        self.num_blank += 1
 
-
-def read_labelled(paths: Iterable[str], columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[PlacedReview]:
+def read_labelled(paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, doubts: Doubts | None = None) -> Iterator[PlacedReview]:
     """Labelled reviews from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
     every = [path for given in paths for path in matching_paths(given)]
-    return chain.from_iterable([read_labelled_file(path, columns, on_blank) for path in every])
+    return chain.from_iterable([read_labelled_file(path, columns, dialect, doubts) for path in every])
 
 
-def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> Iterator[PlacedReview]:
+def read_labelled_file(path: str, columns: Columns, dialect: Dialect = USUAL, doubts: Doubts | None = None) -> Iterator[PlacedReview]:
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
-    A file is in the format that ``labelled_format`` finds, plain or gzipped, in UTF-8. In objects a label may be a string, a whole
+    A file is in the format that ``labelled_format`` finds, plain or gzipped. In objects a label may be a string, a whole
     number, true or false, and is read as it is spelt, but 1.0 as 1. A folder has one sub-folder a class, named for the class, that holds
     a ``.txt`` file a review; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
     are left alone, and may be empty. Blank lines are skipped.
@@ -126,18 +125,18 @@ def read_labelled_file(path: str, columns: Columns, on_blank: Callable[[], None]
     Args:
         path: file or folder; a leading ``~`` is the home folder.
         columns: columns of a file; of no meaning in a folder.
-        on_blank: callback for every blank line.
+        dialect: encoding and quoting.
+        doubts: record of what is odd about the file.
 
     Raises:
         MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
     """
-    shown = shown_path(path)
     if is_folder(path):
-        return _folder_reviews(os.path.expanduser(path), shown)
-    return _file_reviews(path, labelled_format(path), columns, on_blank)
+        return _folder_reviews(os.path.expanduser(path), file_reading(path, columns, dialect))
+    return _file_reviews(path, labelled_format(path, dialect), columns, dialect, doubts or Doubts(strict=True))
 
 
-def labelled_format(path: str) -> Format:
+def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
     """The format of a file of labelled texts, by its extension; in ``.txt`` it is fastText's if the first label begins so, else a table.
 
     Raises:
@@ -145,28 +144,29 @@ def labelled_format(path: str) -> Format:
     """
     extension = extension_of(path)
     if extension == ".txt":
-        pieces = (piece.removeprefix(BOM).lstrip() for piece in unpacked(path))
+        pieces = (piece.lstrip() for piece in utf_8(unpacked_file(path), shown_path(path), dialect.encoding))
         return "fasttext" if next(filter(None, pieces), b"").startswith(LABEL_PREFIX.encode()) else "csv"
     if extension not in EXTENSIONS:
+        refuse_binary(next(unpacked_file(path), b""), shown_path(path))
         found = f"unknown extension {printable(extension)}" if extension else "no extension that tells its format"
         raise MhaError(f"{shown_path(path)}: {found}", _KINDS)
     return EXTENSIONS[extension]
 
 
-def read_text_lines(path: str) -> Iterator[str]:
-    """The texts of a UTF-8 file, plain or with .gz, one a line; blank lines are left out.
+def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
+    """The texts of a file, plain or with .gz, one a line; blank lines are left out.
 
     Raises:
         MhaError: at once for a path that is missing, or is no file; while iterating for the first fault inside, or if there is no text.
     """
     if is_folder(path):
         raise MhaError(f"{shown_path(path)}: is a folder", "give a text file, a text a line")
-    return _text_lines(path)
+    return _text_lines(path, dialect)
 
 
-def _text_lines(path: str) -> Iterator[str]:
+def _text_lines(path: str, dialect: Dialect) -> Iterator[str]:
     empty = True
-    for record in _reader(path, "lines", Columns()).read(_chunks(path)):
+    for record in read_records("lines", file_pieces(path), file_reading(path, Columns(text_setting="data.text_column"), dialect)):
         if text := record.text.strip():
             empty = False
             yield text
@@ -194,60 +194,51 @@ def is_folder(path: str) -> bool:
 # A file
 
 
-def _chunks(path: str) -> Iterator[bytes]:
+def file_pieces(path: str) -> Iterator[bytes]:
     """The bytes of a file in pieces."""
     try:
         with open(os.path.expanduser(path), "rb", buffering=0) as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+            while piece := file.read(CHUNK_BYTES):
+                yield piece
     except OSError as error:
         raise MhaError(f"{shown_path(path)}: {error.strerror or 'cannot be read'}", "give the path of data that can be read") from None
 
 
-def unpacked(path: str) -> Iterator[bytes]:
+def unpacked_file(path: str) -> Iterator[bytes]:
     """The bytes of a file in pieces, unpacked if they are gzip data."""
-    unpacker = Unpacker(shown_path(path), path.lower().endswith(".gz"))
-    for chunk in _chunks(path):
-        yield from unpacker.feed(chunk)
-    yield unpacker.close()
+    return unpacked(file_pieces(path), shown_path(path), path.lower().endswith(".gz"))
 
 
-def _reader(path: str, form: Format, columns: Columns, on_blank: Callable[[], None] = lambda: None) -> RecordReader:
-    return READERS[form](shown_path(path), columns, raised, on_blank, path.lower().endswith(".gz"))
+def file_reading(path: str, columns: Columns, dialect: Dialect, doubts: Doubts | None = None) -> Reading:
+    """How a file of one's own is read: bytes that are not UTF-8 are refused."""
+    return Reading(shown_path(path), columns, dialect, doubts or Doubts(strict=True), path.lower().endswith(".gz"))
 
 
-def _file_reviews(path: str, form: Format, columns: Columns, on_blank: Callable[[], None]) -> Iterator[PlacedReview]:
+def _file_reviews(path: str, form: Format, columns: Columns, dialect: Dialect, doubts: Doubts) -> Iterator[PlacedReview]:
     if form == "fasttext":
-        columns = labelled_columns()  # it has no others
-    shown, reader, empty = shown_path(path), _reader(path, form, columns, on_blank), True
-    for record in reader.read(_chunks(path)):
+        columns = labelled_columns(by_options=columns.text_setting.startswith("--"))  # it has no others
+    shown, empty = shown_path(path), True
+    for record in read_records(form, file_pieces(path), file_reading(path, columns, dialect, doubts)):
         empty = False
         review = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
         yield PlacedReview(review, path, record.line)
-    if empty and reader.header:
-        raise no_texts_below(path)
     if empty:
         raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
-
-
-def no_texts_below(path: str) -> MhaError:
-    """What is said of a table that ends with its header."""
-    return MhaError(f"{shown_path(path)}: a header but no texts", "write a text a row below it")
 
 
 # A folder with one sub-folder a class
 
 
-def _folder_reviews(folder: str, shown: str) -> Iterator[PlacedReview]:
+def _folder_reviews(folder: str, reading: Reading) -> Iterator[PlacedReview]:
     class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
     if not class_folders:
-        raise MhaError(f"{shown}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
+        raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
     for entry in class_folders:
         if not _text_files(entry):
             raise _no_texts(entry)
     for entry in class_folders:
         for text_file in _text_files(entry):
-            yield PlacedReview(labelled(_text_of(text_file), entry.name, shown_path(entry.path)), text_file.path)
+            yield PlacedReview(labelled(_text_of(text_file, reading), entry.name, shown_path(entry.path)), text_file.path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -273,16 +264,16 @@ def _no_texts(entry: os.DirEntry[str]) -> MhaError:
     return MhaError(f"{shown}: no .txt files", "put the texts of the class there, one a .txt file, or remove the folder")
 
 
-def _text_of(entry: os.DirEntry[str]) -> str:
+def _text_of(entry: os.DirEntry[str], reading: Reading) -> str:
     shown = shown_path(entry.path)
     if is_folder(entry.path):
         raise MhaError(f"{shown}: a folder where a text belongs", "rename it, or move it away")
     raw = bytearray()
-    for piece in unpacked(entry.path):
+    for piece in utf_8(unpacked_file(entry.path), shown, reading.dialect.encoding):
         raw += piece
         if len(raw) > MAX_LINE_BYTES:
             raise MhaError(f"{shown}: longer than {MAX_LINE_BYTES:,} bytes", "write one text a file")
     try:
-        return without_mark(bytes(raw), shown).decode()
+        return raw.decode()
     except UnicodeDecodeError as error:
-        raise not_utf_8(error, shown) from None
+        raise not_utf_8(error, shown, setting=reading.encoding_setting) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from mha_cli.data.labels import labelled
 from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, plural, printable
+from mha_cli.records.doubts import Doubts
 from mha_cli.records.objects import without_surrogates
 
 
@@ -24,7 +25,7 @@ class GivenReviews:
     name = "the given texts"
     splits = ("train",)
     class_names = None
-    num_blank = 0
+    doubts = Doubts()
 
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
         found, given = texts_in(texts), [*_several(labels, "label")]

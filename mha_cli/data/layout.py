@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from tempfile import TemporaryFile
 from typing import NamedTuple, TypeAlias
 
-from mha_cli.data.files import is_folder, labelled_format, no_texts_below, unpacked
+from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
-from mha_cli.records.headers import LABEL_NAMES, USUAL_NAMES, are_names, plain_name
+from mha_cli.records.doubts import Doubts
+from mha_cli.records.headers import LABEL_NAMES, has_header, plain_name
 from mha_cli.records.json_lines import json_object
-from mha_cli.records.lines import LineSplitter
 from mha_cli.records.objects import dotted_keys, value_at
-from mha_cli.records.parquet import NEEDS, parquet_rows
-from mha_cli.records.readers import Format
-from mha_cli.records.record import Columns, is_number, shown_columns
-from mha_cli.records.separators import SEPARATORS
-from mha_cli.records.tables import RowReader
-from mha_cli.system.temporary_files import temporary_faults
+from mha_cli.records.parquet import parquet_rows, whole_file
+from mha_cli.records.reader import USUAL, Dialect
+from mha_cli.records.readers import Format, text_lines
+from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
+from mha_cli.records.rows import BrokenRow, Row
+from mha_cli.records.tables import no_texts_below, other_width, table_rows
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22
@@ -37,6 +38,7 @@ _CODE = re.compile(r"(?=[!-~]*[\d:/@_])[!-~]*")
 """A number, a date, a link, an address, an id: one word of ASCII with a digit or a mark that words do not have."""
 _DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}\b")
 _WORDS = re.compile(r"[^\W\d_]+")
+_RANKS = {name: rank for rank, name in enumerate(LABEL_NAMES)}
 
 
 @dataclass(frozen=True)
@@ -64,62 +66,71 @@ class Layout:
     label_reason: str = ""
 
 
-def find_layout(path: str, text_column: str | None = None, label_column: str | None = None) -> Layout:
+def find_layout(path: str, text_column: str | None = None, label_column: str | None = None, dialect: Dialect = USUAL) -> Layout:
     """The layout of a file or folder of labelled texts.
 
     Args:
         path: file or folder.
         text_column: column of the text; None guesses it: ``text``, else the longest texts that differ.
         label_column: column of the class; None guesses it: one with a usual name, else one with few values.
+        dialect: encoding and quoting.
 
     Raises:
         MhaError: the beginning cannot be read, it is a header alone, or no column looks like a text or a label.
     """
     if is_folder(path):
         return Layout("folder, one sub-folder a class")
-    form = labelled_format(path)
+    form = labelled_format(path, dialect)
     if form == "fasttext":
         return Layout("fastText")
-    sample = _table(path, form, text_column, label_column) if form in ("csv", "tsv") else _objects(path, form)
+    sample = _table(path, form, text_column, label_column, dialect) if form in ("csv", "tsv") else _objects(path, form, dialect)
     values, header = sample.values, sample.header
-    if header and not any(values.values()):
-        raise no_texts_below(path)
     if not any(values.values()):
         return Layout(sample.format, sample.separator, header)  # whoever reads it says what is missing
     if len(values) == 1:
         hint = "put the class of every text beside it, in a table or in JSON, or before it as __label__CLASS"
         raise MhaError(f"{shown_path(path)}: a single column, so there are no labels", hint)
-    given = _given(label_column, values, header)
-    text, text_reason = _given(text_column, values, header) or _guessed_text(values, given[0] if given else None, path)
+    given = _given(label_column, sample)
+    text, text_reason = _given(text_column, sample) or _guessed_text(values, given[0] if given else None, path)
     label, label_reason = given or _guessed_label(values, text, path)
-    return Layout(sample.format, sample.separator, header, tuple(values), text, label, text_reason, label_reason)
+    return Layout(sample.format, sample.separator, header, sample.columns or tuple(values), text, label, text_reason, label_reason)
 
 
 # Its beginning
 
 
 class _Sample(NamedTuple):
-    """The first records: what stands in every column, and how they are held; see ``Layout``."""
+    """The first records: values by column, and how they are held; see ``Layout``.
+
+    Args:
+        format: format in words.
+        values: values of each column; columns that share a name are left out.
+        separator: separator in words.
+        header: whether there is a header line.
+        columns: columns of a table in their order.
+    """
 
     format: str
     values: Values
     separator: str | None = None
     header: bool | None = None
+    columns: tuple[str, ...] = ()
 
 
-def _objects(path: str, form: Format) -> _Sample:
+def _objects(path: str, form: Format, dialect: Dialect) -> _Sample:
     if form == "jsonl":
-        return _Sample("JSON lines", _by_key(_json_objects(path)))
-    with temporary_faults(NEEDS), TemporaryFile() as file:
-        file.writelines(unpacked(path))
-        file.flush()
+        return _Sample("JSON lines", _by_key(_json_objects(path, dialect)))
+    with whole_file(unpacked_file(path)) as file:
         return _Sample("Parquet", _by_key(parquet_rows(file, shown_path(path))))
 
 
-def _json_objects(path: str) -> Iterator[Mapping[str, object]]:
-    for number, line in enumerate(_lines(path), 1):
+def _json_objects(path: str, dialect: Dialect) -> Iterator[Mapping[str, object]]:
+    reading = file_reading(path, Columns(), dialect, Doubts())
+    for number, line in enumerate(text_lines(file_pieces(path), reading), 1):
+        if isinstance(line, MhaError):
+            raise line
         if not line.isspace():
-            yield json_object(line.decode("utf-8", "replace"), f"{shown_path(path)}:{number}")
+            yield json_object(reading.decoded(line, number), f"{reading.name}:{number}")
 
 
 def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
@@ -134,56 +145,43 @@ def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
     return values
 
 
-def _table(path: str, form: Format, text_column: str | None, label_column: str | None) -> _Sample:
-    columns = Columns(text_column or "1", (label_column or "2",), required=True)
-    rows, separator = _rows(path, columns, "\t" if form == "tsv" else ",")
-    header = bool(rows) and (columns.has_header or _has_header(rows))
+def _table(path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect) -> _Sample:
+    columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
+    reading = file_reading(path, columns, dialect, Doubts())
+    separator, found = table_rows("\t" if form == "tsv" else ",", text_lines(file_pieces(path), reading), reading)
+    rows, size = list[list[str]](), 0
+    fault: Row | BrokenRow | None = None
+    for row in found:
+        if isinstance(row, BrokenRow) or (rows and row.values and len(row.values) != len(rows[0])):
+            fault = fault or row
+        elif row.values:
+            rows.append(row.values)
+        size += sum(map(len, row.lines)) if isinstance(row, Row) else 0
+        if len(rows) == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
+            break
+    header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
+    if header and len(rows) == 1:
+        if isinstance(fault, Row):
+            raise other_width(fault, len(rows[0]), separator, reading.name, header)
+        raise fault or no_texts_below(reading.name)
     first = rows[0] if rows else []
     names = [cell.strip() for cell in first] if header else [str(number) for number in range(1, len(first) + 1)]
-    values = Values()
-    for at, name in enumerate(names):
-        values.setdefault(name, [row[at] for row in rows[header:]])
-    return _Sample("table", values, SEPARATORS[separator], header)
-
-
-def _lines(path: str) -> Iterator[bytes]:
-    splitter = LineSplitter(shown_path(path))
-    for piece in unpacked(path):
-        yield from splitter.feed(piece)
-    yield from splitter.close()
-
-
-def _rows(path: str, columns: Columns, preferred: str) -> tuple[list[list[str]], str]:
-    """The first rows that have as many columns as the first of all, and the separator."""
-    reader, rows, size = RowReader(shown_path(path), columns, preferred, lambda *_: None), list[list[str]](), 0
-    found = reader.feed(_lines(path))
-    for values, raw, _ in found:
-        if values and len(values) == len(rows[0] if rows else values):
-            rows.append(values)
-        if len(rows) == SAMPLE_ROWS or (size := size + len(raw)) > SAMPLE_CHARACTERS:
-            return rows, reader.separator
-    return rows or [values for values, _, _ in reader.close() if values], reader.separator
-
-
-def _has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: short different words, none of which stands in its column again."""
-    first, *others = rows
-    if any(first.count(name) > 1 and plain_name(name.strip()) in USUAL_NAMES for name in first):
-        return True  # two columns of one name, which whoever reads them says
-    if not are_names(first):
-        return False
-    return not any(cell.strip() == row[at].strip() for at, cell in enumerate(first) if cell.strip() for row in others)
+    values, num_of = Values(), Counter(names)
+    for name, cells in zip(names, zip(*rows[header:], strict=True), strict=False):
+        values.setdefault(name, list(cells))
+    single = {name: values[name] for name in values if num_of[name] == 1}  # others could not be asked for
+    return _Sample("table", single if len(single) > 1 else values, SEPARATORS[separator], header, tuple(names))
 
 
 # Which column is which
 
 
-def _given(column: str | None, values: Values, header: bool | None) -> tuple[str, str] | None:
+def _given(column: str | None, sample: _Sample) -> tuple[str, str] | None:
     """The column that is asked for; one below a header that is given by its number gets its name."""
     if column is None:
         return None
-    if header and column not in values and is_number(column) and 0 < int(column) <= len(values):
-        column = list(values)[int(column) - 1]
+    if sample.header and column not in sample.columns and is_number(column) and 0 < int(column) <= len(sample.columns):
+        column = sample.columns[int(column) - 1]
     return column, "given"
 
 
@@ -227,7 +225,7 @@ def _others(likely: Sequence[str], column: str) -> str:
 
 def _num_classes(column: str, found: Sequence[object]) -> int:
     """How many classes a column would have; 0 if it looks like something else."""
-    if any(isinstance(value, float) and not value.is_integer() for value in found):
+    if any(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found):
         return 0
     labels = [*filter(None, (name_of(str(value)) for value in found if isinstance(value, str | int | float)))]
     number = len(set(labels))
@@ -240,5 +238,5 @@ def _num_classes(column: str, found: Sequence[object]) -> int:
 def _rank(column: str) -> float:
     """The place of a column among the usual names of labels, which is better than that of one with such a name as a part."""
     name = plain_name(column.rpartition(".")[2])
-    parts = [place + 0.5 for place, usual in enumerate(LABEL_NAMES) if usual in re.split(r"[\W_]+", name)]
-    return LABEL_NAMES.index(name) if name in LABEL_NAMES else min(parts, default=len(LABEL_NAMES))
+    parts = [_RANKS[part] + 0.5 for part in re.split(r"[\W_]+", name) if part in _RANKS]
+    return _RANKS[name] if name in _RANKS else min(parts, default=len(LABEL_NAMES))

@@ -59,6 +59,10 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if layout.columns:
         for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):
             yield f"  {name}_column: {column if is_number(column) else _scalar(column)}  # {printable(reason, 200)}"
+    if profile.dialect.encoding:
+        yield f"  encoding: {profile.dialect.encoding}"
+    if not profile.dialect.quoting:
+        yield "  quoting: false"
 
 
 def _scalar(text: str) -> str:

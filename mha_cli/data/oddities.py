@@ -39,6 +39,7 @@ class Oddities:
         combined: most frequent of these labels; empty where there is none, as is the next.
         combined_separator: character between its parts.
         num_blank: blank lines, which are left out.
+        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
     """
 
     num_wordless: int
@@ -51,6 +52,7 @@ class Oddities:
     combined: str
     combined_separator: str
     num_blank: int
+    num_quoted_rows: int = 0
 
     def line(self) -> str:
         """The oddities that occur, with their numbers, in one line; empty if there are none."""
@@ -63,6 +65,7 @@ class Oddities:
             "labels spelt in more than one way": (self.num_variants, f" ({spellings})"),
             "labels that look like several in one": (self.num_combined, f" ({combined_in_words(self.combined, self.combined_separator)})"),
             "blank lines left out": (self.num_blank, ""),
+            "lines in quotes that would be rows": (self.num_quoted_rows, ""),
         }
         return ", ".join(f"{what}: {number:,}{example}" for what, (number, example) in counts.items() if number)
 

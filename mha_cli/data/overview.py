@@ -12,6 +12,7 @@ from mha_cli.data.files import FileReviews
 from mha_cli.data.preparation import default_split
 from mha_cli.data.profile import Tally, TextFigures
 from mha_cli.data.sources import open_source, with_columns
+from mha_cli.records.doubts import Doubts
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.vocabulary import SPECIAL_TOKENS, most_frequent
 
@@ -72,9 +73,10 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
     source = open_source(with_columns(config.data, watcher.note), watcher.log, by_options)
 
     def read(split: str) -> tuple[Tally, TextFigures]:
-        before = _num_blank(source)
+        doubts = source.doubts if isinstance(source, FileReviews) else Doubts()
+        num_blank, num_quoted_rows = doubts.num_blank, doubts.num_quoted_rows
         tally = Tally(source.read(split), config.text, f"{source.name}, split {split}", watcher, with_words=True)
-        return tally, tally.figures(_num_blank(source) - before)
+        return tally, tally.figures(doubts.num_blank - num_blank, doubts.num_quoted_rows - num_quoted_rows)
 
     train, figures = read(source.splits[0])
     train.refuse_unlearnable()
@@ -96,11 +98,9 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
         num_new = sum(number for label, number in tally.classes.items() if label not in train.classes)
         test = overview(split, tally, of_test, known_there, num_in_training=num_in_training, num_new_classes=num_new)
     first = overview(source.splits[0], train, figures, known)
+    for doubt in source.doubts.lines if isinstance(source, FileReviews) else ():
+        watcher.note(doubt)
     return DataOverview(source.name, len(vocabulary), text.sequence_length, first, test)
-
-
-def _num_blank(source: object) -> int:
-    return source.num_blank if isinstance(source, FileReviews) else 0
 
 
 def _histogram(tally: Tally) -> dict[int, int]:

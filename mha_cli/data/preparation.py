@@ -6,7 +6,7 @@ import json
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -130,8 +130,12 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
 
 def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: Watcher) -> None:
     """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
-    if found := corpus.oddities(source.num_blank).line():
+    doubts = source.doubts
+    odd = replace(corpus.oddities(doubts.num_blank), num_quoted_rows=doubts.num_quoted_rows)
+    if found := odd.line():
         watcher.note(f"{source.name}, {plural(len(corpus), 'text')}; {found}")
+    for doubt in doubts.lines:
+        watcher.note(doubt)
     for split in source.splits[1:]:
         try:
             known = corpus.count_known(review.text for review in source.read(split))

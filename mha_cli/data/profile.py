@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from mha_cli.data.paths import matching_paths
 from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
 from mha_cli.errors import MhaError, listed, plural, shown_path
+from mha_cli.records.doubts import Doubts
+from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.text.tokenizer import make_tokenizer
 
@@ -66,16 +68,22 @@ class DataProfile:
         num_files: files and folders that these stand for.
         layout: where text and class stand in the first of them.
         texts: their texts in figures.
+        dialect: encoding and quoting of the files.
     """
 
     data: tuple[str, ...]
     num_files: int
     layout: Layout
     texts: TextFigures
+    dialect: Dialect = USUAL
 
 
 def profile_data(
-    given: Sequence[str], text_column: str | None = None, label_column: str | None = None, watcher: Watcher = SILENT
+    given: Sequence[str],
+    text_column: str | None = None,
+    label_column: str | None = None,
+    watcher: Watcher = SILENT,
+    dialect: Dialect = USUAL,
 ) -> DataProfile:
     """Look at labelled texts: guess from the beginning of the first file what is where, then read all of them once, as a stream.
 
@@ -84,18 +92,20 @@ def profile_data(
         text_column: column of the text; None guesses it.
         label_column: column of the class; None guesses it.
         watcher: reporter of what goes on.
+        dialect: encoding and quoting of the files.
 
     Raises:
         MhaError: there is no such file, or the first fault in it; or there is nothing that a classifier could learn.
     """
     paths = [path for pattern in given for path in matching_paths(pattern)]
-    layout = find_layout(paths[0], text_column, label_column)
-    blank_lines = Counter[str]()
+    layout, doubts = find_layout(paths[0], text_column, label_column, dialect), Doubts(strict=True)
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
-    reviews = (placed.review for placed in read_labelled(paths, columns, lambda: blank_lines.update(("",))))
+    reviews = (placed.review for placed in read_labelled(paths, columns, dialect, doubts))
     tally = Tally(reviews, TextConfig(), listed([*map(shown_path, paths)], 1), watcher)
     tally.refuse_unlearnable()
-    return DataProfile(tuple(given), len(paths), layout, tally.figures(blank_lines.total()))
+    for doubt in doubts.lines:
+        watcher.note(doubt)
+    return DataProfile(tuple(given), len(paths), layout, tally.figures(doubts.num_blank, doubts.num_quoted_rows), dialect)
 
 
 class Tally:
@@ -154,11 +164,12 @@ class Tally:
         """Raise an MhaError where a training would."""
         refuse_unlearnable(self._name, self.classes, bool(self.lengths.any()))
 
-    def figures(self, num_blank: int = 0) -> TextFigures:
+    def figures(self, num_blank: int = 0, num_quoted_rows: int = 0) -> TextFigures:
         """All of it in figures.
 
         Args:
             num_blank: blank lines that were left out.
+            num_quoted_rows: lines inside quoted fields that would be rows by themselves.
         """
         median, ninety_percent = np.quantile(self.lengths, (0.5, 0.9), method="inverted_cdf")
         odd = find_oddities(self._hashes, self._labels, self.lengths > 0, self.classes, self._spellings, num_blank)
@@ -167,5 +178,5 @@ class Tally:
             classes=self.classes,
             lengths=Lengths(int(median), int(ninety_percent), int(self.lengths.max())),
             scripts=script_shares(self._characters),
-            **vars(odd),
+            **vars(replace(odd, num_quoted_rows=num_quoted_rows)),
         )

@@ -9,6 +9,7 @@ from mha_cli.config.settings import FilesData, GivenData, SampleData, TfdsData
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.reviews import ReviewSource
 from mha_cli.errors import MhaError, printable, shown_path
+from mha_cli.records.reader import Dialect
 
 DataSection: TypeAlias = SampleData | TfdsData | FilesData | GivenData
 
@@ -28,7 +29,7 @@ def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: 
 
     try:
         path = matching_paths(settings.train_paths[0])[0]
-        found = find_layout(path, settings.text_column, settings.label_column)
+        found = find_layout(path, settings.text_column, settings.label_column, Dialect(settings.encoding, settings.quoting))
     except MhaError:
         path, found = "", Layout("", text_column=settings.text_column or "text", label_column=settings.label_column or "label")
     texts, labels = (

@@ -1,1 +1,1 @@
-"""Bytes to records: plain lines, JSON lines, tables, fastText's lines, Parquet. The readers are fed: they know no files and never wait."""
+"""Bytes to records: plain lines, JSON lines, tables, fastText lines, Parquet, as generators that know no files."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mha_cli.records.fasttext import LABEL_PREFIX
 from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
-from mha_cli.records.record import shown_columns
-from mha_cli.records.separators import SEPARATORS
+from mha_cli.records.record import LABEL_PREFIX, SEPARATORS, shown_columns
 
 if TYPE_CHECKING:
     from mha_cli.errors import MhaError
@@ -19,41 +17,64 @@ SHOWN_DOUBTS = 10
 
 
 class Doubts:
-    """What is odd about one stream, kept until somebody tells it.
+    """What is odd about a stream, counted while it is read. Labelled texts of several files share one.
 
     Args:
-        name: name of the stream in messages.
-        text_column: column of the text, were it a table.
-        guessed: True if nobody said which format it has.
+        guessed: True if nobody said which format the stream has.
+        strict: True to raise the fault of a line that is not UTF-8.
+
+    Attributes:
+        num_blank: blank lines left out.
+        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
     """
 
-    def __init__(self, name: str, text_column: str, guessed: bool) -> None:
-        self._name, self._text_column, self._guessed = name, text_column, guessed
-        self._format = ""
+    def __init__(self, guessed: bool = False, strict: bool = False) -> None:
+        self._guessed, self._strict = guessed, strict
+        self._format = self._first_quoted = self._way_out = ""
         self._first_fault: MhaError | None = None
         self._num_faulty = self._last_faulty = 0
+        self.num_blank = self.num_quoted_rows = 0
 
     @property
     def lines(self) -> list[str]:
-        """What is to be said, a line each."""
+        """All doubts, one line each."""
         found = [self._format] if self._format else []
+        if self.num_quoted_rows:
+            one = self.num_quoted_rows == 1
+            held = (
+                f"a quoted field holds {'a line' if one else f'{self.num_quoted_rows:,} lines'} that would be {'a row' if one else 'rows'}"
+            )
+            found.append(f"{self._first_quoted}: {held} without the quote; {self._way_out} reads every line as a row")
         if fault := self._first_fault:
             number = f", the first of {self._num_faulty:,} such lines" if self._num_faulty > 1 else ""
             found.append(f"{fault.message}{number}; such bytes are read as U+FFFD; {fault.hint}")
         return found
 
-    def begin_plain(self, first: bytes) -> None:
+    def begin_plain(self, first: str, name: str, text_column: str) -> None:
         """Doubt that these are plain lines, if the first looks like a line of another format and nobody said that it is none."""
-        if self._guessed and (found := _other_format(first.decode("utf-8", "replace").strip(), self._text_column)):
+        if self._guessed and (found := _other_format(first, text_column)):
             look, form = found
             hint = f"add --format {form}, or --format lines if that is right"
-            self._format = f"{self._name}: read as plain lines, though the first {look}; {hint}"
+            self._format = f"{name}: read as plain lines, though the first {look}; {hint}"
 
     def count_not_utf_8(self, fault: MhaError, line: int) -> None:
         """Count a line with bytes that are not UTF-8, unless it is read again behind a broken row."""
+        if self._strict:
+            raise fault
         self._first_fault = self._first_fault or fault
         self._num_faulty += line > self._last_faulty
         self._last_faulty = max(line, self._last_faulty)
+
+    def count_quoted_rows(self, location: str, number: int, way_out: str) -> None:
+        """Count lines that an open quote may have drawn into a row.
+
+        Args:
+            location: file and first line of the row.
+            number: lines inside it that would be rows by themselves.
+            way_out: option or setting that reads them as rows.
+        """
+        self._first_quoted, self._way_out = self._first_quoted or location, way_out
+        self.num_quoted_rows += number
 
 
 def shown_doubts(lines: Sequence[str]) -> list[str]:

@@ -41,21 +41,63 @@ LABEL_NAMES = tuple(dict.fromkeys(map(plain_name, (
 # fmt: on
 """The likeliest first, whatever the language."""
 USUAL_NAMES = TEXT_NAMES.union(LABEL_NAMES)
+LEAST_TEXTS, SHORT_SHARE = 20, 0.02
+"""Texts below a header that tell that a single word above them is a name, and the share of them that may be single words."""
 _NAME = re.compile(r"[^\W\d][^.!?,]{0,39}")
 
 
 def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
-    """Whether the first row of a table surely names its columns: those that are wanted by usual names, the others by names at all.
+    """Whether the first row of a table surely names its columns, whatever follows.
 
-    A row that counts its columns from 0, as pandas does where they have no names, is a header, too.
+    So it does if the text column has a usual name for texts, or all wanted columns have usual names, and the other cells are names. A
+    row that counts its columns from 0, as pandas does where they have no names, is a header too.
+
+    Args:
+        row: first row.
+        wanted: positions of the text column and of further ones.
     """
-    names = [cell.strip() for cell in row]
-    if len(names) > 1 and names == [str(number) for number in range(len(names))]:
+    names = [plain_name(row[at].strip()) for at in wanted]
+    usual = names[0] in TEXT_NAMES or all(name in USUAL_NAMES for name in names)
+    return _are_numbers(row) or (usual and are_names(row, distinct=False))
+
+
+def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row of a table names its columns, judged with the rows below it.
+
+    A row is a header if its cells are names and one of these holds:
+
+    - None of the cells occurs in its column again.
+    - A usual name, such as text or label, does not occur in its column again.
+    - The column with the longest texts begins with a single word, and hardly any text below is so short.
+
+    Two usual names, one for texts and one for labels, are enough even if another cell is no name.
+
+    Args:
+        first: first row.
+        below: rows below it, of the same width.
+    """
+    cells = [cell.strip() for cell in first]
+    new = [at for at, cell in enumerate(cells) if cell and not any(row[at].strip() == cell for row in below)]
+    usual = {plain_name(cells[at]) for at in new} & USUAL_NAMES
+    if (usual & TEXT_NAMES and usual - TEXT_NAMES) or _are_numbers(first):
         return True
-    return are_names(row) and all(plain_name(names[at]) in USUAL_NAMES for at in wanted)
+    if not are_names(first, distinct=False):
+        return False
+    return bool(usual) or len(new) == sum(map(bool, cells)) or _is_word_above_texts(cells, below)
 
 
-def are_names(row: Sequence[str]) -> bool:
-    """Whether these cells may name columns: they are short and differ, but for blank ones."""
+def are_names(row: Sequence[str], distinct: bool = True) -> bool:
+    """Whether these cells may name columns: they are short and, but for blank ones, differ."""
     names = [name for cell in row if (name := cell.strip())]
-    return len({*names}) == len(names) > 0 and all(map(_NAME.fullmatch, names))
+    return bool(names) and all(map(_NAME.fullmatch, names)) and not (distinct and len({*names}) < len(names))
+
+
+def _are_numbers(row: Sequence[str]) -> bool:
+    return len(row) > 1 and [cell.strip() for cell in row] == [str(number) for number in range(len(row))]
+
+
+def _is_word_above_texts(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    sizes = [sum(len(row[at]) for row in below) for at in range(len(first))]
+    texts_at = sizes.index(max(sizes))
+    num_short = sum(len(row[texts_at].split()) <= 1 for row in below)
+    return len(below) >= LEAST_TEXTS and len(first[texts_at].split()) == 1 and num_short <= len(below) * SHORT_SHARE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -11,7 +11,7 @@ from typing import IO, Any
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import plain_json
-from mha_cli.records.reader import RecordReader
+from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record, missing_column
 from mha_cli.system.temporary_files import temporary_faults
 
@@ -22,43 +22,36 @@ MOST_METADATA_BYTES = 1 << 26
 NEEDS = "it takes the whole file, unpacked"
 
 
-class ParquetReader(RecordReader):
-    """Reads the rows of a Parquet file, with columns by their names, a dot before the parts of a nested one.
+def parquet_records(pieces: Iterable[bytes], reading: Reading) -> Iterator[Record]:
+    """The rows of a Parquet file, with columns by their names, a dot before the parts of a nested one.
 
-    The end of the file says what is in it, so it is kept in a temporary file until it has come, and the records come then.
+    ``line`` of a record is the number of the row, ``raw`` an object with the columns that are wanted.
     """
+    columns, name = reading.columns, reading.name
+    wanted = {columns.text: columns.text_setting, **dict.fromkeys(columns.fields, columns.field_setting)}
+    with whole_file(pieces) as file:
+        for number, row in enumerate(parquet_rows(file, name, wanted), 1):
+            raw = plain_json(row, default=_plain).encode() + b"\n"
+            try:
+                if len(raw) > MAX_LINE_BYTES:
+                    raise MhaError(f"{name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text a row")
+                record = columns.record(json.loads(raw), f"{name}:{number}", raw, number)
+            except MhaError as fault:
+                record = reading.on_fault(fault, number)
+            yield record
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+
+@contextmanager
+def whole_file(pieces: Iterable[bytes]) -> Iterator[IO[bytes]]:
+    """The bytes of a Parquet file in a temporary file: its end says what is in it."""
+    with temporary_faults(NEEDS):
+        file = TemporaryFile()  # noqa: SIM115
+    for piece in pieces:
         with temporary_faults(NEEDS):
-            self._file = TemporaryFile()  # noqa: SIM115
-
-    def feed(self, data: bytes) -> Iterator[Record]:
-        """Nothing yet."""
-        for piece in self._unpacker.feed(data):
-            self._keep(piece)
-        yield from ()
-
-    def close(self) -> Iterator[Record]:
-        """All records; ``line`` is the number of the row, ``raw`` an object with what is wanted of it."""
-        self._keep(self._unpacker.close())
-        columns = self._columns
-        wanted = {columns.text: columns.text_setting, **dict.fromkeys(columns.fields, columns.field_setting)}
-        with self._file:
-            for number, row in enumerate(parquet_rows(self._file, self._name, wanted), 1):
-                raw = plain_json(row, default=_plain).encode() + b"\n"
-                try:
-                    if len(raw) > MAX_LINE_BYTES:
-                        raise MhaError(f"{self._name}:{number}: a row longer than {MAX_LINE_BYTES:,} bytes", "write one text a row")
-                    record = columns.record(json.loads(raw), f"{self._name}:{number}", raw, number)
-                except MhaError as fault:
-                    record = self._on_fault(fault, number)
-                yield record
-
-    def _keep(self, piece: bytes) -> None:
-        with temporary_faults(NEEDS):
-            self._file.write(piece)
-            self._file.flush()
+            file.write(piece)
+            file.flush()
+    with file:
+        yield file
 
 
 def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,33 @@
-"""From the bytes of a stream to its records: what all formats share, and plain lines."""
+"""From the lines of a stream to its records: options of every format, plain lines, and lines in general."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.gzipped import Unpacker
-from mha_cli.records.lines import LineSplitter, LineTooLong, decoded
+from mha_cli.records.doubts import Doubts
+from mha_cli.records.lines import not_utf_8
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
+
+
+class Dialect(NamedTuple):
+    """What the bytes of a text file mean.
+
+    Args:
+        encoding: encoding of files without a byte-order mark; None is UTF-8.
+        quoting: False if a quote in a table is a character like any other.
+    """
+
+    encoding: str | None = None
+    quoting: bool = True
+
+
+USUAL = Dialect()
+"""UTF-8, and tables with quotes."""
 
 
 def raised(fault: MhaError, _line: int) -> Record:
@@ -19,122 +35,92 @@ def raised(fault: MhaError, _line: int) -> Record:
     raise fault
 
 
-class RecordReader(ABC):
-    """Is fed with the bytes of a stream, however they are cut, and gives its records, each as soon as its last line is there.
+@dataclass(frozen=True)
+class Reading:
+    """How one stream is read.
 
     Args:
         name: name of the stream in messages.
         columns: columns or keys that are wanted.
-        on_not_utf_8: function that takes the fault of a line with bytes that are not UTF-8, and its number, and may raise the fault;
-            else they become U+FFFD.
-        on_blank: callback for every blank line that is skipped.
+        dialect: encoding and quoting.
+        doubts: record of what is odd about the stream.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
-        on_fault: function from the fault of a single record, and the line that it begins on, to the record that stands in for it. What
-            is wrong with the stream as a whole, its gzip data or its header, is raised in any case.
-        on_plain: callback for the first of plain lines, as it came.
-
-    Attributes:
-        header: header line of a table as it came; empty before it, and where there is none.
+        on_fault: function from the fault of a single record, and its first line, to the record that stands in for it. What is wrong
+            with the stream as a whole, its gzip data or its header, is raised in any case.
     """
 
-    header = b""
+    name: str
+    columns: Columns = field(default_factory=Columns)
+    dialect: Dialect = USUAL
+    doubts: Doubts = field(default_factory=Doubts)
+    gzipped: bool = False
+    on_fault: Callable[[MhaError, int], Record] = raised
 
-    def __init__(
-        self,
-        name: str,
-        columns: Columns,
-        on_not_utf_8: Callable[[MhaError, int], object] = lambda *_: None,
-        on_blank: Callable[[], None] = lambda: None,
-        gzipped: bool = False,
-        on_fault: Callable[[MhaError, int], Record] = raised,
-        on_plain: Callable[[bytes], None] = lambda _: None,
-    ) -> None:
-        self._name, self._columns, self._on_not_utf_8 = name, columns, on_not_utf_8
-        self._on_blank, self._on_fault, self._on_plain = on_blank, on_fault, on_plain
-        self._unpacker = Unpacker(name, gzipped)
+    @property
+    def encoding_setting(self) -> str:
+        """The option or setting that names an encoding."""
+        return "data.encoding=" if self._by_config else "--encoding "
 
-    @abstractmethod
-    def feed(self, data: bytes) -> Iterator[Record]:
-        """The records that end in these bytes, to be taken before the next are fed.
+    @property
+    def no_quoting(self) -> str:
+        """The option or setting that takes quotes literally."""
+        return "data.quoting=false" if self._by_config else "--no-quoting"
 
-        Raises:
-            MhaError: the bytes are damaged gzip data or UTF-16, a line is too long, or a record is broken or lacks what is wanted;
-                every record before that has come.
-        """
+    @property
+    def _by_config(self) -> bool:
+        return self.columns.text_setting.startswith("data.")
 
-    @abstractmethod
-    def close(self) -> Iterator[Record]:
-        """The records that end with the stream, which may not be cut short."""
-
-    def read(self, pieces: Iterable[bytes]) -> Iterator[Record]:
-        """All records of a stream that is there."""
-        for piece in pieces:
-            yield from self.feed(piece)
-        yield from self.close()
-
-
-class LineReader(RecordReader):
-    """Reads a format whose records are lines, one or several each."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._splitter = LineSplitter(self._name)
-        self._num_lines = 0
-
-    def feed(self, data: bytes) -> Iterator[Record]:
-        """The records that end in these bytes."""
-        for piece in self._unpacker.feed(data):
-            yield from self._fed(piece)
-
-    def close(self) -> Iterator[Record]:
-        """The records that end with the stream."""
-        yield from self._fed(self._unpacker.close())
-        yield from self._records(self._splitter.close())
-
-    def _fed(self, piece: bytes) -> Iterator[Record]:
+    def decoded(self, line: bytes, number: int) -> str:
+        """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``doubts`` refuses them."""
         try:
-            yield from self._records(self._splitter.feed(piece))
-        except LineTooLong as fault:
-            self._num_lines += 1
-            yield self._on_fault(fault, self._num_lines)
-            yield from self._fed(self._splitter.rest)
-
-    @abstractmethod
-    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        """The records that end with these lines."""
-
-    def _filled(self, lines: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
-        """The lines that are not blank, as they came and decoded; the others are skipped."""
-        for raw in lines:
-            self._num_lines += 1
-            line = self._decoded(raw)
-            if line.isspace():
-                self._on_blank()
-            else:
-                yield raw, line
-
-    def _decoded(self, line: bytes) -> str:
-        return decoded(line, self._name, self._num_lines, self._on_not_utf_8)
+            return line.decode()
+        except UnicodeDecodeError as error:
+            fault = not_utf_8(error, self.name, number, self.encoding_setting)
+        self.doubts.count_not_utf_8(fault, number)
+        return line.decode("utf-8", "replace")
 
 
-class PlainReader(LineReader):
-    """Reads plain lines: each is a record, blank ones too, whose only column is ``text``; to want another one is an MhaError."""
+def line_records(
+    lines: Iterable[bytes | MhaError], reading: Reading, record_of: Callable[[str, bytes, int], Record], skip_blank: bool = True
+) -> Iterator[Record]:
+    """One record per line.
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        refuse_fields_of_plain_lines(self._columns.fields, self._name, f"{NAME_FORMAT} if they are no plain lines")
+    Args:
+        lines: lines, and faults of lines that are too long.
+        reading: how the stream is read.
+        record_of: function from a line, its bytes and its number to its record; it may raise an MhaError.
+        skip_blank: True to leave blank lines out.
+    """
+    for number, raw in enumerate(lines, 1):
+        try:
+            if isinstance(raw, MhaError):
+                raise raw
+            line = reading.decoded(raw, number)
+            if skip_blank and line.isspace():
+                reading.doubts.num_blank += 1
+                continue
+            record = record_of(line, raw, number)
+        except MhaError as fault:
+            record = reading.on_fault(fault, number)
+        yield record
 
-    def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for line in lines:
-            if not self._num_lines:
-                self._on_plain(line)
-            self._num_lines += 1
-            text = self._decoded(line[:-2] if line.endswith(b"\r\n") else line[:-1])
-            yield Record(text, line, (text,) * len(self._columns.fields), b"", self._num_lines)
+
+def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
+    """Plain lines: each is a record, blank ones too, whose only column is ``text``."""
+    fields = reading.columns.fields
+    refuse_fields_of_plain_lines(fields, reading.name, f"{NAME_FORMAT} if they are no plain lines")
+
+    def record_of(line: str, raw: bytes, number: int) -> Record:
+        if number == 1:
+            reading.doubts.begin_plain(line.strip(), reading.name, reading.columns.text)
+        text = line.removesuffix("\n").removesuffix("\r")
+        return Record(text, raw, (text,) * len(fields), b"", number)
+
+    return line_records(lines, reading, record_of, skip_blank=False)
 
 
 def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str) -> None:
     """Raise an MhaError for a column other than ``text``."""
-    for field in fields:
-        if field != TEXT_COLUMN:
-            raise MhaError(f'--field {printable(field)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)
+    for field_name in fields:
+        if field_name != TEXT_COLUMN:
+            raise MhaError(f'--field {printable(field_name)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Literal
 
-from mha_cli.records.fasttext import FastTextReader
-from mha_cli.records.json_lines import JsonReader
-from mha_cli.records.parquet import ParquetReader
-from mha_cli.records.reader import PlainReader, RecordReader
-from mha_cli.records.tables import TableReader
+from mha_cli.errors import MhaError
+from mha_cli.records.encodings import utf_8
+from mha_cli.records.fasttext import fasttext_records
+from mha_cli.records.gzipped import unpacked
+from mha_cli.records.json_lines import json_records
+from mha_cli.records.lines import lines_of
+from mha_cli.records.parquet import parquet_records
+from mha_cli.records.reader import Reading, plain_records
+from mha_cli.records.record import Record
+from mha_cli.records.tables import table_records
 
 Format = Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"]
-READERS: dict[Format, Callable[..., RecordReader]] = {
-    "lines": PlainReader,
-    "jsonl": JsonReader,
-    "csv": partial(TableReader, ","),
-    "tsv": partial(TableReader, "\t"),
-    "fasttext": FastTextReader,
-    "parquet": ParquetReader,
+_OF_LINES: dict[Format, Callable[[Iterable[bytes | MhaError], Reading], Iterator[Record]]] = {
+    "lines": plain_records,
+    "jsonl": json_records,
+    "csv": partial(table_records, ","),
+    "tsv": partial(table_records, "\t"),
+    "fasttext": fasttext_records,
 }
-"""What makes a reader, given the arguments of ``RecordReader``."""
 EXTENSIONS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -33,6 +36,27 @@ EXTENSIONS: dict[str, Format] = {
     ".fasttext": "fasttext",
     ".parquet": "parquet",
 }
+
+
+def read_records(form: Format, pieces: Iterable[bytes], reading: Reading) -> Iterator[Record]:
+    """The records of a stream, each as soon as its last line is there.
+
+    Args:
+        form: format of the stream.
+        pieces: bytes of the stream, however they are cut.
+        reading: how the stream is read.
+
+    Raises:
+        MhaError: the first fault, after every record before it.
+    """
+    if form == "parquet":
+        return parquet_records(unpacked(pieces, reading.name, reading.gzipped), reading)
+    return _OF_LINES[form](text_lines(pieces, reading), reading)
+
+
+def text_lines(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes | MhaError]:
+    """The lines of a text stream, unpacked and in UTF-8, and the faults of those that are too long."""
+    return lines_of(utf_8(unpacked(pieces, reading.name, reading.gzipped), reading.name, reading.dialect.encoding), reading.name)
 
 
 def extension_of(path: str) -> str:

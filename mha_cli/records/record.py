@@ -9,6 +9,10 @@ from mha_cli.errors import MhaError, closest, listed, printable
 from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, without_surrogates
 
 TEXT_COLUMN = "text"
+LABEL_PREFIX = "__label__"
+"""What a label of fastText's lines begins with."""
+SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
+"""Characters between the columns of a table, in words."""
 _SHOWN_COLUMNS = 20
 _MOST_DIGITS = 6
 """Of the number of a column; a longer one is a name."""

@@ -1,56 +1,192 @@
-"""The lines of a table to its rows."""
+"""The lines of a table to its rows, as Python's csv module reads them in its strict mode."""
 
 from __future__ import annotations
 
 import csv
 from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from mha_cli.errors import MhaError, printable
 from mha_cli.records.lines import MAX_LINE_BYTES
+from mha_cli.records.reader import Reading
+from mha_cli.records.record import SEPARATORS
 
+DOUBLE = 'a quote inside a quoted text is written twice: ""'
+UNCLOSED_QUOTE = "unexpected end of data"
+TEXT_BEHIND_QUOTE = "expected after"
+"""What the csv module says of a quote that is not closed, and of one with text behind it."""
 ROW_TOO_LONG = "row too long"
-"""What ``Rows`` says of it, in the manner of the csv module."""
+
+MOST_AGAIN, FREE_AGAIN = 4, 1_000
+"""Lines that are read again behind broken rows: so many for every line of the table, and these; one stray quote takes fewer."""
 
 
-class Rows:
-    """Is fed with the lines of a table and gives its rows, as Python's csv module reads them in its strict mode.
-
-    That module wants all lines of a row at once. Whether a quoted field goes on after a line follows from the line and from whether
-    one was open before it; so each line of a long row is looked at once by itself, and the row is read once it is whole.
+class Row(NamedTuple):
+    """A row of a table.
 
     Args:
-        delimiter: character between two columns.
+        values: values of the row, none in a blank line.
+        lines: its lines as they came.
+        line: number of the first of them, from 1.
     """
 
-    def __init__(self, delimiter: str) -> None:
+    values: list[str]
+    lines: list[bytes]
+    line: int
+
+
+class BrokenRow(MhaError):
+    """A row that the csv module refuses.
+
+    Args:
+        message: fault, with its line.
+        hint: next thing to do.
+        line: line that the row begins on, from 1.
+    """
+
+    def __init__(self, message: str, hint: str, line: int) -> None:
+        super().__init__(message, hint)
+        self.line = line
+
+
+class TableLines:
+    """The lines of a table as the csv module takes them, one by one; they can be looked at ahead and read again.
+
+    Args:
+        lines: lines of the stream, and faults of lines that are too long: one may stand in the middle of a row, so it is raised.
+        reading: how the stream is read.
+
+    Attributes:
+        taken: lines of the row that is being read.
+        number: lines read so far.
+    """
+
+    def __init__(self, lines: Iterable[bytes | MhaError], reading: Reading) -> None:
         csv.field_size_limit(MAX_LINE_BYTES)  # the limit is the process's: csv has no other
-        self._waiting: deque[str] = deque()
-        self._reader = csv.reader(iter(self._waiting.popleft, None), delimiter=delimiter, strict=True)
-        self._begun: list[str] = []
-        self._num_characters = 0
+        self._lines, self._reading = iter(lines), reading
+        self._ahead: deque[bytes | MhaError] = deque()
+        self._size = 0
+        self.taken: list[bytes] = []
+        self.number = 0
 
-    def feed(self, line: str) -> list[str] | None:
-        """The values of the row that ends with this line; none in a blank line, and None where a quoted field goes on.
+    def __iter__(self) -> Iterator[str]:
+        """The lines."""
+        return self
 
-        Raises:
-            csv.Error: this is no row, or it goes on without end.
-        """
-        if not self._begun:
-            if (row := self._read(line)) is None:
-                self._begun, self._num_characters = [line], len(line)
-            return row
-        self._begun.append(line)
-        self._num_characters += len(line)
-        if '"' in line.replace('""', "") and self._read(f'"{line}') is not None:
-            values, self._begun = self._read(*self._begun), []
-            return values
-        if self._num_characters > MAX_LINE_BYTES:
+    def __next__(self) -> str:
+        """The next line, decoded."""
+        raw = self._ahead.popleft() if self._ahead else next(self._lines)
+        if isinstance(raw, MhaError):
+            raise raw
+        self.number += 1
+        self.taken.append(raw)
+        self._size += len(raw)
+        if self._size > MAX_LINE_BYTES and len(self.taken) > 1:
             raise csv.Error(ROW_TOO_LONG)
-        return None
+        return self._reading.decoded(raw, self.number)
 
-    def _read(self, *lines: str) -> list[str] | None:
-        """The row in these lines; None if it goes on."""
-        self._waiting.extend(lines)
+    def peek(self, ahead: int = 0) -> bytes | None:
+        """A line that is still to be read; None where the table ends before it."""
+        while len(self._ahead) <= ahead:
+            try:
+                line = next(self._lines, None)
+            except MhaError as fault:  # of the stream; the lines before it come first
+                line = fault
+            if line is None:
+                return None
+            self._ahead.append(line)
+        found = self._ahead[ahead]
+        return None if isinstance(found, MhaError) else found
+
+    def begin_row(self) -> None:
+        """Forget the lines of the row before."""
+        self.taken, self._size = [], 0
+
+    def keep_first(self) -> None:
+        """Give the lines of a row back, all but the first: they will be read again."""
+        self._ahead.extendleft(reversed(self.taken[1:]))
+        self.number -= len(self.taken) - 1
+
+
+def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row | BrokenRow]:
+    """The rows of a table, the header line too; a quoted field may hold line feeds.
+
+    A broken row costs its first line: a stray quote may have drawn others into it, which are read again.
+
+    Raises:
+        MhaError: one row after another has drawn so many lines into it that reading them again would take time without end.
+    """
+    quoted = csv.reader(lines, delimiter=separator, strict=True)
+    literal = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
+    width = num_again = 0
+    while True:
+        lines.begin_row()
+        start = lines.number + 1
+        plain = not reading.dialect.quoting or (separator == "\t" and _quotes_are_literal(lines, width))
         try:
-            return next(self._reader)
-        except IndexError:  # it asks for a further line
-            return None
+            values = next(literal if plain else quoted)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            num_again += len(lines.taken) - 1
+            if num_again > MOST_AGAIN * lines.number + FREE_AGAIN:
+                message = f"{reading.name}:{start}: row after row has a quote that is not closed"
+                raise MhaError(message, f"close them; {DOUBLE}") from None
+            lines.keep_first()
+            yield _broken_row(str(error), start, separator, reading)
+            continue
+        width = width or len(values)
+        yield Row(values, lines.taken, start)
+
+
+def num_quoted_rows(row: Row, separator: str) -> int:
+    """Lines inside a row that would be rows by themselves: an open quote may have drawn them into it. 0 unless most of them would.
+
+    A line of prose has a space behind its commas, so a cell that begins with a space speaks against it.
+    """
+    if len(row.lines) < 2 or len(row.values) < 2:
+        return 0
+    cut, spaced = separator.encode(), f"{separator} ".encode()
+    alike = [line.count(cut) + 1 == len(row.values) and spaced not in line for line in row.lines]
+    return sum(alike[1:]) if alike[0] and 2 * sum(alike) > len(alike) + 1 else 0
+
+
+def _quotes_are_literal(lines: TableLines, width: int) -> bool:
+    """Whether the quotes of the next line of a table with tabs are characters like any other.
+
+    Without quoting, the line must be a row. Then its quotes are literal where text follows a closing quote, where the row has another
+    width with quoting, and where a quote is not closed on its line but the next line is a row by itself.
+
+    Args:
+        lines: lines of the table.
+        width: columns of the table; 0 if not known yet.
+    """
+    raw = lines.peek()
+    if raw is None or b'"' not in raw:
+        return False
+    num_columns = raw.count(b"\t") + 1
+    if num_columns < 2 or width not in (0, num_columns):
+        return False
+    try:
+        values = next(csv.reader([raw.decode("utf-8", "replace")], delimiter="\t", strict=True))
+    except csv.Error as error:
+        if UNCLOSED_QUOTE in str(error):
+            following = lines.peek(1)
+            return following is None or following.count(b"\t") + 1 == num_columns
+        return TEXT_BEHIND_QUOTE in str(error)
+    return width not in (0, len(values))
+
+
+def _broken_row(problem: str, line: int, separator: str, reading: Reading) -> BrokenRow:
+    """What the csv module says of a row, in words that tell what to do."""
+    if UNCLOSED_QUOTE in problem:
+        message, hint = "a quote in this row is never closed", f"close it, or read the table with {reading.no_quoting}; {DOUBLE}"
+    elif "field limit" in problem or problem == ROW_TOO_LONG:
+        message, hint = f"a row longer than {csv.field_size_limit():,} characters", "look for a quote that is not closed"
+    elif "new-line character" in problem:
+        message, hint = "a carriage return inside a field", "save it with LF or CRLF line ends, or quote the field"
+    else:
+        message = printable(problem)
+        hint = f"separate the columns with {SEPARATORS[separator]}s, and quote the whole field; {DOUBLE}"
+    return BrokenRow(f"{reading.name}:{line}: {message}", hint, line)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
-from mha_cli.records.reader import NAME_FORMAT, RecordReader, refuse_fields_of_plain_lines
-from mha_cli.records.readers import EXTENSIONS, READERS, Format, extension_of
+from mha_cli.records.reader import NAME_FORMAT, USUAL, Dialect, Reading, refuse_fields_of_plain_lines
+from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
 STANDARD_INPUT = "-"
@@ -25,18 +24,6 @@ WAIT_SECONDS = 1.0
 """Longest single wait. Python does not notice a signal that comes just before a wait, so a wait without end could swallow Ctrl-C."""
 
 
-class Arrival(NamedTuple):
-    """What has come of a stream since the last one.
-
-    Args:
-        records: records, to be taken before the next arrival.
-        awaited: descriptor that has to become readable before the next arrival; None where nothing has to be waited for.
-    """
-
-    records: Iterable[Record]
-    awaited: int | None = None
-
-
 def read_inputs(
     paths: Sequence[str],
     form: Format | None = None,
@@ -44,9 +31,11 @@ def read_inputs(
     fields: Sequence[str] = (),
     default_column: str = TEXT_COLUMN,
     standard_input: int = 0,
+    dialect: Dialect = USUAL,
     on_doubt: Callable[[str], None] = lambda _: None,
-) -> Iterator[Arrival]:
-    """The records of several files, one file after the other. Bytes that are not UTF-8 become U+FFFD.
+    on_wait: Callable[[int], None] = lambda _: None,
+) -> Iterator[Record]:
+    """The records of several files, one file after the other. Bytes that are not in the encoding become U+FFFD.
 
     Args:
         paths: files, or patterns of them as in ``matching_paths``; ``-`` is standard input.
@@ -55,7 +44,9 @@ def read_inputs(
         fields: columns or keys to keep; a JSON object that lacks one has null there.
         default_column: column or key of the text where none is asked for.
         standard_input: descriptor of standard input.
+        dialect: encoding and quoting of the files.
         on_doubt: callback for what is to be said of a file that is odd, and read all the same.
+        on_wait: callback with a descriptor, just before the reader waits for more to read there.
 
     Raises:
         MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside,
@@ -63,20 +54,27 @@ def read_inputs(
     """
     paths = [path for given in paths for path in matching_paths(given)]
     for path in paths:
-        try:
+        with _faults_named(path):
             os.stat(standard_input if path == STANDARD_INPUT else path)
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from None
     forms = [form or format_of(path) for path in paths]
     refuse_column_of_plain_lines(text_column, forms)
     columns = Columns(text_column or default_column, tuple(fields))
-    return _one_by_one(paths, forms, columns, standard_input, on_doubt, guessed=form is None)
+
+    def one_by_one() -> Iterator[Record]:
+        for path, path_form in zip(paths, forms, strict=True):
+            doubts = Doubts(guessed=form is None)
+            with closing(_pieces(path, standard_input, on_wait)) as pieces:
+                yield from read_records(path_form, pieces, Reading(shown_name(path), columns, dialect, doubts))
+            for doubt in doubts.lines:
+                on_doubt(doubt)
+
+    return one_by_one()
 
 
-def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Arrival]:
+def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Record]:
     """Texts that are there already, each like a plain line, which has no other field than ``text``."""
     refuse_fields_of_plain_lines(fields, "arguments", "give texts with columns in a file, with --input")
-    return iter([Arrival(Record(text, text.encode() + b"\n", (text,) * len(fields)) for text in texts)])
+    return (Record(text, text.encode() + b"\n", (text,) * len(fields)) for text in texts)
 
 
 def format_of(path: str) -> Format:
@@ -95,40 +93,36 @@ def shown_name(path: str) -> str:
     return "standard input" if path == STANDARD_INPUT else shown_path(path)
 
 
-def _one_by_one(
-    paths: Sequence[str],
-    forms: Sequence[Format],
-    columns: Columns,
-    standard_input: int,
-    on_doubt: Callable[[str], None],
-    guessed: bool,
-) -> Iterator[Arrival]:
-    for path, form in zip(paths, forms, strict=True):
-        is_standard = path == STANDARD_INPUT
-        try:
-            with open(standard_input if is_standard else path, "rb", buffering=0, closefd=not is_standard) as file:
-                doubts = Doubts(shown_name(path), columns.text, guessed)
-                reader = READERS[form](shown_name(path), columns, doubts.count_not_utf_8, on_plain=doubts.begin_plain)
-                yield from _arrivals(file.fileno(), reader)
-                for doubt in doubts.lines:
-                    on_doubt(doubt)
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from None
+def _pieces(path: str, standard_input: int, on_wait: Callable[[int], None]) -> Generator[bytes, None, None]:
+    """The bytes of an input: the loop that reads it, and waits for it."""
+    with _faults_named(path):
+        descriptor = standard_input if path == STANDARD_INPUT else os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError, AttributeError):  # no pipe, or a system that cannot
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        while True:
+            with _faults_named(path):
+                is_ready = bool(select.select([descriptor], [], [], 0)[0])
+            if not is_ready:
+                on_wait(descriptor)
+            with _faults_named(path):
+                while not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
+                    pass
+                piece = os.read(descriptor, CHUNK_BYTES)
+            if not piece:
+                return
+            yield piece
+    finally:
+        if path != STANDARD_INPUT:
+            os.close(descriptor)
 
 
-def _arrivals(descriptor: int, reader: RecordReader) -> Iterator[Arrival]:
-    """The loop that reads a stream and waits for it."""
-    with suppress(OSError, AttributeError):  # no pipe, or a system that cannot
-        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    while True:
-        if not select.select([descriptor], [], [], 0)[0]:
-            yield Arrival((), awaited=descriptor)
-            while not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
-                pass
-        if not (chunk := os.read(descriptor, CHUNK_BYTES)):
-            break
-        yield Arrival(reader.feed(chunk))
-    yield Arrival(reader.close())
+@contextmanager
+def _faults_named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> MhaError:

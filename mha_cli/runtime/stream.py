@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from itertools import chain
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeAlias
 
 from mha_cli.errors import MhaError
 from mha_cli.records.record import Record
 from mha_cli.runtime.classifier import Classifier, Prediction
-from mha_cli.runtime.inputs import Arrival
 from mha_cli.system.processor import available_cores
+
+if TYPE_CHECKING:
+    from mha_cli.runtime.workers import Workers
 
 FIRST_BATCH_RECORDS = 64
 MAX_BATCH_RECORDS = 1024
@@ -23,38 +25,6 @@ MOST_USUAL_WORKERS = 4
 """However many cores there are: more gain little, and somebody else may want them."""
 
 Answer: TypeAlias = tuple[Record, Prediction]
-Batch: TypeAlias = tuple[list[Record], int | None]
-"""Records to be answered together, none where nothing has come before a pause; and what is awaited then, as in ``Arrival``."""
-
-
-def batches_of(arrivals: Iterable[Arrival], most_records: int = MAX_BATCH_RECORDS) -> Iterator[Batch]:
-    """Records in batches. None is held back while the next one has to be waited for.
-
-    The first batch is small, so that its answers come soon; while the stream is fast, each has twice as many as the one before, up to
-    ``most_records``.
-
-    Raises:
-        MhaError: what ``arrivals`` raise; every record before that has come.
-    """
-    batch: list[Record] = []
-    characters, max_records = 0, min(FIRST_BATCH_RECORDS, most_records)
-    try:
-        for records, awaited in arrivals:
-            for record in records:
-                batch.append(record)
-                characters += len(record.text)
-                if len(batch) == max_records or characters >= MAX_BATCH_CHARACTERS:
-                    yield batch, None
-                    batch, characters, max_records = [], 0, min(2 * max_records, most_records)
-            if awaited is not None:
-                yield batch, awaited
-                batch, characters = [], 0
-    except MhaError:
-        if batch:
-            yield batch, None
-        raise
-    if batch:
-        yield batch, None
 
 
 def most_together(num_classes: int) -> int:
@@ -67,58 +37,90 @@ def usual_workers() -> int:
     return min(available_cores(), MOST_USUAL_WORKERS)
 
 
-def answer(classifier: Classifier, arrivals: Iterable[Arrival], workers: int = 1) -> Generator[list[Answer], None, None]:
-    """Answers in the order of the records, batch by batch, each as soon as it is there.
+class Answering:
+    """Answers records in batches and in their order.
+
+    The source of the records calls ``on_wait`` before it waits, so a slow producer gets its answers at once.
+
+    The first batch is small, so that its answers come soon; while the source is fast, each has twice as many records as the one before.
 
     Args:
         classifier: classifier that answers.
-        arrivals: records, as they come; how far they are read ahead is bounded.
         workers: processes that compute, from the first batch on that is full; 1 is this one alone. An engine that starts at once
             computes in them from the first text on: this process could not be forked after that.
-
-    Raises:
-        MhaError: what ``arrivals`` raise, after the answers to every record before that; or a worker process has ended.
     """
-    most_records = most_together(len(classifier.checkpoint.class_names))
-    batches = batches_of(arrivals, most_records)
-    for records, awaited in batches:
-        if workers > 1 and (classifier.engine.at_once or _is_full(records, most_records)):
-            yield from _answer_with_workers(classifier, chain([(records, awaited)], batches), workers)
+
+    def __init__(self, classifier: Classifier, workers: int = 1) -> None:
+        self._classifier, self._num_workers = classifier, workers
+        self._most_records = most_together(len(classifier.checkpoint.class_names))
+        self._first_records = self._batch_records = min(FIRST_BATCH_RECORDS, self._most_records)
+        self._held: list[Record] = []
+        self._num_characters = 0
+        self._pool: Workers | None = None
+        self._write: Callable[[list[Answer]], object] = lambda _: None
+
+    def run(self, records: Iterable[Record], write: Callable[[list[Answer]], object]) -> None:
+        """Answer all records; how far they are read ahead is bounded.
+
+        Args:
+            records: records, as they come.
+            write: function that takes the answers of a batch as soon as they are there.
+
+        Raises:
+            MhaError: the fault that ``records`` raise, after the answers to every record before it; or a worker process has ended.
+        """
+        self._write = write
+        with ExitStack() as self._stack:
+            try:
+                for record in records:
+                    self._held.append(record)
+                    self._num_characters += len(record.text)
+                    if self._is_full(self._batch_records):
+                        self._compute()
+                        self._batch_records = min(2 * self._batch_records, self._most_records)
+            except MhaError:
+                self._finish()
+                raise
+            self._finish()
+
+    def on_wait(self, awaited: int) -> None:
+        """Answer everything that is held back, until a descriptor becomes readable.
+
+        Args:
+            awaited: descriptor that the source of the records is about to wait for.
+        """
+        self._compute()
+        if self._pool:
+            while self._pool.busy and not self._pool.wait(awaited):
+                self._write_done()
+            self._write_done()
+
+    def _is_full(self, num_records: int) -> bool:
+        return len(self._held) >= num_records or self._num_characters >= MAX_BATCH_CHARACTERS
+
+    def _compute(self) -> None:
+        """Answer the batch, or give it to a worker."""
+        if self._num_workers > 1 and self._pool is None and (self._classifier.engine.at_once or self._is_full(self._first_records)):
+            from mha_cli.runtime.workers import Workers
+
+            self._pool = self._stack.enter_context(Workers(self._classifier, self._num_workers))
+        records, self._held, self._num_characters = self._held, [], 0
+        if not records:
             return
-        if records:
-            yield list(zip(records, classifier.predict([record.text for record in records]), strict=True))
+        if not self._pool:
+            self._write(list(zip(records, self._classifier.predict([record.text for record in records]), strict=True)))
+            return
+        while self._pool.full:
+            self._pool.wait()
+            self._write_done()
+        self._pool.begin(records)
 
+    def _write_done(self) -> None:
+        for records, scores in self._pool.done() if self._pool else ():
+            self._write(list(zip(records, self._classifier.predictions([record.text for record in records], scores), strict=True)))
 
-def _is_full(records: list[Record], most_records: int) -> bool:
-    """Whether a batch ended neither at a pause nor with its stream, so that there is enough to share."""
-    return len(records) >= min(FIRST_BATCH_RECORDS, most_records) or sum(len(record.text) for record in records) >= MAX_BATCH_CHARACTERS
-
-
-def _answer_with_workers(classifier: Classifier, batches: Iterable[Batch], number: int) -> Iterator[list[Answer]]:
-    from mha_cli.runtime.workers import Workers
-
-    def done() -> Iterator[list[Answer]]:
-        for records, scores in workers.done():
-            yield list(zip(records, classifier.predictions([record.text for record in records], scores), strict=True))
-
-    def rest() -> Iterator[list[Answer]]:
-        while workers.busy:
-            workers.wait()
-            yield from done()
-
-    with Workers(classifier, number) as workers:
-        try:
-            for records, awaited in batches:
-                if records:
-                    while workers.full:
-                        workers.wait()
-                        yield from done()
-                    workers.begin(records)
-                if awaited is not None:
-                    while workers.busy and not workers.wait(awaited):
-                        yield from done()
-                    yield from done()
-        except MhaError:
-            yield from rest()
-            raise
-        yield from rest()
+    def _finish(self) -> None:
+        self._compute()
+        while self._pool and self._pool.busy:
+            self._pool.wait()
+            self._write_done()

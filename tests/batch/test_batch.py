@@ -101,6 +101,8 @@ def test_a_manifest_says_what_the_part_was_made_of(folder: Path, batch: Batch) -
         "name": str(source),
         "format": "jsonl",
         "text_column": "text",
+        "encoding": None,
+        "quoting": True,
         "size": source.stat().st_size,
         "modified_ns": source.stat().st_mtime_ns,
         "sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
@@ -319,7 +321,8 @@ def test_bytes_that_are_not_utf_8_are_told(folder: Path, batch: Batch) -> None:
     (folder / "in" / "a.txt").write_bytes(b"the caf\xe9\n")
     result = batch("in")
     doubt = f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at place 8 of the line; such bytes are read as U+FFFD"
-    assert (result.code, result.stderr) == (0, f"{doubt}; save it as UTF-8, for example with iconv -f latin1 -t utf-8\n")
+    hint = "save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252"
+    assert (result.code, result.stderr) == (0, f"{doubt}; {hint}\n")
 
 
 def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Batch) -> None:

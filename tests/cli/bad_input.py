@@ -13,7 +13,7 @@ WAY_OUT = "give a checkpoint that `mha train` wrote"
 MIND = "mind indentation, quotes and colons"
 NO_CONFIG = "give the path of a YAML config, or the name of a recipe such as sample"
 DOUBLE_QUOTE = 'a quote inside a quoted text is written twice: ""'
-CLOSE_QUOTE = f"close it; {DOUBLE_QUOTE}"
+CLOSE_QUOTE = f"close it, or read the table with data.quoting=false; {DOUBLE_QUOTE}"
 READERS = (
     "predict 'the film' -c",
     "shuffle-test --data sample",
@@ -298,7 +298,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "`--record` with a text on the command line",
             "explain -c good.keras 'the film' --record 2",
-            "--format, --text-column and --record go with --input and standard input; leave them out",
+            "--format, --text-column, --encoding, --no-quoting and --record go with --input and standard input; leave them out",
             also=("attention -c good.keras 'the film' --format csv",),
         ),
         Case(
@@ -656,20 +656,23 @@ SECTIONS: dict[str, list[Case]] = {
             "reviews.csv, split train: 3 of 3 texts have a class of their own; "
             "check the label column (in a folder, each .txt file is one text)",
         ),
+        _read("UTF-16 with a byte-order mark", ROWS.decode().encode("utf-16"), "works: it is read"),
+        _read("line ends of old Macs", ROWS.replace(b"\n", b"\r"), "works: they end lines where no other do"),
         _train(
-            "UTF-16",
-            ROWS.decode().encode("utf-16"),
-            "reviews.csv: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8",
+            "UTF-16 without a byte-order mark",
+            ROWS.decode().encode("utf-16-le"),
+            "reviews.csv: not UTF-8, but likely UTF-16 without a byte-order mark; add --encoding utf-16-le, or save it as UTF-8",
         ),
         _train(
-            "line ends of old Macs",
-            ROWS.replace(b"\n", b"\r"),
-            "reviews.csv:1: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field",
+            "an Excel file named .csv",
+            b"PK\x03\x04\x14\0",
+            "reviews.csv: a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive",
         ),
+        _train("a packed file", b"BZh91AY&SY", "reviews.csv.bz2: packed with bzip2, not texts; unpack it first, …", "reviews.csv.bz2"),
         _train(
             "invalid UTF-8",
             ROWS + b"caf\xe9,neg\n",
-            "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8, for example with iconv -f latin1 -t utf-8",
+            "reviews.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; save it as UTF-8, or …",
         ),
         _train(
             "a file of unknown kind",
@@ -681,13 +684,13 @@ SECTIONS: dict[str, list[Case]] = {
         _train(
             "a JSON list over several lines",
             b'[\n {"text": "a", "label": 1},\n {"text": "b", "label": 0}\n]\n',
-            "reviews.json:1: JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
+            "reviews.json:1: JSON that goes on over further lines; write one JSON object a line, a text each; jq -c '.[]' writes it so",
             "reviews.json",
         ),
         _train(
             "a JSON list in one line",
             b'[{"text": "a", "label": 1}, {"text": "b", "label": 0}]\n',
-            "reviews.json:1: a list where a JSON object belongs; write one JSON object a line, a text each; jq -c '.[]' writes a list so",
+            "reviews.json:1: a list where a JSON object belongs; write one JSON object a line, a text each; jq -c '.[]' writes it so",
             "reviews.json",
         ),
         _train(
@@ -756,11 +759,21 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case("nothing on standard input", PREDICT, "works: nothing comes out", 0, shell='"$@"'),
         Case(
-            "standard input in UTF-16",
+            "standard input that is a picture",
             PREDICT,
-            "standard input: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8",
-            stdin="the film\n".encode("utf-16"),
+            "standard input: a PNG picture, not texts; save the texts as CSV in UTF-8",
+            stdin=b"\x89PNG\r\n\x1a\n\0",
             shell='"$@"',
+        ),
+        Case(
+            "Parquet on standard input",
+            PREDICT,
+            "standard input: Parquet, not texts; add --format parquet, or name it .parquet",
+            stdin=b"PAR1\x15\x04",
+            shell='"$@"',
+        ),
+        Case(
+            "an encoding that there is not", f"{PREDICT} --encoding latin9000", "--encoding latin9000: no such encoding; name one such as …"
         ),
         Case(
             "standard input that is no text",

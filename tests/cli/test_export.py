@@ -252,7 +252,7 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
 def test_columns_without_data_are_refused(mha: Mha) -> None:
     for option in ("--text-column", "--label-column"):
         message = refusal(mha("export", "a.keras", "-f", "int8", "-o", "b", option, "stars"))
-        assert message == "--text-column and --label-column go with --data; leave them out"
+        assert message == "--text-column, --label-column, --encoding and --no-quoting go with --data; leave them out"
 
 
 def test_where_nothing_is_scored_the_export_says_so(mha: Mha, tmp_path: Path) -> None:

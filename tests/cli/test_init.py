@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
+
+import pytest
 
 from mha_cli.config.loading import load_config
 from tests.cli.command import has_control_characters, refusal, run_mha, tree
@@ -72,6 +75,9 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
         "combined": "",
         "combined_separator": "",
         "num_blank": 9,
+        "num_quoted_rows": 0,
+        "encoding": None,
+        "quoting": True,
     }
     assert load_config(tmp_path / "my lamps.yaml").data.model_dump()["train"] == ["lamps-*.txt", "lamps-1.txt"]
 
@@ -111,3 +117,58 @@ def test_control_characters_of_the_data_are_not_printed(tmp_path: Path, mha: Mha
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
     assert load_config(tmp_path / "x.yaml").data.model_dump().items() >= {"train": "b\x1b.csv", "text_column": "t\x1b"}.items()
+
+
+def test_rows_that_an_open_quote_swallows_are_told_and_read_without_quoting(tmp_path: Path, mha: Mha) -> None:
+    rows = [f"{('bad', 'good')[number % 2]},lamp {number}" for number in range(30)]
+    rows[3], rows[7] = 'good,"dull lamp', 'good,it was 5"'
+    (tmp_path / "lamps.csv").write_text("\n".join(["label,text", *rows, ""]))
+    said = "lamps.csv:5: a quoted field holds 4 lines that would be rows without the quote; {} reads every line as a row"
+    result = mha("init", "lamps.csv")
+    assert (result.code, result.stderr) == (0, said.format("--no-quoting") + "\n")
+    assert "texts         │ 26" in result.stdout
+    assert "odd           │ lines in quotes that would be rows: 4" in result.stdout
+    result = mha("data", "lamps.yaml")
+    assert result.stderr == said.format("data.quoting=false") + "\n"
+    assert "lines in quotes that would be rows: 4" in result.stdout
+    assert mha("data", "lamps.csv", "--no-quoting", "--json").stderr == ""
+    result = mha("init", "lamps.csv", "--no-quoting", "--force")
+    assert (result.code, result.stderr) == (0, "")
+    assert load_config(tmp_path / "lamps.yaml").data.model_dump()["quoting"] is False
+    assert json.loads(mha("data", "lamps.yaml", "--json").stdout)["train"]["texts"]["num_texts"] == 30
+
+
+def test_another_encoding_is_named_once(tmp_path: Path, mha: Mha) -> None:
+    rows = "".join(f"café “{number}”,{('bad', 'good')[number % 2]}\n" for number in range(8))
+    (tmp_path / "cafés.csv").write_bytes(f"text,label\n{rows}".encode("cp1252"))
+    hint = "save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252"
+    assert refusal(mha("init", "cafés.csv")) == f"cafés.csv:2: not UTF-8: byte 0xE9 at place 4 of the line; {hint}"
+    assert mha("init", "cafés.csv", "--encoding", "windows-1252").code == 0
+    assert load_config(tmp_path / "cafés.yaml").data.model_dump()["encoding"] == "windows-1252"
+    found = [json.loads(mha("data", *given, "--json").stdout) for given in (["cafés.yaml"], ["cafés.csv", "--encoding", "cp1252"])]
+    assert [one["train"]["texts"]["scripts"] for one in found] == [{"Latin": 1.0}] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "label,text\nbad,late, and dull\ngood,fine, really\n", "2: 3 fields where the header has 2; put a text …"),
+        ("a.csv", "label,text\n", " a header but no texts; write a text a row below it"),
+        ("a.jsonl", '{"t": "a lamp", "y": 1}\n{"t": "no lamp", "y": NaN}\n', '2: the label "y" is missing; give every text a class, …'),
+        ("a.jsonl", '{"t": "a lamp", "y": 1}\n{"t": "no lamp", "y": null}\n', '2: the label "y" is missing; give every text a class, …'),
+    ],
+)
+def test_faults_are_those_of_a_training(name: str, content: str, message: str, tmp_path: Path, mha: Mha) -> None:
+    (tmp_path / name).write_text(content)
+    for command in ("init", "data"):
+        assert fnmatchcase(refusal(mha(command, name)), f"{name}:{message.replace('…', '*')}")
+
+
+def test_a_name_that_stands_twice_is_no_fault_where_nobody_asks_for_it(tmp_path: Path, mha: Mha) -> None:
+    rows = "".join(f"lamp {number} broke at once,{('bad', 'good')[number % 2]},x,y\n" for number in range(60))
+    (tmp_path / "lamps.csv").write_text("text,label,note,note\n" + rows)
+    assert mha("init", "lamps.csv").code == 0
+    assert load_config(tmp_path / "lamps.yaml").data.model_dump().items() >= {"text_column": "text", "label_column": "label"}.items()
+    assert refusal(mha("init", "lamps.csv", "--label-column", "note", "--force")).startswith(
+        'lamps.csv:1: the column "note" stands 2 times'
+    )

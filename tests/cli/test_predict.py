@@ -154,7 +154,7 @@ def test_bytes_that_are_not_utf8(predict: Predict) -> None:
     raw = b"the film\xff was \xc3\x28 superb\xed\xa0\x80"
     result = predict("--json", stdin=raw + b"\n\xff\xfe\n")
     said = "standard input:1: not UTF-8: byte 0xFF at place 9 of the line, the first of 2 such lines; such bytes are read as U+FFFD; "
-    assert (result.code, result.stderr) == (0, f"{said}save it as UTF-8, for example with iconv -f latin1 -t utf-8\n")
+    assert (result.code, result.stderr) == (0, f"{said}save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252\n")
     assert len(result.lines) == 2
     assert predict("--json", raw, b"\xff\xfe").lines == result.lines
 

@@ -116,10 +116,29 @@ def test_a_remark_where_plain_lines_look_like_another_format(predict: Predict, t
 def test_a_remark_where_bytes_are_not_utf_8(form: str, data: bytes, line: int, number: str, predict: Predict) -> None:
     place = data.split(b"\n")[line - 1].index(b"\xe9") + 1
     remark = f"standard input:{line}: not UTF-8: byte 0xE9 at place {place} of the line{number}"
-    remark += "; such bytes are read as U+FFFD; save it as UTF-8, for example with iconv -f latin1 -t utf-8\n"
+    remark += "; such bytes are read as U+FFFD; save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252\n"
     result = predict("--format", form, stdin=data)
     assert (result.code, result.stderr) == (0, remark)
     assert predict("--format", form, "--only", "pos", "--threshold", "1", "--quiet", stdin=data).stderr == ""
+
+
+def test_rows_are_not_lost_to_an_open_quote(predict: Predict) -> None:
+    rows = [("bad", '"dull lamp'), ("good", "nice one"), ("bad", "late"), ("good", 'it was 5"'), ("bad", "cold"), ("good", "warm")]
+    data = {cut: "".join(f"{label}{cut}{text}\n" for label, text in [("label", "text"), *rows]).encode() for cut in "\t,"}
+    result = predict("--format", "tsv", stdin=data["\t"])
+    assert (len(result.lines), result.stderr) == (6, "")
+    assert predict("--format", "csv", "--no-quoting", stdin=data[","]).stdout == result.stdout
+    result = predict("--format", "csv", stdin=data[","])
+    said = "standard input:2: a quoted field holds 3 lines that would be rows without the quote; --no-quoting reads every line as a row\n"
+    assert (len(result.lines), result.stderr) == (3, said)
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "utf-16-le", "utf-16"])
+def test_other_encodings(encoding: str, predict: Predict) -> None:
+    expected = predict("--json", "the café film", "superb").stdout
+    given = [] if encoding == "utf-16" else ["--encoding", encoding]  # whose byte-order mark is enough
+    result = predict("--json", *given, stdin="the café film\nsuperb\n".encode(encoding))
+    assert (said(result.stdout), result.stderr) == (said(expected), "")
 
 
 def test_a_very_long_line(predict: Predict) -> None:
@@ -155,8 +174,14 @@ def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: byte
     ("arguments", "message"),
     [
         (["--format", "xml"], "Invalid value for '--format'"),
-        (["the film", "--format", "csv"], "--format and --text-column go with --input and standard input; leave them out"),
-        (["the film", "--text-column", "text"], "--format and --text-column go with --input and standard input; leave them out"),
+        (
+            ["the film", "--format", "csv"],
+            "--format, --text-column, --encoding and --no-quoting go with --input and standard input; leave them out",
+        ),
+        (
+            ["the film", "--text-column", "text"],
+            "--format, --text-column, --encoding and --no-quoting go with --input and standard input; leave them out",
+        ),
         (["the film", "--field", "id"], '--field id: arguments: plain lines have only the column "text"; '),
         (["--text-column", "review"], "--text-column review: plain lines have no columns; add --format csv, "),
         (["--format", "csv", "--field", "i\x1bd"], r'reviews:1: no column "i\x1bd" among text; set --field'),

@@ -200,7 +200,10 @@ def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_pat
         (["CHECKPOINT", "--set", "seed=3"], "--set and --output go with --config, not with checkpoints; leave them out"),
         (["CHECKPOINT", "--output", "runs/x"], "--set and --output go with --config, not with checkpoints; leave them out"),
         (["-c", "CONFIG", "--data", "sample"], "--data goes with checkpoints, not with --config; set data.source in the config"),
-        (["CHECKPOINT", "--text-column", "body"], "--text-column and --label-column go with --data; leave them out"),
+        (
+            ["CHECKPOINT", "--text-column", "body"],
+            "--text-column, --label-column, --encoding and --no-quoting go with --data; leave them out",
+        ),
         (["CHECKPOINT", "--plot", "order.gif"], "--plot order.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
         (["CHECKPOINT", "--plot", "order"], "--plot order: unknown kind of picture; end the name in .png, .svg, .pdf"),
         (["CHECKPOINT", "--plot", "no/order.png"], "--plot no/order.png: its folder does not exist; make it first"),

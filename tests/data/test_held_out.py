@@ -78,4 +78,4 @@ def test_a_file_is_read_in_two_parts(tmp_path: Path) -> None:
     train, test = ([*source.read_placed(split)] for split in source.splits)
     assert [placed.review for placed in test] == drawn_of(REVIEWS)
     assert sorted(placed.line for placed in [*train, *test]) == [*range(3, 303)]
-    assert source.num_blank == 1
+    assert source.doubts.num_blank == 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mha_cli.records.doubts import Doubts, shown_doubts
-from mha_cli.records.readers import READERS
+from mha_cli.records.reader import Reading
+from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
 
 
 def doubts_of(data: bytes, text_column: str = "text", guessed: bool = True) -> list[str]:
     """What is said of plain lines."""
-    doubts = Doubts("x", text_column, guessed)
-    list(READERS["lines"]("x", Columns(text_column), doubts.count_not_utf_8, on_plain=doubts.begin_plain).read([data]))
+    doubts = Doubts(guessed)
+    list(read_records("lines", [data], Reading("x", Columns(text_column), doubts=doubts)))
     return doubts.lines
 
 
@@ -47,19 +48,39 @@ def test_texts_are_not_doubted(data: bytes) -> None:
 
 def test_lines_that_are_not_utf_8_are_counted() -> None:
     first = "not UTF-8: byte 0xE9 at place 4 of the line"
-    end = "such bytes are read as U+FFFD; save it as UTF-8, for example with iconv -f latin1 -t utf-8"
+    end = "such bytes are read as U+FFFD; save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252"
     assert doubts_of("déjà\n".encode()) == []
     assert doubts_of(b"caf\xe9\n") == [f"x:1: {first}; {end}"]
     assert doubts_of(b"fine\ncaf\xe9\nd\xe9j\xe0\n\xff") == [f"x:2: {first}, the first of 3 such lines; {end}"]
 
 
 def test_a_line_that_is_read_again_behind_a_broken_row_counts_once() -> None:
-    doubts = Doubts("x", "text", guessed=False)
-    reader = READERS["csv"]("x", Columns(), doubts.count_not_utf_8, on_fault=lambda fault, line: Record("", b"", line=line))
-    assert [record.line for record in reader.read([b'text\n"open\ncaf\xe9\n\xe9\n'])] == [2, 3, 4]
+    doubts = Doubts()
+    reading = Reading("x", doubts=doubts, on_fault=lambda fault, line: Record("", b"", line=line))
+    assert [record.line for record in read_records("csv", [b'text\n"open\ncaf\xe9\n\xe9\n'], reading)] == [2, 3, 4]
     assert ", the first of 2 such lines;" in doubts.lines[0]
 
 
 def test_many_doubts_are_counted() -> None:
     assert shown_doubts(["a", "b"]) == ["a", "b"]
     assert shown_doubts(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more such notes"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            b'label,text\nbad,"dull lamp\ngood,nice one\nbad,late\ngood,it was 5"\nbad,cold\n',
+            "x:2: a quoted field holds 3 lines that would be rows",
+        ),
+        (b'text;label\n"dull;bad\nlate;bad\n', ""),
+        (b'text;label\n"dull;bad\nlate";bad\n', "x:2: a quoted field holds a line that would be a row"),
+        (b'label,text\nbad,"dull, late\nand bad, too"\n', ""),  # prose
+        (b'label,text\nbad,"dull\n\nand late"\n', ""),
+        (b'text\n"dull\nlate"\n', ""),
+    ],
+)
+def test_rows_that_an_open_quote_swallows(data: bytes, said: str) -> None:
+    doubts = Doubts()
+    list(read_records("csv", [data], Reading("x", doubts=doubts, on_fault=lambda fault, line: Record("", b"", line=line))))
+    assert doubts.lines == ([f"{said} without the quote; --no-quoting reads every line as a row"] if said else [])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from mha_cli.errors import MhaError
 from mha_cli.records import lines as lines_module
 from mha_cli.records import rows as rows_module
-from mha_cli.records.readers import READERS
+from mha_cli.records.reader import Reading
+from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def texts_and_faults(data: bytes, form: Format, cut: int = 1 << 16, column: str 
     def stand_in(fault: MhaError, line: int) -> Record:
         return Record(str(fault), b"", (None,), b"", line)
 
-    reader = READERS[form]("x", Columns(column), on_fault=stand_in)
     pieces = [data[start : start + cut] for start in range(0, len(data), cut)]
-    return [(found.line, None if found.fields else found.text, found.text if found.fields else "") for found in reader.read(pieces)]
+    records = read_records(form, pieces, Reading("x", Columns(column), on_fault=stand_in))
+    return [(found.line, None if found.fields else found.text, found.text if found.fields else "") for found in records]
 
 
 @settings(max_examples=60)
@@ -123,7 +124,7 @@ def test_a_row_of_parquet_without_a_text_is_one_record() -> None:
     [
         (b'"id,text\n1,a\n', "csv", "x:1: a quote in this row is never closed"),
         (b"id,review\n1,a\n", "csv", 'x:1: no column "text" among id, review'),
-        (b"\xff\xfe{", "jsonl", "x: UTF-16, not UTF-8"),
+        (b"PK\x03\x04{", "jsonl", "x: a zip file"),
         (b"\x1f\x8b\x08\x00rubbish", "lines", "x: the gzip data is cut short or damaged"),
         (b"no parquet", "parquet", "x: not a Parquet file"),
     ],
@@ -135,8 +136,7 @@ def test_what_is_wrong_with_the_whole_is_raised(data: bytes, form: Format, messa
 
 
 def test_without_a_stand_in_the_first_fault_is_raised() -> None:
-    reader = READERS["jsonl"]("x", Columns())
-    found = reader.read([json.dumps({"text": "good"}).encode() + b"\nbad\n"])
+    found = read_records("jsonl", [json.dumps({"text": "good"}).encode() + b"\nbad\n"], Reading("x"))
     assert next(found).text == "good"
     with pytest.raises(MhaError, match="x:2: not JSON"):
         next(found)

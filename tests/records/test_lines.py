@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import tarfile
 import tracemalloc
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
@@ -13,32 +15,32 @@ from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records import lines as lines_module
-from mha_cli.records.gzipped import CHUNK_BYTES, Unpacker
-from mha_cli.records.lines import LineSplitter
+from mha_cli.records.encodings import BINARIES
+from mha_cli.records.gzipped import CHUNK_BYTES, GZIP_MAGIC, unpacked
+from mha_cli.records.reader import Dialect, Reading
+from mha_cli.records.readers import text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-def lines_of(pieces: Iterable[bytes], gzipped: bool = False) -> Iterator[bytes]:
+def lines_of(pieces: Iterable[bytes], gzipped: bool = False, encoding: str | None = None) -> Iterator[bytes]:
     """The lines in bytes that come in pieces, with their line feeds."""
-    unpacker, splitter = Unpacker("x", gzipped), LineSplitter("x")
-    for piece in pieces:
-        for unpacked in unpacker.feed(piece):
-            yield from splitter.feed(unpacked)
-    yield from splitter.feed(unpacker.close())
-    yield from splitter.close()
+    for line in text_lines(pieces, Reading("x", gzipped=gzipped, dialect=Dialect(encoding))):
+        if isinstance(line, MhaError):
+            raise line
+        yield line
 
 
 def in_pieces(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-def error_of(pieces: Iterable[bytes], before: int = 0, gzipped: bool = False) -> str:
+def error_of(pieces: Iterable[bytes], before: int = 0, gzipped: bool = False, encoding: str | None = None) -> str:
     """The one line about what is wrong, after so many lines at least."""
     found = []
     with pytest.raises(MhaError) as raised:
-        for line in lines_of(pieces, gzipped):
+        for line in lines_of(pieces, gzipped, encoding):
             found.append(line)
     assert len(found) >= before
     assert raised.value.exit_code == EXIT_USAGE
@@ -52,6 +54,7 @@ def error_of(pieces: Iterable[bytes], before: int = 0, gzipped: bool = False) ->
         (b"one\n", [b"one\n"]),
         (b"one\ntwo", [b"one\n", b"two\n"]),
         (b"one\r\ntwo\r\n\rthree\r", [b"one\r\n", b"two\r\n", b"\rthree\r\n"]),
+        (b"one\rtwo\r\rfour\r", [b"one\n", b"two\n", b"\n", b"four\n"]),
         (b"\n\none\n\ntwo\n\n", [b"\n", b"\n", b"one\n", b"\n", b"two\n", b"\n"]),
         (b"nul\x00inside\n\x00\n", [b"nul\x00inside\n", b"\x00\n"]),
         (b"\xff\n\xc3\x28\n", [b"\xff\n", b"\xc3\x28\n"]),
@@ -67,6 +70,7 @@ def error_of(pieces: Iterable[bytes], before: int = 0, gzipped: bool = False) ->
         "one-line",
         "no-last-newline",
         "carriage-returns-are-left",
+        "carriage-returns-alone-end-lines",
         "blank-lines-keep-their-place",
         "nul",
         "not-utf-8",
@@ -86,9 +90,8 @@ def test_where_lines_end(data: bytes, lines: list[bytes]) -> None:
 
 @given(st.binary(max_size=200) | st.text("a\n\r", max_size=200).map(str.encode), st.lists(st.integers(0, 200)), st.booleans())
 def test_any_cut_gives_the_same_lines(data: bytes, cuts: list[int], packed: bool) -> None:
-    if data[:2] in {b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b"}:
-        return
-    expected = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    data = b"a" + data.replace(b"\0", b"") + b"\n"  # neither a binary file nor one without line feeds
+    expected = data.split(b"\n")
     data = gzip.compress(data) if packed else data
     positions = sorted(min(cut, len(data)) for cut in cuts)
     pieces = [data[start:end] for start, end in zip([0, *positions], [*positions, len(data)], strict=True)]
@@ -101,18 +104,59 @@ def test_a_line_longer_than_a_piece_comes_whole() -> None:
 
 
 def test_a_line_comes_as_soon_as_it_ends() -> None:
-    splitter = LineSplitter("x")
-    assert list(splitter.feed(b"one\ntwo\nthr")) == [b"one\n", b"two\n"]
-    assert list(splitter.feed(b"ee\nfo")) == [b"three\n"]
-    assert list(splitter.feed(b"ur")) == []
-    assert list(splitter.close()) == [b"four\n"]
+    taken = list[bytes]()
+
+    def pieces() -> Iterator[bytes]:
+        for piece in (b"one\ntwo\nthr", b"ee\nfo", b"ur"):
+            taken.append(piece)
+            yield piece
+
+    found = [(line, len(taken)) for line in lines_of(pieces())]
+    assert found == [(b"one\n", 1), (b"two\n", 1), (b"three\n", 2), (b"four\n", 3)]
 
 
-@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
-def test_utf_16_is_refused(mark: bytes) -> None:
-    message = "x: UTF-16, not UTF-8; convert it first, with iconv -f UTF-16 -t UTF-8"
-    for pieces in ([mark + b"a\0\n\0"], [mark[:1], mark[1:], b"a\0"], [gzip.compress(mark + b"a\0")]):
-        assert error_of(pieces) == message
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "windows-1252", "shift_jis", "gb18030"])
+def test_other_encodings(encoding: str) -> None:
+    text = (
+        "café\n\nfin" if encoding == "windows-1252" else "テスト\n\n中文 🎬\nfin" if encoding.startswith(("utf", "gb")) else "テスト\nfin"
+    )
+    data = text.encode(encoding)
+    marked = encoding in {"utf-16", "utf-32"}  # Python writes the byte-order mark
+    for pieces in (in_pieces(data, 1), in_pieces(data, 1000), in_pieces(gzip.compress(data), 3)):
+        assert b"".join(lines_of(pieces, encoding=None if marked else encoding)).decode() == text + "\n"
+    if marked:
+        assert b"".join(lines_of([data], encoding="windows-1252")).decode() == text + "\n"  # the mark is right
+
+
+def test_a_byte_that_the_encoding_does_not_have() -> None:
+    for size in (1, 1000):
+        pieces = in_pieces(b"one\ncaf\xe9 \x81\n", size)
+        error = error_of(pieces, before=1, encoding="cp1252")
+        assert error == "x:2: not cp1252: byte 0x81; name another encoding, or save it as UTF-8"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["fine\n", "text,label\nпривет мир,pos\n"])
+def test_utf_16_without_a_mark_is_refused(encoding: str, text: str) -> None:
+    message = f"x: not UTF-8, but likely UTF-16 without a byte-order mark; add --encoding {encoding}, or save it as UTF-8"
+    assert error_of([text.encode(encoding)]) == message
+    assert b"".join(lines_of([text.encode(encoding)], encoding=encoding)).decode() == text
+
+
+@pytest.mark.parametrize("magic", BINARIES)
+def test_binary_files_are_refused(magic: bytes) -> None:
+    kind, hint = BINARIES[magic]
+    data = magic + b"\n\0rest\n"
+    packed = [in_pieces(gzip.compress(data), 5)]
+    for pieces in packed if magic == GZIP_MAGIC else [in_pieces(data, 1), [data], *packed]:
+        assert error_of(pieces) == f"x: {kind}, not texts; {hint}"
+
+
+def test_a_tar_archive_is_refused() -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("a.txt"))
+    assert error_of([file.getvalue()]) == "x: a tar archive, not texts; unpack it first"
 
 
 @pytest.mark.parametrize("size", [1, 30, 1000])
@@ -139,7 +183,7 @@ def test_what_unpacks_to_much_comes_in_small_pieces() -> None:
     data = gzip.compress(b"x" * 20_000_000 + b"\n")
     assert len(data) < CHUNK_BYTES
     tracemalloc.start()
-    sizes = [len(piece) for piece in Unpacker("x").feed(data)]
+    sizes = [len(piece) for piece in unpacked([data], "x")]
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert max(sizes) <= CHUNK_BYTES

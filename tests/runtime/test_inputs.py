@@ -19,13 +19,13 @@ from mha_cli.records.reader import NAME_FORMAT
 from mha_cli.records.record import Record
 from mha_cli.runtime import inputs, workers
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.inputs import Arrival, format_of, given_texts, read_inputs
+from mha_cli.runtime.inputs import format_of, given_texts, read_inputs
 from mha_cli.runtime.workers import Workers
 from tests.checkpoints import small_checkpoint
 from tests.cli.command import TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -36,10 +36,6 @@ def write(name: str, data: bytes) -> str:
     with open(name, "wb") as file:
         file.write(data)
     return name
-
-
-def records_of(arrivals: Iterable[Arrival]) -> list[Record]:
-    return [record for records, _ in arrivals for record in records]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +61,7 @@ def test_the_extension_tells_the_format(name: str, form: str) -> None:
 
 
 def test_texts_that_are_there_already() -> None:
-    assert records_of(given_texts(["one", "", "a\nb"], ["text"])) == [
+    assert list(given_texts(["one", "", "a\nb"], ["text"])) == [
         Record("one", b"one\n", ("one",)),
         Record("", b"\n", ("",)),
         Record("a\nb", b"a\nb\n", ("a\nb",)),
@@ -81,15 +77,15 @@ def test_texts_that_are_there_already() -> None:
 
 def test_files_one_after_the_other_each_in_its_format() -> None:
     paths = [write("a.csv", b"text\none\n"), write("b.txt", b"text\n"), write("c.jsonl", b'{"text": "three"}'), write("d", b"")]
-    assert [record.text for record in records_of(read_inputs(paths))] == ["one", "text", "three"]
-    assert [record.text for record in records_of(read_inputs(paths[:2], "lines"))] == ["text", "one", "text"]
+    assert [record.text for record in list(read_inputs(paths))] == ["one", "text", "three"]
+    assert [record.text for record in list(read_inputs(paths[:2], "lines"))] == ["text", "one", "text"]
 
 
 def test_patterns_stand_for_files() -> None:
     for number in (10, 2):
         write(f"part-{number}.csv", b"text;n\n%d;x\n" % number)
     write("part-0.ft", b"__label__x zero\n")
-    found = records_of(read_inputs(["part-*.csv", "part-0.ft"]))
+    found = list(read_inputs(["part-*.csv", "part-0.ft"]))
     assert [record.text for record in found] == ["2", "10", "zero"]
     with pytest.raises(MhaError, match=r"^more-\*\.csv: no file matches; "):
         read_inputs(["more-*.csv"])
@@ -98,13 +94,13 @@ def test_patterns_stand_for_files() -> None:
 def test_a_path_below_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write("a.txt", b"one\n")
-    assert [record.text for record in records_of(read_inputs(["~/a.txt", "~/*.txt"]))] == ["one", "one"]
+    assert [record.text for record in list(read_inputs(["~/a.txt", "~/*.txt"]))] == ["one", "one"]
 
 
 def test_a_broken_record_names_its_file() -> None:
     paths = [write("a.csv", b"text\none\n"), write("b\x1b.csv", b"text\none\n1,2\n")]
     with pytest.raises(MhaError) as raised:
-        records_of(read_inputs(paths))
+        list(read_inputs(paths))
     assert str(raised.value).startswith(r"b\x1b.csv:3: 2 fields where the header has 1; ")
 
 
@@ -122,13 +118,13 @@ def test_what_is_missing_is_refused_before_anything_is_read() -> None:
 def test_what_may_not_be_read() -> None:
     os.chmod(write("a.txt", b"one\n"), 0)
     with pytest.raises(MhaError) as raised:
-        records_of(read_inputs(["a.txt"]))
+        list(read_inputs(["a.txt"]))
     assert str(raised.value) == "a.txt: cannot be read: Permission denied; give a file of texts"
 
 
 def test_plain_lines_have_no_text_column() -> None:
     paths = [write("a.txt", b"one\n"), write("b.csv", b"review\ntwo\n")]
-    assert [record.text for record in records_of(read_inputs(paths, text_column="review"))] == ["one", "two"]
+    assert [record.text for record in list(read_inputs(paths, text_column="review"))] == ["one", "two"]
     with pytest.raises(MhaError) as raised:
         read_inputs(["a.txt"], text_column="review")
     assert str(raised.value) == f"--text-column review: plain lines have no columns; {NAME_FORMAT}"
@@ -137,7 +133,7 @@ def test_plain_lines_have_no_text_column() -> None:
 def test_files_are_closed() -> None:
     paths = [write(f"{number}.txt", b"one\ntwo\n") for number in range(5)]
     before = len(os.listdir("/proc/self/fd"))
-    assert len(records_of(read_inputs(paths))) == 10
+    assert len(list(read_inputs(paths))) == 10
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -160,43 +156,38 @@ def pipe() -> Iterator[Pipe]:
             os.close(end)
 
 
-def events(pipe: Pipe) -> Iterator[str | int]:
-    """The texts of a stream, and the descriptor wherever it has to be waited for."""
-    for records, awaited in read_inputs(["-"], standard_input=pipe.read):
-        yield from (record.text for record in records)
-        if awaited is not None:
-            yield awaited
+def events(pipe: Pipe, sent: Iterable[Sequence[bytes]]) -> list[str | list[bytes]]:
+    """The texts of a stream, and whatever is sent just when the reader would wait; the stream ends after it."""
+    found: list[str | list[bytes]] = []
+    coming = iter(sent)
+
+    def on_wait(descriptor: int) -> None:
+        assert descriptor == pipe.read
+        for part in (parts := list(next(coming))):
+            os.write(pipe.write, part)
+        found.append(parts)
+        if not parts:
+            os.close(pipe.write)
+
+    for record in read_inputs(["-"], standard_input=pipe.read, on_wait=on_wait):
+        found.append(record.text)
+    return found
 
 
 def test_a_slow_producer_is_waited_for(pipe: Pipe) -> None:
-    found = events(pipe)
-    for text in ("first", "", "third"):
-        os.write(pipe.write, text.encode() + b"\n")
-        assert next(found) == text  # the producer has not ended, nor sent more
-        assert next(found) == pipe.read
-    os.close(pipe.write)
-    assert list(found) == []
+    sent = [[b"first\n"], [b"\n"], [b"third\n"], []]
+    assert events(pipe, sent) == [sent[0], "first", sent[1], "", sent[2], "third", []]
 
 
 def test_a_pause_within_a_line_does_not_hold_earlier_lines_back(pipe: Pipe) -> None:
-    found = events(pipe)
-    os.write(pipe.write, b"one\ntwo\nthr")
-    assert [next(found) for _ in range(3)] == ["one", "two", pipe.read]
-    os.write(pipe.write, b"ee\nfo")
-    assert [next(found) for _ in range(2)] == ["three", pipe.read]
-    os.write(pipe.write, b"ur")
-    os.close(pipe.write)
-    assert list(found) == ["four"]
+    sent = [[b"one\ntwo\nthr"], [b"ee\nfo"], [b"ur"], []]
+    assert events(pipe, sent) == [sent[0], "one", "two", sent[1], "three", sent[2], [], "four"]
 
 
 def test_packed_lines_come_as_soon_as_they_are_sent(pipe: Pipe) -> None:
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
-    found = events(pipe)
-    os.write(pipe.write, packer.compress(b"one\ntwo\nthr") + packer.flush(zlib.Z_SYNC_FLUSH))
-    assert [next(found) for _ in range(3)] == ["one", "two", pipe.read]
-    os.write(pipe.write, packer.compress(b"ee") + packer.flush())
-    os.close(pipe.write)
-    assert list(found) == ["three"]
+    sent = [[packer.compress(b"one\ntwo\nthr"), packer.flush(zlib.Z_SYNC_FLUSH)], [packer.compress(b"ee"), packer.flush()], []]
+    assert [event for event in events(pipe, sent) if isinstance(event, str) or event == sent[1]] == ["one", "two", sent[1], "three"]
 
 
 def test_a_field_that_plain_lines_do_not_have_is_refused_before_anything_is_waited_for(pipe: Pipe) -> None:
@@ -208,29 +199,24 @@ def test_a_file_is_never_waited_for() -> None:
     expected = [f"{number} " + "word " * (number % 40) for number in range(3_000)]
     write("lines.txt", "".join(line + "\n" for line in expected).encode())
     assert os.path.getsize("lines.txt") > 3 * CHUNK_BYTES
-    found = [([record.text for record in records], awaited) for records, awaited in read_inputs(["lines.txt"])]
-    assert [text for texts, _ in found for text in texts] == expected
-    assert {awaited for _, awaited in found} == {None}
+    assert [record.text for record in read_inputs(["lines.txt"], on_wait=pytest.fail)] == expected
 
 
 def test_a_pipe_that_nobody_waits_for_blocks_nobody(pipe: Pipe) -> None:
     os.set_blocking(pipe.read, False)
     producer = threading.Timer(0.05, lambda: (os.write(pipe.write, b"late\n"), os.close(pipe.write)))
     producer.start()
-    assert [event for event in events(pipe) if event != pipe.read] == ["late"]
+    assert [record.text for record in read_inputs(["-"], standard_input=pipe.read)] == ["late"]
     producer.join()
 
 
 def test_what_cannot_be_read(pipe: Pipe) -> None:
     os.mkdir("folder")
     with pytest.raises(MhaError) as raised:
-        records_of(read_inputs(["folder"]))
+        list(read_inputs(["folder"]))
     assert str(raised.value) == "folder: cannot be read: Is a directory; give a file of texts"
-    arrivals = read_inputs(["-"], standard_input=pipe.read)
-    next(arrivals)
-    os.close(pipe.read)
     with pytest.raises(MhaError) as raised:
-        next(arrivals)
+        next(read_inputs(["-"], standard_input=pipe.read, on_wait=os.close))
     assert str(raised.value) == "standard input: cannot be read: Bad file descriptor; give a file of texts"
 
 

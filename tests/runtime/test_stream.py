@@ -13,12 +13,12 @@ from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.record import Record
 from mha_cli.runtime import stream, workers
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.inputs import Arrival, read_inputs
-from mha_cli.runtime.stream import answer, batches_of
+from mha_cli.runtime.inputs import read_inputs
+from mha_cli.runtime.stream import Answer, Answering
 from tests.checkpoints import WORDS, small_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 def numbered(count: int) -> list[Record]:
@@ -26,9 +26,16 @@ def numbered(count: int) -> list[Record]:
     return [Record(" ".join(WORDS[(number + place) % len(WORDS)] for place in range(number % 14)), b"") for number in range(count)]
 
 
-def failing(records: list[Record]) -> Iterator[Arrival]:
-    yield Arrival(records)
+def failing(records: list[Record]) -> Iterator[Record]:
+    yield from records
     raise MhaError("broken")
+
+
+def answered(records: Iterable[Record], workers: int = 1, classifier: Classifier | None = None) -> list[list[Answer]]:
+    """All answers, batch by batch."""
+    found: list[list[Answer]] = []
+    Answering(classifier or Classifier(small_checkpoint()), workers).run(records, found.append)
+    return found
 
 
 # Batches
@@ -36,28 +43,32 @@ def failing(records: list[Record]) -> Iterator[Arrival]:
 
 def test_batches_grow_while_the_stream_is_fast() -> None:
     records = numbered(4000)
-    batches = [records for records, _ in batches_of([Arrival(records[:3000]), Arrival(records[3000:])])]
+    batches = answered(records)
     assert [len(batch) for batch in batches] == [64, 128, 256, 512, 1024, 1024, 4000 - 3008]
-    assert [record for batch in batches for record in batch] == records
+    assert [record for batch in batches for record, _ in batch] == records
 
 
 def test_nothing_is_held_back_during_a_pause() -> None:
+    found: list[list[Record]] = []
+    answering = Answering(Classifier(small_checkpoint()))
     one, two, three = numbered(3)
-    arrivals = [Arrival((), 7), Arrival([one]), Arrival([two]), Arrival((), 7), Arrival((), 7), Arrival([three])]
-    assert list(batches_of(arrivals)) == [([], 7), ([one, two], 7), ([], 7), ([three], None)]
+
+    def records() -> Iterator[Record]:
+        answering.on_wait(0)
+        yield from (one, two)
+        answering.on_wait(0)
+        assert found == [[one, two]]
+        answering.on_wait(0)
+        yield three
+
+    answering.run(records(), lambda batch: found.append([record for record, _ in batch]))
+    assert found == [[one, two], [three]]
 
 
 def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
     records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]
-    assert [len(batch) for batch, _ in batches_of([Arrival(records)])] == [2, 1, 4]
-
-
-def test_what_came_before_a_fault_comes_first() -> None:
-    batches = batches_of(failing(numbered(70)))
-    assert [len(next(batches)[0]), len(next(batches)[0])] == [64, 6]
-    with pytest.raises(MhaError, match="broken"):
-        next(batches)
+    assert [len(batch) for batch in answered(records)] == [2, 1, 4]
 
 
 # Answers
@@ -66,10 +77,10 @@ def test_what_came_before_a_fault_comes_first() -> None:
 @pytest.mark.parametrize("number_of_workers", [1, 3])
 def test_answers_come_in_order(number_of_workers: int) -> None:
     classifier, records = Classifier(small_checkpoint()), numbered(700)
-    answered = [pair for batch in answer(classifier, [Arrival(records)], number_of_workers) for pair in batch]
-    assert [record for record, _ in answered] == records
+    pairs = [pair for batch in answered(records, number_of_workers, classifier) for pair in batch]
+    assert [record for record, _ in pairs] == records
     alone = {text: classifier.predict([text])[0] for text in {record.text for record in records}}
-    for record, prediction in answered:
+    for record, prediction in pairs:
         assert prediction.text == record.text
         assert prediction.num_tokens == alone[record.text].num_tokens
         assert prediction.probabilities == pytest.approx(alone[record.text].probabilities, abs=1e-5)
@@ -77,46 +88,52 @@ def test_answers_come_in_order(number_of_workers: int) -> None:
 
 @pytest.mark.parametrize("number_of_workers", [1, 2])
 def test_a_fault_comes_after_all_answers_before_it(number_of_workers: int) -> None:
-    found = []
+    found: list[Answer] = []
     with pytest.raises(MhaError, match="broken"):
-        for batch in answer(Classifier(small_checkpoint()), failing(numbered(300)), number_of_workers):
-            found += batch
+        Answering(Classifier(small_checkpoint()), number_of_workers).run(failing(numbered(300)), found.extend)
     assert [record for record, _ in found] == numbered(300)
+
+
+def send_at_pauses(parts: Sequence[bytes], workers: int, on_answers: Callable[[], None] = lambda: None) -> None:
+    """Send a part at each pause of the reader, and check that all parts before have been answered by then."""
+    ours, theirs = os.pipe()
+    found, sent = list[bytes](), list[bytes]()
+    answering, coming = Answering(Classifier(small_checkpoint()), workers), iter([*parts, b""])
+
+    def on_wait(descriptor: int) -> None:
+        answering.on_wait(descriptor)
+        assert b"".join(found) == b"".join(sent)
+        if sent:
+            on_answers()
+        sent.append(part := next(coming))
+        os.write(theirs, part) if part else os.close(theirs)
+
+    records = read_inputs(["-"], standard_input=ours, on_wait=on_wait)
+    answering.run(records, lambda batch: found.extend(record.raw for record, _ in batch))
+    os.close(ours)
+    assert found
+    assert next(coming, None) is None
 
 
 @pytest.mark.parametrize("number_of_workers", [1, 2])
 def test_a_slow_producer_is_answered_at_once(number_of_workers: int) -> None:
-    ours, theirs = os.pipe()
-    answers = answer(Classifier(small_checkpoint()), read_inputs(["-"], standard_input=ours), number_of_workers)
-    for sent in ([b"the film"], [b"", b"superb"]):
-        os.write(theirs, b"".join(line + b"\n" for line in sent))
-        assert [record.raw for record, _ in next(answers)] == [line + b"\n" for line in sent]  # nothing more has come
-    os.close(theirs)
-    assert list(answers) == []
-    os.close(ours)
+    send_at_pauses([b"the film\n", b"\nsuperb\n"], number_of_workers)
 
 
 def test_workers_begin_with_the_first_full_batch_and_answer_a_producer_that_becomes_slow() -> None:
-    before = children()
-    ours, theirs = os.pipe()
-    answers = answer(Classifier(small_checkpoint()), read_inputs(["-"], standard_input=ours), 2)
-    for number, lines in enumerate([1, stream.FIRST_BATCH_RECORDS, 1, 2]):
-        os.write(theirs, b"the film\n" * lines)
-        assert len(next(answers)) == lines
-        assert len(children() - before) == (2 if number else 0)
-    os.close(theirs)
-    assert list(answers) == []
+    before, started = children(), list[int]()
+    sent = [b"the film\n" * lines for lines in (1, stream.FIRST_BATCH_RECORDS, 1, 2)]
+    send_at_pauses(sent, 2, lambda: started.append(len(children() - before)))
+    assert started == [0, 2, 2, 2]
     assert children() == before
-    os.close(ours)
 
 
 def test_long_texts_are_shared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
-    before = children()
-    answers = answer(Classifier(small_checkpoint()), [Arrival([Record("the long film", b"")] * 3)], 2)
-    assert len(next(answers)) == 1
-    assert len(children() - before) == 2
-    answers.close()
+    before, started = children(), list[int]()
+    answering = Answering(Classifier(small_checkpoint()), 2)
+    answering.run([Record("the long film", b"")] * 3, lambda batch: started.append(len(batch) * len(children() - before)))
+    assert started == [2, 2, 2]
 
 
 def test_the_usual_number_of_workers_is_that_of_the_cores_but_not_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,20 +143,21 @@ def test_the_usual_number_of_workers_is_that_of_the_cores_but_not_many(monkeypat
 
 
 def test_little_is_read_ahead_of_slow_workers() -> None:
-    taken = 0
+    taken = answered_so_far = 0
 
-    def endless() -> Iterator[Record]:
+    def many() -> Iterator[Record]:
         nonlocal taken
-        while True:
+        for _ in range(20 * stream.MAX_BATCH_RECORDS):
             taken += 1
+            assert taken - answered_so_far <= (2 * workers.JOBS_AHEAD + 1) * stream.MAX_BATCH_RECORDS
             yield Record("the film", b"")
 
-    answers = answer(Classifier(small_checkpoint()), [Arrival(endless())], 2)
-    given = 0
-    for _ in range(20):
-        given += len(next(answers))
-        assert taken - given <= (2 * workers.JOBS_AHEAD + 1) * stream.MAX_BATCH_RECORDS
-    answers.close()
+    def count(batch: list[Answer]) -> None:
+        nonlocal answered_so_far
+        answered_so_far += len(batch)
+
+    Answering(Classifier(small_checkpoint()), 2).run(many(), count)
+    assert answered_so_far == taken
 
 
 @pytest.mark.parametrize("number_of_workers", [1, 2])
@@ -149,10 +167,9 @@ def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_wor
     table[2 + WORDS.index("dreadful")] = 3e38
     classifier = Classifier(replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embeddings": table}))
     records = [Record("a superb film", b"")] * 1000 + [Record("dreadful dreadful", b"")] * 500
-    found = []
+    found: list[Answer] = []
     with pytest.raises(MhaError, match="the model's weights are so large that its numbers overflow"):
-        for batch in answer(classifier, [Arrival(records)], number_of_workers):
-            found += batch
+        Answering(classifier, number_of_workers).run(records, found.extend)
     assert [record for record, _ in found] == records[: 64 + 128 + 256 + 512]
 
 
@@ -166,11 +183,13 @@ def children() -> set[int]:
 
 def test_workers_end_with_their_work() -> None:
     before = children()
-    answers = answer(Classifier(small_checkpoint()), [Arrival(numbered(300))], 2)
-    next(answers)
-    started = children() - before
-    assert len(started) == 2
-    answers.close()
+
+    def stop(_: object) -> None:
+        assert len(children() - before) == 2
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Answering(Classifier(small_checkpoint()), 2).run(numbered(300), stop)
     assert children() == before
 
 
@@ -188,12 +207,13 @@ def test_workers_hold_nothing_open_that_others_wait_for() -> None:
 
 def test_a_worker_that_ends_is_an_error_and_not_a_wait() -> None:
     before = children()
-    answers = answer(Classifier(small_checkpoint()), [Arrival(numbered(100_000))], 2)
-    next(answers)
-    for child in children() - before:
-        os.kill(child, signal.SIGKILL)
+
+    def kill(_: object) -> None:
+        for child in children() - before:
+            os.kill(child, signal.SIGKILL)
+
     with pytest.raises(MhaError) as raised:
-        list(answers)
+        Answering(Classifier(small_checkpoint()), 2).run(numbered(100_000), kill)
     assert str(raised.value) == "a worker process has ended; lower --workers if memory is short"
     assert raised.value.exit_code == EXIT_FAILURE
 
@@ -208,7 +228,7 @@ def test_a_process_that_cannot_be_started_is_an_error_in_one_line(monkeypatch: p
 
     monkeypatch.setattr(ForkProcess, "start", refuse)
     with pytest.raises(MhaError) as raised:
-        list(answer(Classifier(small_checkpoint()), [Arrival(numbered(300))], 2))
+        answered(numbered(300), 2)
     assert str(raised.value) == "cannot start a process: Resource temporarily unavailable; lower --workers"
     assert raised.value.exit_code == EXIT_FAILURE
     assert children() == before

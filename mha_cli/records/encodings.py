@@ -1,0 +1,107 @@
+"""The bytes of a stream as UTF-8: binary files are refused, other encodings are converted."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from mha_cli.errors import MhaError
+from mha_cli.records.gzipped import GZIP_MAGIC, beginning_of
+
+BOM = codecs.BOM_UTF8
+MARKS = {
+    BOM: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Byte-order marks, a longer one before its own beginning. A mark is right, whatever encoding was asked for."""
+
+_UNPACK = "unpack it first, with {0} or in a pipe, as {0} -c FILE | mha predict"
+_EXPORT = "save the texts as CSV in UTF-8"
+BINARIES: dict[bytes, tuple[str, str]] = {
+    b"PK\x03\x04": ("a zip file, as are .xlsx, .docx and .keras", "save a table as CSV in UTF-8, or unpack the archive"),
+    b"PK\x05\x06": ("an empty zip file", "save a table as CSV in UTF-8"),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old Excel or Word file", _EXPORT),
+    GZIP_MAGIC: ("packed with gzip twice", _UNPACK.format("gunzip")),
+    **{b"BZh%d1AY&SY" % level: ("packed with bzip2", _UNPACK.format("bunzip2")) for level in range(1, 10)},
+    b"\xfd7zXZ\0": ("packed with xz", _UNPACK.format("unxz")),
+    b"\x28\xb5\x2f\xfd": ("packed with zstd", _UNPACK.format("unzstd")),
+    b"\x04\x22\x4d\x18": ("packed with lz4", _UNPACK.format("unlz4")),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it first"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unpack it first"),
+    b"PAR1\x15": ("Parquet", "add --format parquet, or name it .parquet"),
+    b"ARROW1\0\0": ("an Arrow or Feather file", "write it as Parquet or CSV"),
+    b"Obj\x01": ("an Avro file", "write it as Parquet or CSV"),
+    b"\x89HDF\r\n\x1a\n": ("an HDF5 file", _EXPORT),
+    b"SQLite format 3\0": ("an SQLite database", _EXPORT),
+    b"\x93NUMPY": ("a NumPy array", _EXPORT),
+    b"%PDF-": ("a PDF", _EXPORT),
+    b"\x89PNG\r\n\x1a\n": ("a PNG picture", _EXPORT),
+    b"\xff\xd8\xff": ("a JPEG picture", _EXPORT),
+    b"GIF87a": ("a GIF picture", _EXPORT),
+    b"GIF89a": ("a GIF picture", _EXPORT),
+    b"\x7fELF": ("a program", _EXPORT),
+}
+"""First bytes of files that are no text: kind, and the next thing to do."""
+_TAR_AT, _TAR = 257, b"ustar"
+_BEGINNINGS = (*MARKS, *BINARIES)
+_PROBED_BYTES = 256
+
+
+def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> Iterator[bytes]:
+    """The bytes of a text stream in UTF-8, without a byte-order mark. Bytes that should be UTF-8 come as they are, right or wrong.
+
+    Args:
+        pieces: bytes of the stream, unpacked.
+        name: name of the stream in messages.
+        encoding: encoding of a stream without a byte-order mark; None is UTF-8.
+
+    Raises:
+        MhaError: the stream is a binary file, or not in its encoding; everything before the fault has come.
+    """
+    pieces = iter(pieces)
+    first = beginning_of(pieces, lambda beginning: any(known.startswith(beginning) for known in _BEGINNINGS))
+    refuse_binary(first, name)
+    mark = next((mark for mark in MARKS if first.startswith(mark)), b"")
+    first, encoding = first.removeprefix(mark), MARKS[mark] if mark else encoding
+    if encoding is None and (guess := _utf_16_without_mark(first)):
+        raise MhaError(f"{name}: not UTF-8, but likely UTF-16 without a byte-order mark", f"add --encoding {guess}, or save it as UTF-8")
+    if encoding is None or mark == BOM:
+        yield first
+        yield from pieces
+        return
+    decoder = codecs.getincrementaldecoder(encoding)()
+    num_lines = 1
+    for piece in chain([first], pieces, [b""]):
+        try:
+            text = decoder.decode(piece, final=not piece)
+        except UnicodeError as error:
+            found, read = "", ""
+            if isinstance(error, UnicodeDecodeError):
+                found, read = f": byte 0x{error.object[error.start]:02X}", error.object[: error.start].decode(encoding, "ignore")
+            yield read.encode("utf-8", "replace")
+            line = num_lines + read.count("\n")
+            raise MhaError(f"{name}:{line}: not {encoding}{found}", "name another encoding, or save it as UTF-8") from None
+        num_lines += text.count("\n")
+        yield text.encode("utf-8", "replace")
+
+
+def refuse_binary(beginning: bytes, name: str) -> None:
+    """Raise an MhaError if a stream begins as a file that holds no text."""
+    found = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
+    if found is None and beginning[_TAR_AT:].startswith(_TAR):
+        found = "a tar archive", "unpack it first"
+    if found:
+        raise MhaError(f"{name}: {found[0]}, not texts", found[1])
+
+
+def _utf_16_without_mark(beginning: bytes) -> str | None:
+    """Which UTF-16 these bytes likely are: every other byte is zero or nearly, as in most alphabets."""
+    probed = beginning[: min(len(beginning), _PROBED_BYTES) & ~1]
+    if len(probed) < 4 or b"\0" not in probed:
+        return None
+    even, odd = (sum(byte < 9 for byte in probed[start::2]) / (len(probed) // 2) for start in (0, 1))
+    return "utf-16-le" if odd > 0.75 and even < 0.25 else "utf-16-be" if even > 0.75 and odd < 0.25 else None

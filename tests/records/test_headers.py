@@ -1,0 +1,98 @@
+"""Header lines, told from first rows of tables that have none."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mha_cli.records.headers import has_header, is_header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TEXTS = ["The lamp broke after a day.", "works very well, thanks", "arrived late and in pieces", "I would buy it again", "no comment"]
+SHORT = ["hello", "hi there", "good morning", "bye", "see you", "thanks", "what time is it", "turn on the light"]
+
+
+def column(values: Sequence[str], number: int = 60) -> list[str]:
+    return list(islice(cycle(values), number))
+
+
+def rows(*columns: Sequence[str]) -> list[list[str]]:
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+IDS = [str(number) for number in range(60)]
+SPAM, STARS = column(["spam", "ham"]), column(["5", "1", "3"])
+INTENTS = column(["question", "comment", "greeting", "title"])
+
+
+@pytest.mark.parametrize(
+    ("first", "below"),
+    [
+        (["text", "label"], rows(column(TEXTS), SPAM)),
+        (["message", "spam"], rows(column(TEXTS), SPAM)),
+        (["spam", "message"], rows(SPAM, column(TEXTS))),
+        (["sms", "spam"], rows(column(TEXTS[:-1]), SPAM)),
+        (["id", "sms", "spam"], rows(IDS, column(TEXTS[:-1]), SPAM)),
+        (["text", "label", "note", "note"], rows(column(TEXTS), SPAM, column(["x"]), column([""]))),
+        (["v1", "v2", "", "", ""], rows(SPAM, column(TEXTS), *[column([""])] * 3)),
+        (["", "text", "label"], rows(IDS, column(TEXTS), SPAM)),
+        (["what happened", "verdict"], rows(column(TEXTS), SPAM)),
+        (["Bewertung", "Kommentar"], rows(STARS, column(TEXTS))),
+        (["评论", "标签"], rows(column(TEXTS), STARS)),
+        (["question", "intent"], rows(column(SHORT), INTENTS)),
+        (["utterance", "question"], rows(column(SHORT), INTENTS)),
+        (["text", "label", "2019"], rows(column(TEXTS), SPAM, STARS)),
+        (["review", "stars", "Would you buy it again?"], rows(column(TEXTS), STARS, SPAM)),
+        (["0", "1"], rows(column(TEXTS), column(["0", "1"]))),
+        (["title", "body", "topic"], rows(column(SHORT), column(TEXTS), INTENTS)),
+        (["text", "label"], rows(["only one"], ["text"])),
+    ],
+)
+def test_headers(first: list[str], below: list[list[str]]) -> None:
+    assert has_header(first, below)
+
+
+@pytest.mark.parametrize(
+    ("first", "below"),
+    [
+        (["The lamp broke.", "spam"], rows(column(TEXTS), SPAM)),
+        (["nice one", "spam"], rows(column(TEXTS), SPAM)),
+        (["spam", "nice one"], rows(SPAM, column(TEXTS))),
+        (["superb", "spam"], rows(column([*TEXTS, "dreadful"]), SPAM)),
+        (["hello", "greeting"], rows(column(SHORT), INTENTS)),
+        (["what is it", "question"], rows(column(SHORT), INTENTS)),
+        (["my new title", "title"], rows(column(SHORT), INTENTS)),
+        (["1", "nice one", "spam"], rows(IDS, column(TEXTS), SPAM)),
+        (["great, but late", "5"], rows(column(TEXTS), STARS)),
+        (["5", "great"], rows(STARS, column(TEXTS))),
+        (["2", "0"], rows(column(TEXTS), column(["0", "1"]))),
+        (["很好", "正面"], rows(column(["不好吃", "很快", "难吃"]), column(["正面", "负面"]))),
+        (["spam", "no comment"], rows(SPAM, column(TEXTS))),
+        (["", ""], rows(column(TEXTS), SPAM)),
+    ],
+)
+def test_first_rows_that_are_none(first: list[str], below: list[list[str]]) -> None:
+    assert not has_header(first, below)
+
+
+@pytest.mark.parametrize(
+    ("first", "wanted", "is_one"),
+    [
+        (["message", "spam"], [0], True),
+        (["message", "spam"], [0, 1], True),
+        (["id", "text", "label", "note", "note"], [1, 2], True),
+        (["0", "1"], [1, 0], True),
+        (["sms", "spam"], [0, 1], False),
+        (["what is it", "question"], [0, 1], False),
+        (["what is it", "question"], [0], False),
+        (["A question.", "question"], [0], False),
+    ],
+)
+def test_first_rows_that_are_headers_whatever_follows(first: list[str], wanted: list[int], is_one: bool) -> None:
+    assert is_header(first, wanted) == is_one
+    if is_one:
+        assert has_header(first, rows(*[column(TEXTS)] * len(first)))  # mha init sees it as well
