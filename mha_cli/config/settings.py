@@ -412,11 +412,6 @@ class TrainingConfig(Settings):
         "accuracy",
         description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
     )
-    start_from_contexts: bool = Field(
-        False,
-        description="The embeddings of words and n-grams start from what stands beside them in all texts, those without labels, too; "
-        "otherwise at random.",
-    )
     score_vectors: bool = Field(
         False,
         description="The n-gram scores are fitted on vectors of n-grams as well, which come from all texts, those without labels, too.",

@@ -95,10 +95,8 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):
         watcher.note(f"{source.name}, validation part: {doubt}")
     encoded, training = None, config.training
-    if unlabelled is not None and not (training.distil_scores or training.score_vectors or training.start_from_contexts):
-        watcher.note(
-            f"{source.name}: nothing reads the texts without labels; see training.distil_scores, score_vectors, start_from_contexts"
-        )
+    if unlabelled is not None and not (training.distil_scores or training.score_vectors):
+        watcher.note(f"{source.name}: nothing reads the texts without labels; see training.distil_scores and score_vectors")
     elif unlabelled is not None:
         texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
         encoded = encode_texts(texts, TextEncoder(config.text, vocabulary))

@@ -16,7 +16,6 @@ from mha_cli.ngram_scores.fit import MOST_REVIEWS
 from mha_cli.ngram_scores.strength import FOLDS
 from mha_cli.system.memory import available_memory
 from mha_cli.system.processor import available_cores
-from mha_cli.training.contexts import MOST_TOKENS, WINDOW
 
 BYTES = 4
 FRAMEWORK_BYTES = 700_000_000
@@ -42,9 +41,6 @@ SOLVER_BYTES = 25
 
 VECTOR_BYTES = 60
 """For one n-gram of one text, with a label or without, where vectors of n-grams are learnt."""
-
-CONTEXT_BYTES = 13
-"""For one word or n-gram and one word beside it, where embeddings start from contexts."""
 
 STACKED_BYTES = 44
 """For one class of one text while ``fit_stack`` finds how much encoder and scores each count."""
@@ -103,14 +99,12 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     salience = 2 * BYTES * units * model.score_ngrams if model.score_windows else 0
     read = [part for part in (data.train, data.unlabelled) if part is not None and training.score_vectors]
     vectors = VECTOR_BYTES * model.score_ngrams * sum(float(part.lengths.mean()) * min(len(part), MOST_REVIEWS) for part in read)
-    looked_at = min(MOST_TOKENS, sum(len(part.tokens) for part in (data.train, data.unlabelled) if part is not None))
-    contexts = CONTEXT_BYTES * 2 * WINDOW * model.max_ngram * looked_at if training.start_from_contexts else 0
     steps = "training.batch_tokens or text.sequence_length" if training.batch_tokens else "training.batch_size or text.sequence_length"
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
         + FRAMEWORK_BYTES,
         "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
-        + max(contexts, round((fitting + salience) * fitted_tokens + vectors)),  # one after the other
+        + round((fitting + salience) * fitted_tokens + vectors),
         steps: largest,
         "the number of classes, or of texts": _answer_bytes(config, data),
     }

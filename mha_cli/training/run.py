@@ -94,8 +94,6 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
     validation = Validation.of_run(config, data, scores, refitted)
 
     watcher.log("building the model")
-    if config.training.start_from_contexts:
-        watcher.log("finding what stands beside words, for the embeddings to start from")
     trainer = Trainer(config, to_learn, distribution)
     keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
     records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))

@@ -13,13 +13,12 @@ import tensorflow as tf
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedReviews, join_reviews
+from mha_cli.data.corpus import EncodedReviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, up_to_logits
 from mha_cli.model.scoring import compile_forward, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import ForwardPass
-from mha_cli.training.contexts import start_from_contexts
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
@@ -57,8 +56,6 @@ class Trainer:
         self.optimizer = build_optimizer(config.training, rate)
         self.optimizer.build(self._densely)
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
-        if config.training.start_from_contexts:
-            self._start_from_contexts()
         self._train_step = self._compile_train_step()
         forward_pass = ForwardPass(config.model, len(data.class_names), characters=config.text.subword_characters)
         self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), forward_pass)
@@ -101,20 +98,6 @@ class Trainer:
     def logits(self, reviews: EncodedReviews) -> Floats:
         """What the encoder says of reviews, (N, U), before the sigmoid or softmax."""
         return self.distribution.gathered(self._score, reviews)
-
-    def _start_from_contexts(self) -> None:
-        tables = {weight.path: weight for weight in self._lazily}
-        words, ngrams = tables["embedding/token_embeddings"], tables.get("embedding/ngram_embeddings")
-        data, config = self.data, self.config
-
-        def started() -> list[npt.NDArray[Any]]:
-            words_VD = np.array(words)
-            ngrams_BD = np.zeros((0, words_VD.shape[1]), np.float32) if ngrams is None else np.array(ngrams)
-            texts = data.train if data.unlabelled is None else join_reviews(data.train, data.unlabelled)
-            start_from_contexts(words_VD, ngrams_BD, texts, config.model.max_ngram, config.seed)
-            return [words_VD] if ngrams is None else [words_VD, ngrams_BD]
-
-        _assign([words] if ngrams is None else [words, ngrams], self.distribution.from_chief(started))
 
     def _seed_apart(self) -> None:
         """Let every worker drop out units of its own; the chief's random states stay as they are."""

@@ -66,8 +66,11 @@ def test_texts_without_labels_that_nothing_reads_are_told(read: bool, tmp_path: 
     (tmp_path / "more.txt").write_text("a film\nanother\n")
     data = {"source": "files", "train": str(tmp_path / "train.csv"), "unlabelled": str(tmp_path / "more.txt")}
     lines: list[str] = []
-    prepared = prepare(config_from_dict({"data": data, "training": {"start_from_contexts": read}}, "test"), Watcher(note=lines.append))
-    said = "nothing reads the texts without labels; see training.distil_scores, score_vectors, start_from_contexts"
+    prepared = prepare(
+        config_from_dict({"data": data, "training": {"score_vectors": read}, "model": {"score_ngrams": 1, "score_buckets": 64}}, "test"),
+        Watcher(note=lines.append),
+    )
+    said = "nothing reads the texts without labels; see training.distil_scores and score_vectors"
     assert any(line.endswith(f"train.csv: {said}") for line in lines) is not read
     assert (prepared.unlabelled is not None) is read
 

@@ -80,13 +80,6 @@ def test_vectors_count_all_texts(data: PreparedData, monkeypatch: pytest.MonkeyP
     assert total(more, *scores, vectors) - total(data, *scores) == pytest.approx(60 * 2 * tokens, rel=1e-3)
 
 
-def test_contexts_count_where_fitting_scores_takes_less(data: PreparedData) -> None:
-    pairs, contexts = ("model.max_ngram=2", "model.ngram_buckets=64"), "training.start_from_contexts=true"
-    assert total(data, *pairs, contexts) - total(data, *pairs) == 13 * 10 * 2 * len(data.train.tokens)
-    scores = (*pairs, "model.score_ngrams=5", "model.score_buckets=4096")
-    assert total(data, *scores, contexts) == total(data, *scores)
-
-
 def test_subwords_count_by_the_length_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footprint, "available_cores", lambda: 16)
     scores = ["data.num_reviews=400", "text.subword_characters=12", "model.score_ngrams=2", "model.score_buckets=4096"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import Config, FilesData, TextConfig, TrainingConfig
+from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.training.distillation import with_guesses
 from mha_cli.training.loop import fit
@@ -30,8 +30,9 @@ def write_texts(folder: Path) -> dict[str, str]:
 
 def test_they_are_read_with_the_vocabulary_of_the_training_part(tmp_path: Path) -> None:
     files = FilesData.model_validate(write_texts(tmp_path))
-    text, training = TextConfig(vocabulary_size=50, sequence_length=11), TrainingConfig(start_from_contexts=True)
-    found = prepare(Config(data=files, text=text, training=training))
+    text, training = TextConfig(vocabulary_size=50, sequence_length=11), TrainingConfig(score_vectors=True)
+    model = ModelConfig(score_ngrams=1, score_buckets=64)
+    found = prepare(Config(data=files, text=text, model=model, training=training))
     assert "unheard" not in found.vocabulary.tokens
     assert found.unlabelled is not None
     good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
@@ -43,8 +44,15 @@ def test_they_bring_their_characters(tmp_path: Path) -> None:
         {
             "data": write_texts(tmp_path),
             "text": {"vocabulary_size": 50, "sequence_length": 11, "subword_characters": 7},
-            "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "subword_buckets": 64},
-            "training": {"start_from_contexts": True},
+            "model": {
+                "embed_dim": 12,
+                "num_heads": 2,
+                "feed_forward_dim": 7,
+                "subword_buckets": 64,
+                "score_ngrams": 1,
+                "score_buckets": 64,
+            },
+            "training": {"score_vectors": True},
         },
         "test",
     )
