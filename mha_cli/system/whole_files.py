@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import io
 import os
-import re
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkstemp
 from typing import IO, Any
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 
-TEMPORARY = re.compile(r"\.mha-([0-9a-f]{16})-([0-9a-f]{16})\.tmp")
-"""Name of an unfinished file or folder. The second number follows from the first, so that nothing of somebody else's has such a name."""
+TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".mha-", ".tmp"
+"""Name of an unfinished file or folder, with random characters between the two."""
 
 LOCK = ".mha.lock"
 """Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
@@ -47,8 +45,8 @@ def atomic_write(path: Path, *, follow: bool = True) -> Iterator[IO[bytes]]:
     """A binary file that takes its place only when everything is written and safe on disk.
 
     Until then an earlier file of the same name stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder.
-    The new one has the mode and the owner of the earlier one. A writer that is killed leaves its temporary file behind; the next one in
-    that folder removes it. A link is followed. A device or a pipe is written to, since it cannot be replaced.
+    The new one has the mode and the owner of the earlier one. A killed writer leaves its temporary file behind, until somebody locks the
+    folder. A link is followed. A device or a pipe is written to, since it cannot be replaced.
 
     Args:
         path: file to write.
@@ -85,37 +83,33 @@ def atomic_write(path: Path, *, follow: bool = True) -> Iterator[IO[bytes]]:
 def atomic_place(path: Path) -> Iterator[Path]:
     """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
 
-    It lies in a temporary folder beside that place, which is removed however the block ends; a killed process leaves it behind, and the
-    next one that writes there removes it.
+    It lies in a temporary folder beside that place, which is removed however the block ends.
 
     Raises:
         MhaError: something is there already, the folder is missing or not writable, or the disk is full.
     """
     name = shown_path(path)
     try:
-        _remove_leftovers(path.parent)
-        descriptor, temporary = _temporary(path.parent, folder=True)
+        temporary = TemporaryDirectory(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent, ignore_cleanup_errors=True)
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose a folder that exists and can be written to") from None
     try:
-        written = temporary / path.name
-        yield written
-        for item in (written, *written.rglob("*")):
-            _sync(item)
-        if os.path.lexists(path):
-            raise MhaError(f"{name}: has come to exist meanwhile", "choose another name, or remove it")
-        os.rename(written, path)
-        _sync(path.parent)
+        with temporary as folder:
+            written = Path(folder) / path.name
+            yield written
+            for item in (written, *written.rglob("*")):
+                _sync(item)
+            if os.path.lexists(path):
+                raise MhaError(f"{name}: has come to exist meanwhile", "choose another name, or remove it")
+            os.rename(written, path)
+            _sync(path.parent)
     except OSError as error:
         raise MhaError(f"{name}: cannot be written: {error.strerror or error}", "nothing was left there", EXIT_FAILURE) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        os.close(descriptor)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes; the lock dies with its holder, however that ends.
+    """Hold a folder against other processes, and remove the unfinished files of a killed one from it. The lock dies with its holder.
 
     Raises:
         MhaError: another process holds it, or it cannot be written to.
@@ -124,6 +118,7 @@ def locked(folder: Path) -> Iterator[None]:
     with _lock_file(path) as descriptor:
         if not _is_ours(descriptor, path):
             raise MhaError(f"{name}: another training writes there", "wait for it, or choose another folder")
+        _remove_leftovers(folder)
         try:
             yield
         finally:
@@ -145,6 +140,7 @@ def shared(folder: Path, purpose: bytes) -> Iterator[None]:
                 try:
                     os.truncate(descriptor, 0)
                     os.pwrite(descriptor, purpose, 0)
+                    _remove_leftovers(folder)
                 except OSError as error:
                     raise MhaError(f"{name}: cannot be written to: {error.strerror}", "make room", EXIT_FAILURE) from None
             with suppress(OSError):  # files cannot be locked
@@ -177,8 +173,7 @@ def _lock_file(path: Path) -> Iterator[int]:
 def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Iterator[IO[bytes]]:
     temporary, in_place = None, False
     try:
-        _remove_leftovers(path.parent)
-        descriptor, temporary = _temporary(path.parent)
+        descriptor, temporary = mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
@@ -187,7 +182,7 @@ def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Itera
                 with suppress(OSError):  # only root may give a file away
                     os.chown(temporary, earlier.st_uid, earlier.st_gid)
             os.chmod(temporary, 0o666 & ~_umask() if earlier is None else earlier.st_mode & 0o777)
-            os.replace(temporary, path)  # with the file still open, and so locked: no one takes it for a leftover
+            os.replace(temporary, path)
             in_place = True
         _sync(path.parent)
     except OSError as error:
@@ -203,62 +198,16 @@ def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Itera
                 os.unlink(temporary)
 
 
-def _temporary(parent: Path, *, folder: bool = False) -> tuple[int, Path]:
-    """A new file or folder, open and locked, and its path: the lock shows that it is being written, not left behind."""
-    flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL
-    while True:
-        number = os.urandom(8).hex()
-        path = parent / f".mha-{number}-{_second_number(number)}.tmp"
-        if folder:
-            os.mkdir(path, 0o700)
-        descriptor = None
-        try:
-            descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            if _is_ours(descriptor, path):
-                return descriptor, path
-        except FileNotFoundError:
-            if folder:
-                continue  # as below
-            raise
-        except BaseException:  # a signal, say
-            with suppress(OSError):
-                os.rmdir(path) if folder else os.unlink(path)
-            if descriptor is not None:
-                os.close(descriptor)
-            raise
-        os.close(descriptor)  # another process saw it before it was locked, and removes it
-
-
 def is_temporary(name: str) -> bool:
-    """Whether a file or folder of this name is an unfinished one of ours, still written or left behind."""
-    numbers = TEMPORARY.fullmatch(name)
-    return numbers is not None and _second_number(numbers[1]) == numbers[2]
+    """Whether a file or folder of this name is an unfinished one of ours."""
+    return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
 
 
-def _second_number(number: str) -> str:
-    return hashlib.blake2b(number.encode(), digest_size=8, person=b"mha temporary").hexdigest()
-
-
-def _remove_leftovers(parent: Path) -> None:
-    """Remove unfinished files and folders whose writer has died.
-
-    The name says that it is ours: by chance, 1 of 2⁶⁴ names of that pattern would do. The lock says that nobody is writing it.
-    """
-    with suppress(OSError), os.scandir(parent) as entries:
-        for leftover in entries:
-            if not is_temporary(leftover.name):
-                continue
-            with suppress(OSError):
-                mode = os.O_RDONLY if leftover.is_dir() else os.O_RDWR  # a folder cannot be opened to be written to
-                descriptor = os.open(leftover, mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                        shutil.rmtree(leftover.path)
-                    else:
-                        os.unlink(leftover)
-                finally:
-                    os.close(descriptor)
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the unfinished files of killed processes from a folder that is held."""
+    for leftover in filter(is_temporary, os.listdir(folder)):
+        with suppress(OSError):
+            os.unlink(folder / leftover)
 
 
 def _is_ours(descriptor: int, path: Path) -> bool:

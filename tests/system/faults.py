@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
 import json
 import os
@@ -20,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.errors import MhaError
+from mha_cli.system.whole_files import LOCK, locked
 from tests.checkpoints import small_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FAULTS = ("killed before", "killed after", "short", "ENOSPC", "EIO")
-CALLS = ((os, "open"), (fcntl, "flock"), (os, "fsync"), (os, "chmod"), (os, "replace"), (os, "unlink"), (os, "close"))
+CALLS = ((os, "open"), (os, "fsync"), (os, "chmod"), (os, "replace"), (os, "unlink"), (os, "close"))
 
 
 class Saver:
@@ -135,9 +135,8 @@ def main(folder: Path) -> None:
             result = in_child(path, Saver(fault, when))["result"]
             left = sorted(set(os.listdir(folder)) - {path.name})
             case = {"when": when, "operation": operation, "fault": fault, "result": result, "state": state(path), "left": left}
-            if left:  # the next save removes it
-                again = in_child(path, Saver())["result"]
-                case |= {"again": again, "left again": sorted(set(os.listdir(folder)) - {path.name})}
+            with locked(folder):
+                case["left when locked"] = sorted(set(os.listdir(folder)) - {path.name, LOCK})
             cases.append(case)
     print(json.dumps({"operations": operations, "cases": cases}))
 

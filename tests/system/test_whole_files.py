@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
-from mha_cli.system.whole_files import LOCK, SHARED_LOCK, atomic_place, atomic_write, locked, shared
+from mha_cli.system.whole_files import LOCK, SHARED_LOCK, atomic_write, locked, shared
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import ROOT, environment, tree
+from tests.cli.command import ROOT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,103 +181,21 @@ def test_a_folder_that_cannot_be_synced(path: Path, monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == b"newer"
 
 
-# Leftovers
-
-HALF_WRITTEN = """
+def test_the_lock_of_a_folder_removes_the_unfinished_file_of_a_killed_process(path: Path) -> None:
+    script = """
 import os, signal, sys
 from pathlib import Path
-from mha_cli.system.whole_files import atomic_place, atomic_write
-{}
-    print("half", flush=True)
-    sys.stdin.read()
+from mha_cli.system.whole_files import atomic_write
+with atomic_write(Path(sys.argv[1])) as file:
     os.kill(os.getpid(), signal.SIGKILL)
 """
-HALF_A_FILE = """
-with atomic_write(Path(sys.argv[1])) as file:
-    file.write(b"half")
-    file.flush()"""
-HALF_A_FOLDER = """
-with atomic_place(Path(sys.argv[1] + ".new")) as place:
-    place.mkdir()
-    (place / "file").touch()"""
-
-
-@pytest.mark.parametrize("write", [HALF_A_FILE, HALF_A_FOLDER], ids=["file", "folder"])
-def test_leftovers_go_once_their_writer_is_dead(write: str, path: Path) -> None:
-    script = HALF_WRITTEN.format(write)
-    with subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"half\n"
-        (half,) = set(path.parent.iterdir()) - {path}
-        held = tree(half) if half.is_dir() else half.read_bytes()
-        with atomic_write(path.parent / "another") as file:
-            file.write(b"whole")
-        assert held == (tree(half) if half.is_dir() else half.read_bytes())  # it is being written
-        writer.communicate()
-    assert writer.returncode == -signal.SIGKILL
-    assert half.exists()
-    with atomic_place(path.parent / "third") as place:
-        place.touch()
-    assert set(path.parent.iterdir()) == {path, path.parent / "another", path.parent / "third"}
-
-
-def test_what_is_not_ours_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-    monkeypatch.setattr(os, "chmod", lambda temporary, _mode: names.append(temporary.name))
-    with atomic_write(path) as file:
-        file.write(b"earlier")
-    (ours,) = names
-    other = ours.replace(ours[-5], "0" if ours[-5] != "0" else "1")
-    for name in (".mha-notes.tmp", ".mha-notes_01.tmp", "mha-mine.tmp", f".mha-{16 * '0'}-{16 * '0'}.tmp", other, f"{ours}.bak"):
+    done = subprocess.run([sys.executable, "-c", script, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(os.listdir(path.parent)) == 2
+    for name in (".mha-notes", "mha-mine.tmp"):
         (path.parent / name).touch()
-    (path.parent / ".mha-folder.tmp").mkdir()
-    (path.parent / ours).symlink_to(path)
-    before = set(path.parent.iterdir())
-    with atomic_write(path) as file:
-        file.write(b"new")
-    assert set(path.parent.iterdir()) == before
-
-
-@pytest.mark.parametrize("call", ["open", "flock"])
-def test_what_was_taken_for_a_leftover_is_made_anew(call: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[str] = []
-    module = os if call == "open" else fcntl
-    real = getattr(module, call)
-
-    def too_late(*arguments: Any) -> Any:
-        (found,) = {name for name in os.listdir(path.parent) if name.endswith(".tmp")}
-        if len(taken) < 2:
-            taken.append(found)
-            os.rmdir(path.parent / found)
-        return real(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, call, too_late)
-        with atomic_place(path.parent / "new") as place:
-            patch.undo()
-            place.write_bytes(b"new")
-    assert len(set(taken)) == 2
-    assert (path.parent / "new").read_bytes() == b"new"
-    assert set(path.parent.iterdir()) == {path, path.parent / "new"}
-
-
-def test_a_file_that_was_taken_for_a_leftover_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[str] = []
-    flock = fcntl.flock
-
-    def too_late(*arguments: Any) -> None:
-        (found,) = {name for name in os.listdir(path.parent) if name.endswith(".tmp")}
-        if len(taken) < 2:
-            taken.append(found)
-            os.unlink(path.parent / found)
-        flock(*arguments)
-
-    monkeypatch.setattr(fcntl, "flock", too_late)
-    with atomic_write(path) as file:
-        file.write(b"new")
-    assert len(set(taken)) == 2
-    assert path.read_bytes() == b"new"
-    assert list(path.parent.iterdir()) == [path]
+    with locked(path.parent):
+        assert sorted(os.listdir(path.parent)) == sorted([".mha-notes", LOCK, "file.bin", "mha-mine.tmp"])
 
 
 # What is there already
@@ -347,7 +265,7 @@ def test_an_earlier_checkpoint_survives_every_fault(tmp_path: Path) -> None:
     )
     answer = json.loads(done.stdout)
     operations = answer["operations"]
-    assert {"open", "flock", "write", "fsync", "chmod", "replace", "close"} == set(operations)
+    assert {"open", "write", "fsync", "chmod", "replace", "close"} == set(operations)
     replaced = operations.index("replace")
     reasons = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
     for case in answer["cases"]:
@@ -355,7 +273,7 @@ def test_an_earlier_checkpoint_survives_every_fault(tmp_path: Path) -> None:
         in_place = when > replaced or (when == replaced and fault == "killed after")
         if killed:
             assert result == f"signal {signal.SIGKILL:d}", case
-        elif fault == "short" or case["operation"] == "flock":  # a lock is not needed, only good to have
+        elif fault == "short":
             assert result == "saved", case
         elif in_place:
             assert result.startswith(f"1 {tmp_path}/a.keras: written, but the disk does not confirm it: {reasons[fault]}"), case
@@ -364,8 +282,7 @@ def test_an_earlier_checkpoint_survives_every_fault(tmp_path: Path) -> None:
             assert result == f"1 {told}", case
         assert case["state"] == ("new" if in_place or result == "saved" else "earlier"), case
         assert len(case["left"]) == (killed and not in_place and (when, fault) != (0, "killed before")), case
-        if case["left"]:
-            assert (case["again"], case["left again"]) == ("saved", []), case
+        assert case["left when locked"] == [], case
 
 
 def test_a_disk_that_fills_up_under_a_command(tmp_path: Path) -> None:
