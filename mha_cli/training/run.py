@@ -24,8 +24,8 @@ from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import taught_by_scores
 from mha_cli.training.distribution import Distribution, distributed
-from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit_resumably
+from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation

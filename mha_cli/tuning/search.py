@@ -26,8 +26,8 @@ from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.footprint import refuse_what_does_not_fit
 from mha_cli.training.loop import fit
+from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.run import TrainingSummary, fingerprint, fit_all_scores, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation

@@ -1,0 +1,83 @@
+"""How much memory a training will take, estimated before it starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mha_cli.checkpoint.archive import MAX_FILE_BYTES
+from mha_cli.config.parameters import num_outputs, num_parameters
+from mha_cli.config.settings import Config
+from mha_cli.data.batches import training_batches
+from mha_cli.data.preparation import PreparedData
+from mha_cli.errors import MhaError
+from mha_cli.ngram_scores.fit import MOST_REVIEWS
+from mha_cli.system.memory import available_memory
+from mha_cli.system.processor import available_cores
+from mha_cli.system.working_memory import ForwardPass
+
+BYTES = 4
+FRAMEWORK_BYTES = 700_000_000
+"""TensorFlow and the rest of the program, whatever the recipe."""
+
+COPIES = {"adamw": 3, "adam": 3, "rmsprop": 2}
+"""Arrays of a weight's size: the weight and the moments of its optimizer."""
+
+NGRAM_BYTES, SOLVER_BYTES = 60, 25
+"""One n-gram of one text in the features of the linear model, and in the copy of each solver that runs at the same time."""
+
+SUBWORDS_OF_TOKEN = 4
+"""Further features of a token with subwords, roughly: only those that are new in a text count."""
+
+ANSWER_BYTES = 44
+"""One class of one text while the linear model and the encoder are stacked."""
+
+
+def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: int = 1) -> None:
+    """Compare the estimate with the free memory; arguments as of ``memory_estimate``.
+
+    Raises:
+        MhaError: the training does not fit, or no checkpoint may be so large.
+    """
+    saved = BYTES * num_parameters(config.of_checkpoint(), len(data.vocabulary), len(data.class_names))
+    if saved > MAX_FILE_BYTES:
+        raise MhaError(
+            f"the checkpoint would have {saved / 1e9:,.1f} GB; {MAX_FILE_BYTES / 1e9:,.0f} at most can be read again",
+            "lower model.embed_dim, text.vocabulary_size, model.ngram_buckets or model.score_buckets",
+        )
+    free = available_memory()
+    parts = memory_estimate(config, data, num_workers)
+    total = sum(parts.values())
+    if free is None or total <= free:
+        return
+    largest = max(parts, key=lambda part: parts[part])
+    raise MhaError(f"training would take about {total / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free", f"lower {largest}")
+
+
+def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) -> dict[str, int]:
+    """Bytes that training will take, by the settings that decide.
+
+    Args:
+        config: settings of the run.
+        data: texts to learn from.
+        num_workers: processes that share a batch.
+    """
+    model, training = config.model, config.training
+    weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
+    units = num_outputs(len(data.class_names))
+    table = model.score_buckets * units
+    unlabelled = [data.unlabelled] if data.unlabelled is not None and (training.distil_scores or training.score_vectors) else []
+    lengths = np.concatenate([part.lengths for part in (data.train, *(unlabelled if training.distil_scores else []))])
+    forward = ForwardPass(model.model_copy(update={"score_ngrams": 0, "score_subwords": False}), units, gradient=True)
+    batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
+    step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
+    fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_REVIEWS)) for part in (data.train, *unlabelled))
+    features = fitted * (model.score_ngrams + SUBWORDS_OF_TOKEN * model.score_subwords)
+    answers = len(data.train) if model.score_ngrams else 0
+    return {
+        "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
+        + FRAMEWORK_BYTES,
+        "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
+        + (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features,
+        "training.batch_size or text.sequence_length": step,
+        "the number of classes, or of texts": ANSWER_BYTES * units * (len(data.validation) + answers + sum(map(len, unlabelled))),
+    }
