@@ -291,9 +291,6 @@ def config(original: Original, rng: random.Random) -> Made:
         yield f"room for {most} ids", sealed(members, config=edited), outcome_of(edited, same)
     for value in (None, [], 3, "text"):
         yield f"{value}", sealed(members, config=value), outcome_of(value, same)
-    earlier = settings | {"text": {name: value for name, value in settings["text"].items() if name != "tokenizer"}}
-    letters = outcome_of(settings | {"text": settings["text"] | {"tokenizer": "letters"}}, same)
-    yield "of before there was text.tokenizer", sealed(members, config=earlier), letters
     open_settings = settings | {"auto": True, "model": settings["model"] | {"score_buckets": 0}}
     yield "auto", sealed(members, config=open_settings), "mha.json: auto=true leaves settings open, which a checkpoint has decided"
     long = settings | {"model": settings["model"] | {"num_heads": [1] * 70_000}}

@@ -96,7 +96,7 @@ def exchange(recipe: str) -> dict[str, Any]:
     from mha_cli.training.trainer import EMBEDDING_TABLES
 
     config = recipe_config(recipe)
-    config = config.model_copy(update={"training": config.training.model_copy(update={"batch_size": PART, "batch_tokens": None})})
+    config = config.model_copy(update={"training": config.training.model_copy(update={"batch_size": PART})})
     data, model = prepare(config), config.model
     parameters = parameter_table(config, len(data.vocabulary), len(data.class_names))
     sizes = {parameter.path: int(np.prod(parameter.shape)) for parameter in parameters}

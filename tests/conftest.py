@@ -65,11 +65,10 @@ def _case(num_classes: int = 2, characters: int = 0, **model: Any) -> ModelCase:
 MODEL_CASES = {
     "post": _case(),
     "pre": _case(normalization="pre", num_classes=3),
-    "no-bias-gelu": _case(use_bias=False, activation="gelu"),
+    "gelu": _case(activation="gelu"),
     "sinusoidal-odd-width": _case(positions="sinusoidal", embed_dim=11, key_dim=5),
     "no-positions": _case(positions="none", num_classes=3),
-    "value-dim": _case(value_dim=5),
-    "key-and-value-dim": _case(key_dim=3, value_dim=5, normalization="pre", use_bias=False, positions="sinusoidal", num_classes=5),
+    "key-dim": _case(key_dim=3, normalization="pre", positions="sinusoidal", num_classes=5),
     "bigrams": _case(max_ngram=2, ngram_buckets=32),
     "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=64, positions="sinusoidal", num_classes=3),
     "convolution": _case(convolution_width=3, max_ngram=2, ngram_buckets=32, num_classes=3),
@@ -83,13 +82,13 @@ MODEL_CASES = {
     "subwords-of-three": _case(
         characters=3, subword_buckets=1, score_subwords=True, score_ngrams=1, score_buckets=8, positions="none", num_classes=3
     ),
-    "additive": _case(scoring="additive", value_dim=5),
-    "additive-no-bias": _case(scoring="additive", use_bias=False, key_dim=3, num_classes=3),
+    "additive": _case(scoring="additive"),
+    "additive-key-dim": _case(scoring="additive", key_dim=3, num_classes=3),
     "no-scale": _case(use_scale=False, normalization="pre"),
-    "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3, value_dim=5),
+    "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3),
     "per-head": _case(attention_form="per_head"),
     "blockwise": _case(attention_form="blockwise", num_classes=3),
-    "folded": _case(attention_form="folded", key_dim=17, value_dim=15, num_classes=3),
+    "folded": _case(attention_form="folded", key_dim=17, num_classes=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
 }
 

@@ -32,10 +32,10 @@ import numpy.typing as npt
 from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
-from mha_cli.config.loading import config_to_dict, written_config
+from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.parameters import Parameter, num_parameters, parameter_table
 from mha_cli.config.settings import Config, FilesData
-from mha_cli.config.yaml_file import MAX_BYTES, YamlDocument
+from mha_cli.config.yaml_file import MAX_BYTES
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.system.working_memory import ForwardPass
@@ -231,7 +231,7 @@ def _read_description(archive: Archive) -> dict[str, Any]:
 def _config(value: object, name: str) -> Config:
     if _is_too_long(value):
         raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters", WAY_OUT)
-    config = written_config(YamlDocument(value, f"{name}: mha.json"))
+    config = config_from_dict(value, f"{name}: mha.json")
     if config.auto:  # then some rules across settings do not hold yet
         raise MhaError(f"{name}: mha.json: auto=true leaves settings open, which a checkpoint has decided", WAY_OUT)
     return config

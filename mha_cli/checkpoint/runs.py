@@ -14,9 +14,8 @@ from typing import Any, NewType
 
 from pydantic import TypeAdapter
 
-from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config, written_config
+from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
-from mha_cli.config.yaml_file import read_yaml
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.watcher import EpochRecord
 from mha_cli.system.whole_files import LOCK, atomic_write, is_temporary, locked
@@ -125,7 +124,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
         raise MhaError(f"--output {name}: holds no run to resume", "leave --resume out")
     if (output / METRICS).is_file():
         raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
-    earlier, now = config_to_dict(written_config(read_yaml(output / CONFIG))), config_to_dict(config)
+    earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
     named = {key: value for key, value in now["data"].items() if value is not None or key not in ("text_column", "label_column")}
     now = {**now, "auto": earlier.get("auto", False), "data": named}  # what was open is decided, and the columns are found
     refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
@@ -144,11 +143,9 @@ def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping
             before = earlier.get(section, {}).get(key) if key else earlier.get(section)
             if before != value:
                 dotted = f"{section}.{key}" if key else section
-                # The file of an earlier mha lacks this one, and as the config of a new run it means the default.
-                also = f" --set {dotted}={before}" if dotted == "text.tokenizer" else ""
                 raise MhaError(
                     f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
-                    f"{way_out}{also}",
+                    way_out,
                 )
 
 

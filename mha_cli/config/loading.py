@@ -35,9 +35,6 @@ from mha_cli.errors import MhaError, did_you_mean, printable
 MAX_PARAMETERS = 1_000_000_000
 """Weights of the largest model, 4 GB in float32; more is taken for a slip of the keyboard."""
 
-GONE = {"average_decay", "pseudo_labels"}
-"""Settings of `training` that checkpoints may have and there no longer are; they only said how a model was trained."""
-
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """Read a YAML config and apply ``key.path=value`` overrides in order.
@@ -80,28 +77,6 @@ _Representer.add_representer(str, _Representer.represent_str)
 def config_from_dict(value: object, name: str) -> Config:
     """A config from plain values, such as those in a checkpoint; ``name`` stands in the error messages."""
     return _validated(value, YamlDocument(value, name, {}))
-
-
-def written_config(document: YamlDocument) -> Config:
-    """A config that mha itself wrote, perhaps before a setting was there or when one was that is gone.
-
-    A setting that is missing means what mha did then; one that is gone is left out.
-
-    Raises:
-        MhaError: a setting does not fit.
-    """
-    value = document.value
-    if isinstance(value, dict) and isinstance(text := value.get("text", {}), dict):
-        value = {**value, "text": {"tokenizer": "letters", **text}}
-    if isinstance(value, dict) and isinstance(training := value.get("training"), dict):
-        guessed = "pseudo_labels" in training
-        training = {name: setting for name, setting in training.items() if name not in GONE}
-        if guessed and not training.get("distil_scores"):
-            training.pop("labelled_epochs", None)
-        if training.get("select_by") == "last":
-            training.pop("patience", None)  # which did nothing
-        value = {**value, "training": training}
-    return _validated(value, document)
 
 
 def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

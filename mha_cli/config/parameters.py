@@ -77,19 +77,17 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
 def _encoder(config: Config, block: int) -> Iterator[Parameter]:
     model = config.model
     width, heads = model.embed_dim, model.heads[block]
-    key_width, value_width = model.head_key_dim, model.head_value_dim
+    head_width = model.head_key_dim
     attention: dict[str, tuple[int, ...]] = {}
     for name, kernel, bias in (
-        ("query", (width, heads, key_width), (heads, key_width)),
-        ("key", (width, heads, key_width), (heads, key_width)),
-        ("value", (width, heads, value_width), (heads, value_width)),
-        ("output", (heads, value_width, width), (width,)),
+        ("query", (width, heads, head_width), (heads, head_width)),
+        ("key", (width, heads, head_width), (heads, head_width)),
+        ("value", (width, heads, head_width), (heads, head_width)),
+        ("output", (heads, head_width, width), (width,)),
     ):
-        attention[f"{name}_kernel"] = kernel
-        if model.use_bias:
-            attention[f"{name}_bias"] = bias
+        attention |= {f"{name}_kernel": kernel, f"{name}_bias": bias}
     if model.scoring == "additive":
-        attention["score_kernel"] = (heads, key_width)
+        attention["score_kernel"] = (heads, head_width)
     name = f"encoder_{block}"
     group = "layers/transformer_encoder" + (f"_{block}" if block else "")
     norm = {"gamma": (width,), "beta": (width,)}

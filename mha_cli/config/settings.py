@@ -161,9 +161,6 @@ class TextConfig(Settings):
         description="Most tokens to know, padding and the unknown word among them: the most frequent of the training part; all others are "
         "the unknown word.",
     )
-    min_count: int = Field(
-        1, ge=1, le=1_000_000, description="Occurrences in the training part that a token needs to get an id of its own."
-    )
     sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; the rest is cut.")
     truncation: Literal["head", "tail", "head_and_tail"] = Field(
         "head",
@@ -171,10 +168,6 @@ class TextConfig(Settings):
     )
     lowercase: bool = Field(True, description="Turn every word into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
-    tokenizer: Literal["unicode", "letters"] = Field(
-        "unicode",
-        description="Rules by which a text is split: those for every script, or letters, by which mha split before there was a choice.",
-    )
     subword_characters: int = Field(
         0,
         ge=0,
@@ -249,13 +242,11 @@ class ModelConfig(Settings):
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
-    value_dim: int | None = Field(None, ge=1, le=16_384, description="Width of values per head; null is key_dim.")
     feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
     activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
     normalization: Literal["post", "pre"] = Field(
         "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
     )
-    use_bias: bool = Field(True, description="Biases in the attention projections.")
     scoring: Literal["dot_product", "additive"] = Field("dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k).")
     use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
     attention_form: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
@@ -265,9 +256,6 @@ class ModelConfig(Settings):
     )
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
-    block_dropout: float = Field(
-        0.0, ge=0, lt=1, description="Share of each sub-layer's output zeroed in training, before the residual sum."
-    )
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
     @field_validator("convolution_width")
@@ -335,11 +323,6 @@ class ModelConfig(Settings):
         """Width of queries and keys per head, in units."""
         return self.key_dim if self.key_dim is not None else self.embed_dim // self.heads[0]
 
-    @property
-    def head_value_dim(self) -> int:
-        """Width of values per head, in units."""
-        return self.value_dim if self.value_dim is not None else self.head_key_dim
-
     def without_positions(self) -> ModelConfig:
         """The same model without anything that carries word order."""
         bounded = {name: min(getattr(self, name), most) for name, most in _WITHOUT_WORD_ORDER.items()}
@@ -352,12 +335,6 @@ class TrainingConfig(Settings):
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
     batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step, of all workers and devices together.")
-    batch_tokens: int | None = Field(
-        None,
-        ge=1,
-        le=100_000_000,
-        description="Tokens in a step, padding included: many short texts or few long ones; null takes batch_size texts.",
-    )
     distribution: Literal["none", "mirrored", "multi-worker", "auto"] = Field(
         "none",
         description="Devices that share the batches: one, all GPUs of the machine, or those of all workers that TF_CONFIG or srun names; "

@@ -22,28 +22,20 @@ SCORING_TOKENS = 16_384
 """Tokens in a batch, padding included, when only scoring."""
 
 
-def training_batches(
-    lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int, batch_tokens: int | None = None
-) -> list[Rows]:
+def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int) -> list[Rows]:
     """Every review once, in batches of similar length, in random order.
 
     Args:
         lengths: numbers of tokens, one a review, (N,).
         rng: source of chance; same state, same batches.
         batch_size: reviews in a batch; the last ones of a pool may make a smaller one.
-        batch_tokens: tokens in a batch instead, padding included; None for ``batch_size`` reviews.
     """
-    if batch_tokens:
-        batch_size = max(1, round(batch_tokens / max(1.0, float(lengths.mean()))))
     order = rng.permutation(len(lengths))
     batches: list[Rows] = []
     for start in range(0, len(order), batch_size * POOL_BATCHES):
         pool = order[start : start + batch_size * POOL_BATCHES]
         pool = pool[np.argsort(lengths[pool], kind="stable")]
-        if batch_tokens:
-            batches += _cut(pool, lengths, lambda reviews, length: reviews * length <= batch_tokens)
-        else:
-            batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
+        batches += [pool[first : first + batch_size] for first in range(0, len(pool), batch_size)]
     return [batches[index] for index in rng.permutation(len(batches))]
 
 

@@ -239,7 +239,7 @@ class Corpus:
         counts = np.zeros(len(self._distinct), dtype=np.int64)
         for row in rows:
             np.add.at(counts, self._tokens_of(row), 1)
-        return most_frequent(self._distinct, counts, self.settings.vocabulary_size, self.settings.min_count)
+        return most_frequent(self._distinct, counts, self.settings.vocabulary_size)
 
     def encode(self, rows: Rows, vocabulary: Vocabulary) -> EncodedReviews:
         """The given reviews with the ids of a vocabulary, cut to length."""

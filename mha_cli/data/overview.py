@@ -82,7 +82,7 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
     train.refuse_unlearnable()
     text = decide(config, facts_of(train.lengths, train.words, len(train.classes))).text if config.auto else config.text
     numbers = np.fromiter(train.words.values(), np.int64, len(train.words))
-    vocabulary = most_frequent([*train.words], numbers, text.vocabulary_size, text.min_count)
+    vocabulary = most_frequent([*train.words], numbers, text.vocabulary_size)
     tokens = vocabulary.tokens[len(SPECIAL_TOKENS) :]
     known = sum(train.words[token] for token in tokens if train.num_texts_with[token] > 1)
 

@@ -92,7 +92,7 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
         watcher.note(f"{source.name}, validation part: {parts}; its figures are optimistic for other texts")
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
-    if doubt := _doubt(validation, vocabulary, "give more texts, raise text.vocabulary_size or lower text.min_count"):
+    if doubt := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
         watcher.note(f"{source.name}, validation part: {doubt}")
     encoded, training = None, config.training
     if unlabelled is not None and not (training.distil_scores or training.score_vectors):

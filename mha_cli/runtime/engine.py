@@ -41,7 +41,7 @@ def usual_engine(model: ModelConfig | None = None) -> EngineName:
 
 def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:
     """Multiplications in the encoder for texts of these lengths."""
-    widths = [heads * (model.head_key_dim + model.head_value_dim) for heads in model.heads]
+    widths = [2 * heads * model.head_key_dim for heads in model.heads]
     a_token = sum(2 * model.embed_dim * (width + model.feed_forward_dim) for width in widths)
     return int(lengths.sum()) * a_token + int(np.square(lengths).sum()) * sum(widths)
 

@@ -58,7 +58,7 @@ def blocks(number: int, bytes_each: int) -> Iterator[slice]:
 
 def head_bytes(model: ModelConfig) -> int:
     """Memory for one head's queries, keys, values and what it mixes, of one token."""
-    return FLOAT * (4 * model.head_key_dim + 7 * model.head_value_dim + 3)
+    return FLOAT * (11 * model.head_key_dim + 3)
 
 
 def hidden_bytes(model: ModelConfig) -> int:

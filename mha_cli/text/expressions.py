@@ -32,20 +32,10 @@ def may_have_addresses(text: str) -> bool:
 
 
 @cache
-def letter_words(punctuation: bool) -> FindAll:
-    """The function that finds runs of letters and digits, and with ``punctuation`` marks, in any text."""
-    return _plain_words(r"[^\W_]", r"[^\w\s]", punctuation)
-
-
-@cache
 def plain_words(punctuation: bool) -> FindAll:
-    """The same for what has only Latin letters, and no addresses, which it would take apart."""
-    return _plain_words(_LATIN_LETTER, _LATIN_MARK, punctuation)
-
-
-def _plain_words(letter: str, mark: str, punctuation: bool) -> FindAll:
-    word = f"{letter}+(?:['’]{letter}+)*"
-    return re.compile(f"{word}|{mark}" if punctuation else word).findall
+    """The function that finds words, and with ``punctuation`` marks, in text of Latin letters without addresses."""
+    word = f"{_LATIN_LETTER}+(?:['’]{_LATIN_LETTER}+)*"
+    return re.compile(f"{word}|{_LATIN_MARK}" if punctuation else word).findall
 
 
 @cache

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mha_cli.text.expressions import all_latin, latin_words, letter_words, may_have_addresses, plain_words, unformatted, unicode_words
+from mha_cli.text.expressions import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig
@@ -23,32 +23,15 @@ def make_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     and an emoji sequence are one word each: they are what a writer says, not how a sentence is marked. With ``punctuation``, every other
     mark is one, too. NUL counts as U+FFFD, because its number is that of the padding after a word's characters.
     """
-    split = _letters_splitter(settings.punctuation) if settings.tokenizer == "letters" else _unicode_splitter(settings)
-    return lambda text: split(text.replace("\0", "\ufffd"))
-
-
-def _unicode_splitter(settings: TextConfig) -> Callable[[str], list[str]]:
     find_plain, find_latin = plain_words(settings.punctuation), latin_words(settings.punctuation)
 
     def split(text: str) -> list[str]:
+        text = text.replace("\0", "\ufffd")
         if text.isascii() or all_latin(text):
             find_words = find_latin if may_have_addresses(text) else find_plain
         else:
             text, find_words = unicodedata.normalize("NFC", unformatted()(text)), unicode_words(settings.punctuation)
         return find_words(_LINE_BREAK.sub(" ", text) if "<" in text else text)
-
-    return split
-
-
-def _letters_splitter(punctuation: bool) -> Callable[[str], list[str]]:
-    """What ``make_splitter`` was before there was ``text.tokenizer``, for the checkpoints of then."""
-    find_words = letter_words(punctuation)
-    mark_run = re.compile(r"[^\w\s\x00-\x7f]{32}")  # composing takes quadratic time in the length of a run of combining marks
-
-    def split(text: str) -> list[str]:
-        if not text.isascii():
-            text = unicodedata.normalize("NFC", mark_run.sub(r"\g<0> ", text))
-        return find_words(_LINE_BREAK.sub(" ", text))
 
     return split
 

@@ -69,18 +69,15 @@ def doubt_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -
     return f"{num_unknown / num_words:.0%} of the words are not in the model's vocabulary: {way_out}"
 
 
-def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int, min_count: int) -> Vocabulary:
+def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int) -> Vocabulary:
     """The vocabulary of the most frequent tokens; equally frequent ones in alphabetical order.
 
     Args:
         tokens: distinct tokens.
-        counts: occurrences of each token.
+        counts: occurrences of each token; one with none gets no id.
         vocabulary_size: most ids, the two special ones included.
-        min_count: occurrences that a token needs.
     """
-    frequent = (
-        (-int(count), token) for token, count in zip(tokens, counts, strict=True) if count >= min_count and len(token) <= MAX_TOKEN_LENGTH
-    )
+    frequent = ((-int(count), token) for token, count in zip(tokens, counts, strict=True) if count and len(token) <= MAX_TOKEN_LENGTH)
     return Vocabulary(token for _, token in heapq.nsmallest(vocabulary_size - len(SPECIAL_TOKENS), frequent))
 
 

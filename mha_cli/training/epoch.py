@@ -51,7 +51,7 @@ class EpochInputs:
     def batches(self, epoch: int) -> list[Rows]:
         """The rows of the reviews of every step."""
         rng, settings = np.random.default_rng((self._config.seed, epoch, 1)), self._config.training
-        return training_batches(self._data.train.lengths[: self.num_reviews(epoch)], rng, settings.batch_size, settings.batch_tokens)
+        return training_batches(self._data.train.lengths[: self.num_reviews(epoch)], rng, settings.batch_size)
 
     def num_reviews(self, epoch: int) -> int:
         """Reviews of an epoch: the last epochs may leave out those with a guessed class, which stand last."""

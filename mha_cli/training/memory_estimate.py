@@ -68,7 +68,7 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     unlabelled = [data.unlabelled] if data.unlabelled is not None and (training.distil_scores or training.score_vectors) else []
     lengths = np.concatenate([part.lengths for part in (data.train, *(unlabelled if training.distil_scores else []))])
     forward = ForwardPass(model.model_copy(update={"score_ngrams": 0, "score_subwords": False}), units, gradient=True)
-    batches = training_batches(lengths, np.random.default_rng(0), training.batch_size, training.batch_tokens)
+    batches = training_batches(lengths, np.random.default_rng(0), training.batch_size)
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
     fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_REVIEWS)) for part in (data.train, *unlabelled))
     features = fitted * (model.score_ngrams + SUBWORDS_OF_TOKEN * model.score_subwords)

@@ -212,7 +212,7 @@ def three_classes() -> Checkpoint:
     """Random weights, random biases among them, and classes in no alphabetical order."""
     config = Config(
         text=TextConfig(vocabulary_size=20, sequence_length=5),
-        model=ModelConfig(embed_dim=7, num_heads=3, key_dim=2, value_dim=5, feed_forward_dim=11),
+        model=ModelConfig(embed_dim=7, num_heads=3, key_dim=2, feed_forward_dim=11),
     )
     vocabulary = Vocabulary(["good", "bad", "dull", "the", "film"])
     rng = np.random.default_rng(4)

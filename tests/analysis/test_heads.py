@@ -36,12 +36,12 @@ MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]]
     "one-block": (("neg", "pos"), {"num_heads": 7}, [(0, 1), (0, 2), (0, 5)]),
     "three-classes-pre": (
         ("bad", "mixed", "good"),
-        {"num_blocks": 3, "num_heads": [3, 1, 5], "key_dim": 5, "value_dim": 11, "normalization": "pre"},
+        {"num_blocks": 3, "num_heads": [3, 1, 5], "key_dim": 5, "normalization": "pre"},
         [(0, 0), (2, 1), (2, 4)],
     ),
-    "no-bias": (("neg", "pos"), {"num_blocks": 2, "num_heads": 2, "use_bias": False}, [(1, 0)]),
+    "two-blocks": (("neg", "pos"), {"num_blocks": 2, "num_heads": 2}, [(1, 0)]),
     "additive": (("neg", "pos"), {"num_heads": 7, "scoring": "additive"}, [(0, 0), (0, 6)]),
-    "head-by-head": (("neg", "pos"), {"num_heads": 7, "attention_form": "per_head", "value_dim": 3}, [(0, 3)]),
+    "head-by-head": (("neg", "pos"), {"num_heads": 7, "attention_form": "per_head"}, [(0, 3)]),
 }
 """Class names, settings, and the heads to remove."""
 
@@ -121,7 +121,7 @@ def test_the_matrices_are_smaller(case: tuple[Checkpoint, list[tuple[int, int]]]
                 np.testing.assert_array_equal(smaller, weight[:, kept])
             else:  # output_kernel, score_kernel, and the biases of the other three
                 np.testing.assert_array_equal(smaller, weight[kept])
-    assert (after.head_key_dim, after.head_value_dim) == (before.head_key_dim, before.head_value_dim)
+    assert after.head_key_dim == before.head_key_dim
     assert {parameter.path: parameter.shape for parameter in pruned.parameters} == {
         path: weight.shape for path, weight in pruned.weights.items()
     }

@@ -56,7 +56,9 @@ def main(folder: Path) -> dict[str, Any]:
     def run(output: str, model: int = 1) -> int:
         parts = Folder(str(folder / output))
         parts.make()
-        return sum(not classify_shard(shard, Job(*jobs[model], parts)).earlier for shard in find_shards([str(folder / "in")], None, parts))
+        with parts.held("test"):
+            shards = find_shards([str(folder / "in")], None, parts)
+            return sum(not classify_shard(shard, Job(*jobs[model], parts)).earlier for shard in shards)
 
     run("old", 0)
     run("whole")

@@ -92,9 +92,9 @@ def test_a_checkpoint_shows_itself_in_a_line(path: Path) -> None:
     "model",
     [
         {},
-        {"positions": "none", "use_bias": False},
+        {"positions": "none"},
         {"positions": "sinusoidal", "num_blocks": 3},
-        {"key_dim": 3, "value_dim": 5},
+        {"key_dim": 3},
         {"max_ngram": 3, "ngram_buckets": 8, "subword_buckets": 8},
     ],
 )
@@ -465,18 +465,6 @@ def test_settings_that_imply_other_weights(path: Path) -> None:
     assert error_of(path) == (
         f"a.keras: model.weights.h5: layers/transformer_encoder/feed_forward_in/vars/0 has the shape (14, 17), not (14, 19); {WAY_OUT}"
     )
-
-
-def test_one_of_before_there_was_a_choice_of_tokenizer(path: Path) -> None:
-    config = json.loads(members_of(path)["mha.json"])["config"]
-    assert (config["text"].pop("tokenizer"), read_checkpoint(path).config.text.tokenizer) == ("unicode", "unicode")
-    rewrite(path, config=config)
-    earlier = read_checkpoint(path)
-    assert earlier.config.text.tokenizer == "letters"
-    write_checkpoint(path, earlier)
-    assert read_checkpoint(path).config == earlier.config
-    rewrite(path, config=config | {"text": "no section"})
-    assert error_of(path).startswith("a.keras: mha.json: text is 'no section', not a section of settings; ")
 
 
 @pytest.mark.parametrize(

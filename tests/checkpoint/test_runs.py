@@ -313,18 +313,6 @@ def test_a_run_of_another_config(changed: dict[str, object], message: str, confi
     assert str(raised.value) == message
 
 
-def test_a_run_begun_before_there_was_a_choice_of_tokenizer(config: Config) -> None:
-    file = Path("run/config.yaml")
-    file.write_text(file.read_text().replace("  tokenizer: unicode\n", ""))
-    with pytest.raises(MhaError) as raised:
-        refuse_other_run(Path("run"), load_config(file))
-    assert str(raised.value) == (
-        "--output run: its run has text.tokenizer=letters, the config unicode; "
-        "resume with --config run/config.yaml --set text.tokenizer=letters"
-    )
-    refuse_other_run(Path("run"), load_config(file, ["text.tokenizer=letters"]))
-
-
 def test_no_run_to_resume(config: Config) -> None:
     with pytest.raises(MhaError) as raised, run_directory(Path("nowhere"), config, resume=True):
         pass

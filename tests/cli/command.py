@@ -76,7 +76,6 @@ SCORED_SETTINGS = (
     "model.score_ending=20",
     "model.score_windows=[2,5]",
     "training.epochs=2",
-    "training.batch_tokens=512",
     "training.precision=bfloat16",
 )
 """Over TINY, for a short training with n-gram scores, and what else few trainings use."""

@@ -38,7 +38,7 @@ SUBWORDS = {**SCORES, "subword_buckets": 32, "score_subwords": True, "score_buck
 CASES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
-    "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 3, "activation": "gelu", "use_bias": False},
+    "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "activation": "gelu"},
     "n-grams-and-scores": SCORES,
     "scores-of-all-places-alike": {**SCORES, "score_ending": 0, "score_windows": []},
     "subwords": {"subword_buckets": 32},

@@ -114,33 +114,6 @@ def test_no_reviews_make_no_batches() -> None:
 # Batches by tokens
 
 
-@given(many_lengths.filter(len), st.integers(1, 3000), st.integers(0, 100))
-def test_batches_by_tokens_hold_every_row_once_within_the_budget(lengths: npt.NDArray[np.int64], tokens: int, seed: int) -> None:
-    batches = training_batches(lengths, np.random.default_rng(seed), 32, tokens)
-    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
-    for rows in batches:
-        assert len(rows) == 1 or len(rows) * max(1, lengths[rows].max()) <= tokens
-
-
-def test_batches_by_tokens_follow_the_generator() -> None:
-    lengths = review_lengths(500)
-    first, again, other = (
-        [rows.tolist() for rows in training_batches(lengths, np.random.default_rng(seed), 8, 4000)] for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert sorted(map(sorted, first)) != sorted(map(sorted, other))
-
-
-def test_batches_by_tokens_are_of_many_short_reviews_or_few_long_ones_in_no_order() -> None:
-    lengths = review_lengths(3200)
-    batches = training_batches(lengths, np.random.default_rng(0), 1, 6000)
-    sizes, longest = [len(rows) for rows in batches], [lengths[rows].max() for rows in batches]
-    assert max(sizes) > 5 * min(sizes)
-    assert np.corrcoef(sizes, longest)[0, 1] < -0.3
-    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
-    assert np.mean([size * length for size, length in zip(sizes, longest, strict=True)]) > 0.8 * 6000
-
-
 # Padding
 
 

@@ -191,18 +191,17 @@ def test_a_word_of_the_validation_part_alone_is_unknown() -> None:
     assert texts_of(reviews.encode(train, vocabulary), vocabulary) == [f"same word{row}" for row in train]
 
 
-def test_size_and_min_count_of_the_vocabulary() -> None:
+def test_size_of_the_vocabulary() -> None:
     texts = ["c c c b b a", "d d a a"]
-    settings = TextConfig(vocabulary_size=4, min_count=2)
+    settings = TextConfig(vocabulary_size=4)
     reviews = corpus("abab", texts * 2, settings)
     assert reviews.vocabulary(np.array([0, 1])).tokens[2:] == ("a", "c")
-    assert corpus("abab", texts * 2, TextConfig(min_count=3)).vocabulary(np.array([0])).tokens[2:] == ("c",)
 
 
 @pytest.mark.parametrize("truncation", ["head", "tail", "head_and_tail"])
 @pytest.mark.parametrize("sequence_length", [1, 5, 8, 600])
 def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, sequence_length: int) -> None:
-    settings = TextConfig.model_validate({"sequence_length": sequence_length, "truncation": truncation, "min_count": 2})
+    settings = TextConfig.model_validate({"sequence_length": sequence_length, "truncation": truncation})
     reviews = [*SampleReviews(SampleData(num_reviews=200)).read("train")]
     reviews += [Review(text, label) for text in STRANGE_TEXTS for label in ("neg", "pos")]
     whole = Corpus(reviews, settings, ("neg", "pos"), "films.csv")

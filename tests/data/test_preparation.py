@@ -150,8 +150,7 @@ def test_a_validation_part_of_unknown_words_is_told(tmp_path: Path) -> None:
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
     prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
     assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [
-        "train.csv, validation part: 100% of the words are not in the model's vocabulary: "
-        "give more texts, raise text.vocabulary_size or lower text.min_count"
+        "train.csv, validation part: 100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"
     ]
 
 

@@ -65,16 +65,13 @@ def test_passes_every_setting_on() -> None:
     config = small_config(
         positions="sinusoidal",
         key_dim=5,
-        value_dim=3,
         activation="gelu",
         normalization="pre",
-        use_bias=False,
         max_ngram=3,
         ngram_buckets=32,
         ngram_dropout=0.5,
         embedding_dropout=0.1,
         attention_dropout=0.2,
-        block_dropout=0.3,
         dropout=0.4,
     )
     model = build_classifier(config, VOCABULARY_SIZE, 2)
@@ -84,9 +81,9 @@ def test_passes_every_setting_on() -> None:
     assert (embedding.max_ngram, embedding.ngram_buckets, embedding.ngram_dropout) == (3, 32, 0.5)
     for block in range(2):
         encoder = model.get_layer(f"encoder_{block}")
-        assert (encoder.embed_dim, encoder.feed_forward_dim, encoder.num_heads, encoder.key_dim, encoder.value_dim) == (14, 17, 2, 5, 3)
-        assert (encoder.activation, encoder.normalization, encoder.use_bias) == ("gelu", "pre", False)
-        assert (encoder.attention_dropout, encoder.dropout) == (0.2, 0.3)
+        assert (encoder.embed_dim, encoder.feed_forward_dim, encoder.num_heads, encoder.key_dim) == (14, 17, 2, 5)
+        assert (encoder.activation, encoder.normalization) == ("gelu", "pre")
+        assert encoder.attention_dropout == 0.2
     assert model.get_layer("dropout").rate == 0.4
 
 
@@ -142,7 +139,7 @@ def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., 
     np.testing.assert_allclose(probabilities[0], probabilities[1], **EXACT)
 
 
-@pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "attention_dropout", "block_dropout", "dropout"])
+@pytest.mark.parametrize("which", ["embedding_dropout", "ngram_dropout", "attention_dropout", "dropout"])
 def test_dropout_is_active_only_in_training(which: str, make_model: Callable[..., keras.Model]) -> None:
     off = {"dropout": 0.0, "max_ngram": 2, "ngram_buckets": 32}
     plain, dropping = make_model(small_config(**off)), make_model(small_config(**{**off, which: 0.5}))

@@ -156,10 +156,10 @@ def test_bfloat16_is_near(random_weights: Callable[..., dict[str, np.ndarray]]) 
 
 
 def test_multiplications_are_those_of_the_products() -> None:
-    """Two reviews of 3 and 2 tokens: the queries' and keys' 7, the values' 5 units of each of 3 heads, 2 blocks."""
-    model = small_checkpoint(embed_dim=11, num_blocks=2, num_heads=3, key_dim=7, value_dim=5, feed_forward_dim=13).config.model
-    projections = (3 + 2) * 11 * 3 * (7 + 7 + 5 + 5)
-    attention = (3 * 3 + 2 * 2) * 3 * (7 + 5)
+    """Two reviews of 3 and 2 tokens: 7 units of each of 3 heads, 2 blocks."""
+    model = small_checkpoint(embed_dim=11, num_blocks=2, num_heads=3, key_dim=7, feed_forward_dim=13).config.model
+    projections = (3 + 2) * 11 * 3 * 4 * 7
+    attention = (3 * 3 + 2 * 2) * 3 * 2 * 7
     feed_forward = (3 + 2) * 11 * 13 * 2
     assert multiplications(model, np.array([3, 2])) == 2 * (projections + attention + feed_forward)
 

@@ -66,7 +66,7 @@ def test_equals_the_keras_model(
         {"max_ngram": 2, "ngram_buckets": 32},
         {"scoring": "additive"},
         {"use_scale": False, "positions": "sinusoidal"},
-        {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3, "value_dim": 5},
+        {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3},
     ],
     ids=["dot-product", "additive", "no-scale", "heads-by-block"],
 )

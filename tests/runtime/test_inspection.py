@@ -22,9 +22,9 @@ WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
 MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "three-blocks-pre": {"num_blocks": 3, "normalization": "pre"},
-    "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "value_dim": 7},
+    "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5},
     "additive": {"num_blocks": 2, "scoring": "additive"},
-    "not-scaled": {"use_scale": False, "use_bias": False},
+    "not-scaled": {"use_scale": False},
     "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32},
 }
 

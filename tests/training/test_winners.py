@@ -78,7 +78,6 @@ def test_nothing_wins_where_dropout_takes_every_feature() -> None:
         ({}, 129, True),
         ({}, 128, False),  # as many positions as dropout leaves features
         ({"dropout": 0.0}, 129, False),
-        ({"block_dropout": 0.1}, 129, False),
         ({"attention_dropout": 0.1}, 129, False),
         ({"embedding_dropout": 0.1}, 129, True),
     ],

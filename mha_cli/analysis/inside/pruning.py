@@ -90,7 +90,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
     removed = {block: [head for other, head in heads if other == block] for block in range(settings.num_blocks)}
     counts = [count - len(removed[block]) for block, count in enumerate(settings.heads)]
     # The width per head no longer is embed_dim / num_heads.
-    update = {"num_heads": counts, "key_dim": settings.head_key_dim, "value_dim": settings.head_value_dim}
+    update = {"num_heads": counts, "key_dim": settings.head_key_dim}
     config = checkpoint.config.model_copy(update={"model": settings.model_copy(update=update)})
     weights = dict(checkpoint.weights)
     for block, own in removed.items():
