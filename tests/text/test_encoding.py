@@ -59,10 +59,9 @@ def test_any_text_can_be_encoded(text: str, sequence_length: int) -> None:
     assert encoded.num_unknown == encoded.tokens.tolist().count(1)
 
 
-@pytest.mark.parametrize("tokenizer", ["unicode", "letters"])
-@given(text=st.text(st.sampled_from("a\0\u0301\ufffd\uffff\ud800<") | st.characters()))
-def test_among_the_characters_of_a_word_0_is_padding_only(tokenizer: str, text: str) -> None:
-    for word in encode(text, subword_characters=7, tokenizer=tokenizer).tokens:
+@given(st.text(st.sampled_from("a\0\u0301\ufffd\uffff\ud800<") | st.characters()))
+def test_among_the_characters_of_a_word_0_is_padding_only(text: str) -> None:
+    for word in encode(text, subword_characters=7).tokens:
         characters = word[1:]
         assert (characters[: np.count_nonzero(characters)] != 0).all()
 
