@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
-from mha_cli.cli.answers import MatchingRecords, json_line, styles_wanted, tab_line, terminal_line
+from mha_cli.cli.answers import (
+    LineAnswers,
+    MatchingRecords,
+    ParquetAnswers,
+    csv_line,
+    csv_row,
+    json_line,
+    styles_wanted,
+    tab_line,
+    table_names,
+    terminal_line,
+)
 from mha_cli.cli.counter import counter
 from mha_cli.cli.given import load_checkpoint
-from mha_cli.cli.output import opened_output
+from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.errors import plural
 from mha_cli.records.doubts import shown_doubts
 from mha_cli.records.reader import USUAL, Dialect
-from mha_cli.runtime.classifier import Classifier, Prediction
+from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.inputs import STANDARD_INPUT, given_texts, read_inputs
+from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
 from mha_cli.runtime.stream import Answering, usual_workers
 from mha_cli.text.vocabulary import doubt_of_unknown
 
 if TYPE_CHECKING:
     from mha_cli.records.readers import Format
-    from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.engine import EngineName, Precision
     from mha_cli.runtime.stream import Answer
@@ -79,6 +89,10 @@ def answer_texts(
         MhaError: there is no such model, class, input or engine; an input is broken, after the answers to all before that; or the answers
             cannot be written.
     """
+    on_terminal = output is None and stdout.isatty()
+    as_records = bool(choice.only) and not (as_json or on_terminal or fields or choice.top_k)
+    forms: list[Format] = ["lines"] if texts else [form or format_of(path) for path in inputs]
+    answers = answer_form(output, as_json, forms if as_records else ())
     model = load_checkpoint(checkpoint, stderr)
     classifier = Classifier(model, Engine(model, engine, precision))
     doubts = list[str]()
@@ -89,25 +103,34 @@ def answer_texts(
         else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, dialect, doubts.append, answering.on_wait)
     )
     choice.refuse_unknown(model.class_names)
-    on_terminal = output is None and stdout.isatty()
-    line: Callable[[int, Record, Prediction], bytes]
-    if as_json:
-        line = partial(json_line, choice, fields)
-    elif on_terminal:
-        line = partial(terminal_line, choice, styles_wanted(), stdout.encoding)
-    elif choice.only and not fields and choice.top_k is None:
-        line = MatchingRecords().line
-    else:
-        line = partial(tab_line, choice)
+
+    def answers_in(file: IO[bytes]) -> LineAnswers | ParquetAnswers:
+        if as_records:
+            return LineAnswers(file, MatchingRecords().line)
+        if answers == "jsonl":
+            return LineAnswers(file, partial(json_line, choice, fields))
+        if on_terminal:
+            return LineAnswers(file, partial(terminal_line, choice, styles_wanted(), stdout.encoding))
+        if answers == "tsv":
+            return LineAnswers(file, partial(tab_line, choice))
+        names = table_names(choice, model.class_names, fields)
+        if answers == "csv":
+            return LineAnswers(file, partial(csv_line, choice), csv_row(names))
+        return ParquetAnswers(file, choice, names)
+
     # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
     typed = STANDARD_INPUT in inputs and os.isatty(standard_input)
     counted = stderr.isatty() and not (on_terminal or quiet or typed) and os.environ.get("TERM") not in {"dumb", "unknown"}
     number = written = num_unknown = num_words = num_withheld = 0
-    with opened_output(output, stdout) as write, counter(stderr) if counted else nullcontext(lambda _: None) as count:
+    with (
+        opened_output(output, stdout) as file,
+        counter(stderr) if counted else nullcontext(lambda _: None) as count,
+        closing(answers_in(file)) as writer,
+    ):
 
         def write_batch(batch: list[Answer]) -> None:
             nonlocal number, written, num_unknown, num_words, num_withheld
-            lines = []
+            answered = []
             for record, prediction in batch:
                 number += 1
                 num_unknown += prediction.num_unknown
@@ -117,10 +140,10 @@ def answer_texts(
                     continue
                 if quiet:
                     raise _Found
-                lines.append(line(number, record, prediction))
-            if lines:
-                write(b"".join(lines))
-            written += len(lines)
+                answered.append((number, record, prediction))
+            if answered:
+                writer.write(answered)
+            written += len(answered)
             count(len(batch))
 
         try:

@@ -1,20 +1,27 @@
-"""How an answer is written: a tab-separated line, a JSON line, a line to be read on a terminal, or the record that was answered."""
+"""How an answer is written: a line with tabs, a JSON line, a row of CSV or Parquet, a line on a terminal, or the record itself."""
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import starmap
+from types import SimpleNamespace
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from mha_cli.errors import printable
-from mha_cli.records.objects import plain_json
+from mha_cli.records.objects import plain_json, without_surrogates
 
 if TYPE_CHECKING:
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.classifier import Prediction
+
+Answered: TypeAlias = "tuple[int, Record, Prediction]"
+"""Number of a text, its record and what the classifier says."""
 
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -22,6 +29,8 @@ _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MIN_TEXT_WIDTH = 10
 """Columns that a text gets even on a narrow terminal."""
 MAX_FIELD_WIDTH = 40
+GROUP_ROWS = 8_192
+"""Rows of a row group in Parquet."""
 UNSURE = "unsure"
 """Stands on a terminal where no class is probable enough."""
 
@@ -62,6 +71,101 @@ def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, rec
     return line.encode(encoding, "backslashreplace") + b"\n"
 
 
+def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """The names of a table's columns; a field that is called like another column gets ``input_`` before its name."""
+    if choice.top_k == "all":
+        names = ["label", "probability", *(f"probability_{name}" for name in class_names)]
+    else:
+        further = range(2, min(choice.top_k or 1, len(class_names)) + 1)
+        names = ["label", "probability", *(f"{name}_{number}" for number in further for name in ("label", "probability"))]
+    names.append("mark")
+    for name in fields:
+        while name in names:
+            name = f"input_{name}"
+        names.append(name)
+    return names
+
+
+def table_row(choice: Choice, record: Record, prediction: Prediction) -> list[str | float | None]:
+    """The values of the columns, probabilities rounded to six places; with ``top_k`` all, the probability of every class is there."""
+    if choice.top_k == "all":
+        cells = [*_class_cells(replace(choice, top_k=None), prediction), *prediction.probabilities.values()]
+    else:
+        cells = _class_cells(choice, prediction)
+    values = [round(cell, 6) if isinstance(cell, float) else cell for cell in cells]
+    fields = [None if value is None else without_surrogates(_as_text(value)) for value in record.fields]
+    return [*values, prediction.mark, *fields]
+
+
+def csv_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
+    """A row of CSV."""
+    return csv_row(table_row(choice, record, prediction))
+
+
+def csv_row(cells: Sequence[str | float | None]) -> bytes:
+    """Cells as RFC 4180 has them, in UTF-8."""
+    shown = [f"{cell:.6f}" if isinstance(cell, float) else cell for cell in cells]
+    row: bytes = csv.writer(SimpleNamespace(write=str.encode)).writerow(shown)
+    return row
+
+
+class LineAnswers:
+    """Answers a line or a row each.
+
+    Args:
+        file: file to write to.
+        line: function of an answer that gives its line.
+        header: line before all others.
+    """
+
+    def __init__(self, file: IO[bytes], line: Callable[[int, Record, Prediction], bytes], header: bytes = b"") -> None:
+        self._file, self._line = file, line
+        if header:
+            file.write(header)
+
+    def write(self, answered: Iterable[Answered]) -> None:
+        """Write further answers."""
+        self._file.write(b"".join(starmap(self._line, answered)))
+
+    def close(self) -> None:
+        """Write nothing: lines need no end."""
+
+
+class ParquetAnswers:
+    """Answers in Parquet, through pyarrow: probabilities are doubles, all else is strings.
+
+    Args:
+        file: file to write to.
+        choice: classes that are answers.
+        names: names of the columns.
+    """
+
+    def __init__(self, file: IO[bytes], choice: Choice, names: Sequence[str]) -> None:
+        from pyarrow import float64, parquet, schema, string, table
+
+        num_probabilities = names.index("mark")
+        kinds = [float64() if at < num_probabilities and name.startswith("probability") else string() for at, name in enumerate(names)]
+        self._choice, self._table, self._schema = choice, table, schema(list(zip(names, kinds, strict=True)))
+        self._rows: list[list[str | float | None]] = []
+        self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
+
+    def write(self, answered: Iterable[Answered]) -> None:
+        """Write further answers."""
+        self._rows += [table_row(self._choice, record, prediction) for _, record, prediction in answered]
+        if len(self._rows) >= GROUP_ROWS:
+            self._write_rows()
+
+    def close(self) -> None:
+        """Write the rest, and the end of the file."""
+        self._write_rows()
+        self._writer.close()
+
+    def _write_rows(self) -> None:
+        if self._rows:
+            self._writer.write_table(self._table(list(zip(*self._rows, strict=True)), schema=self._schema))
+            self._rows.clear()
+
+
 class MatchingRecords:
     """The records themselves, byte by byte; tables keep their header line."""
 
@@ -92,16 +196,23 @@ def tab_cell(value: object) -> str:
 
 
 def _class_columns(choice: Choice, prediction: Prediction) -> list[str]:
-    """The classes that are answered with and their probabilities; two empty columns for each that is missing."""
+    """The answered classes and their probabilities, as text; two empty columns for each that is missing."""
+    cells = _class_cells(choice, prediction)
+    return [f"{cell:.4f}" if isinstance(cell, float) else tab_cell(cell) for cell in cells]
+
+
+def _class_cells(choice: Choice, prediction: Prediction) -> list[str | float | None]:
+    """The classes that are answered with and their probabilities; None twice for each that is missing."""
     if choice.top_k is None:
         answer = choice.answer(prediction)
         pairs = [] if answer is None else [(answer, prediction.probabilities[answer])]
         num_pairs = 1
     else:
         pairs = choice.top(prediction)
-        num_pairs = min(choice.top_k, len(prediction.probabilities))
-    columns = [column for name, probability in pairs for column in (tab_cell(name), f"{probability:.4f}")]
-    return columns + [""] * (2 * num_pairs - len(columns))
+        num_classes = len(prediction.probabilities)
+        num_pairs = num_classes if choice.top_k == "all" else min(choice.top_k, num_classes)
+    cells: list[str | float | None] = [cell for pair in pairs for cell in pair]
+    return cells + [None] * (2 * num_pairs - len(cells))
 
 
 def _notes(prediction: Prediction) -> Iterator[str]:

@@ -1,25 +1,65 @@
-"""Where answers go: to stdout as they come, or into a file that is there only when it is whole."""
+"""Where answers go: to stdout as they come, or into a file that is there only when it is whole; and what a file's name says of it."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, cast
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
+from mha_cli.records.readers import EXTENSIONS, extension_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
-    Write = Callable[[bytes], object]
+    from mha_cli.records.readers import Format
+
+AnswerForm: TypeAlias = Literal["tsv", "csv", "jsonl", "parquet"]
+NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
+SHOWN_FORMATS: dict[Format, str] = {
+    "lines": "plain lines",
+    "jsonl": "JSON lines",
+    "csv": "CSV",
+    "tsv": "TSV",
+    "fasttext": "fastText's lines",
+}
+
+
+def answer_form(output: Path | None, as_json: bool, records: Iterable[Format] = ()) -> AnswerForm:
+    """The format of answers, which the name of the output file decides; without one they are lines with tabs, or JSON lines.
+
+    Args:
+        output: file to write; None is stdout.
+        as_json: True if JSON lines are asked for.
+        records: formats of the records that are written as they came; none where answers are written.
+
+    Raises:
+        MhaError: mha does not write that format, or the name contradicts ``--json`` or the records.
+    """
+    usual: AnswerForm = "jsonl" if as_json else "tsv"
+    if output is None:
+        return usual
+    came = [("jsonl" if form == "parquet" else form) for form in records]
+    extension, name = extension_of(output.name), f"--output {shown_path(output)}"
+    form = EXTENSIONS.get(extension)
+    if extension in NOT_WRITTEN or (form == "parquet" and output.suffix.lower() == ".gz") or (form == "fasttext" and not came):
+        hint = "name a .csv file, which spreadsheet programs open, or .tsv, .jsonl or .parquet; .gz may follow the first three"
+        raise MhaError(f"{name}: mha writes no such files", hint)
+    if other := next((one for one in came if form not in (None, one)), None):
+        hint = "name a file of that format, or add --field"
+        raise MhaError(f"{name}: --only writes records as they came, here {SHOWN_FORMATS[other]}", hint)
+    if as_json and form not in (None, "jsonl"):
+        raise MhaError(f"--json contradicts {name}", "leave --json out, or name a .jsonl file")
+    return usual if form is None else cast(AnswerForm, form)
 
 
 @contextmanager
-def opened_output(path: Path | None, stdout: TextIO) -> Iterator[Write]:
-    """A function that writes to a file, or to ``stdout`` where there is none.
+def opened_output(path: Path | None, stdout: TextIO) -> Iterator[IO[bytes]]:
+    """A file to write to, gzipped if its name ends in ``.gz``, or ``stdout`` where there is none.
 
     If the reader of a pipe has left, the process ends as every Unix tool does, by SIGPIPE and without a message.
 
@@ -28,10 +68,14 @@ def opened_output(path: Path | None, stdout: TextIO) -> Iterator[Write]:
     """
     try:
         if path is None:
-            yield lambda data: _write(data, stdout)
+            yield _StandardOutput(stdout.fileno(), "w", closefd=False)
         else:
             with ended_in_order(), atomic_write(path) as file:
-                yield file.write
+                if path.suffix.lower() != ".gz":
+                    yield file
+                    return
+                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
@@ -80,11 +124,19 @@ def ended_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _write(data: bytes, stdout: TextIO) -> None:
-    try:
-        with Stream(stdout.fileno(), "w", closefd=False) as stream:
-            stream.write(data)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise MhaError(f"cannot write the output: {error.strerror}", exit_code=EXIT_FAILURE) from None
+class _StandardOutput(Stream):
+    """Standard output, whose faults are errors of the command."""
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it.
+
+        Raises:
+            MhaError: it cannot be written.
+            BrokenPipeError: the reader of a pipe has left.
+        """
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise MhaError(f"cannot write the output: {error.strerror}", exit_code=EXIT_FAILURE) from None

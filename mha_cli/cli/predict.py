@@ -17,7 +17,7 @@ from mha_cli.cli.options import (
     JsonOption,
     NoQuotingOption,
 )
-from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.records.reader import Dialect
 from mha_cli.runtime.choice import Choice
 from mha_cli.system.numpy_setup import prepare_to_compute
@@ -31,7 +31,7 @@ mha predict < reviews.txt > labels.tsv
 zcat reviews.gz | mha predict --json -
 
 mha predict --input reviews.csv --text-column review --field id \\
-    --output labels.tsv
+    --output labels.csv
 
 mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
 
@@ -59,12 +59,22 @@ def predict(
     as_json: JsonOption = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="File to write, whole or not at all.", show_default="standard output"),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write, whole or not at all; .csv, .tsv, .jsonl or .parquet decides its format.",
+            show_default="standard output",
+        ),
     ] = None,
     top_k: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            "--top-k", "-k", min=1, metavar="K", help="Give the K most probable classes and their probabilities.", show_default=False
+            "--top-k",
+            "-k",
+            metavar="K",
+            help="Give the K most probable classes and their probabilities; [bold]all[/bold] gives every class.",
+            show_default=False,
         ),
     ] = None,
     threshold: Annotated[
@@ -136,7 +146,7 @@ def predict(
         standard_input(),
         sys.stdout,
         sys.stderr,
-        Choice(threshold, tuple(only or ()), top_k),
+        Choice(threshold, tuple(only or ()), _number_of_classes(top_k)),
         texts=given,
         inputs=[str(path) for path in inputs or []] or [STANDARD_INPUT],
         checkpoint=checkpoint,
@@ -153,3 +163,13 @@ def predict(
     )
     if only and not written:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _number_of_classes(given: str | None) -> int | Literal["all"] | None:
+    if given is None:
+        return None
+    if given == "all":
+        return "all"
+    if not (given.isascii() and given.isdigit() and int(given[:9])):
+        raise MhaError(f"--top-k {printable(given)}: neither a number of classes nor all", "give for example 3, or all")
+    return int(given[:9])

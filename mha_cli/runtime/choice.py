@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mha_cli.errors import MhaError, did_you_mean, printable
 
@@ -19,12 +19,12 @@ class Choice:
     Args:
         threshold: probability in [0, 1] that a class needs to be an answer; None asks for what the checkpoint asks for.
         only: classes that are looked for; empty means all.
-        top_k: number of classes are given; None is the answer alone.
+        top_k: number of most probable classes to give, or all; None is the answer alone.
     """
 
     threshold: float | None = None
     only: tuple[str, ...] = ()
-    top_k: int | None = None
+    top_k: int | Literal["all"] | None = None
 
     def refuse_unknown(self, class_names: Sequence[str]) -> None:
         """Refuse to look for a class that the model does not have.
@@ -56,8 +56,9 @@ class Choice:
         """
         if self.threshold is None and prediction.answer is None:
             return []
-        ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])[: self.top_k]
-        return [item for item in ranked if self.threshold is None or item[1] >= self.threshold]
+        ranked = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+        most = None if self.top_k == "all" else self.top_k
+        return [item for item in ranked[:most] if self.threshold is None or item[1] >= self.threshold]
 
     def as_json(self, number: int, prediction: Prediction) -> dict[str, object]:
         """Everything that is known of a text, as ``mha predict --json`` prints it.

@@ -314,6 +314,29 @@ SECTIONS: dict[str, list[Case]] = {
             files={"x/checkpoint.keras": b""},
             also=("explain x", "attention x"),
         ),
+        Case(
+            "an output of a kind that mha does not write",
+            f"{FILM} -o labels.xlsx",
+            "--output labels.…: mha writes no such files; name a .csv file, which spreadsheet programs open, or …",
+            also=(
+                f"{FILM} -o labels.csv.zip",
+                f"{FILM} -o labels.parquet.gz",
+                f"{FILM} --only positive -o labels.ods",
+                f"{FILM} -o labels.ft",
+            ),
+        ),
+        Case(
+            "`--json` for a file of another name",
+            f"{FILM} --json -o labels.csv",
+            "--json contradicts --output labels.…; leave --json out, or name a .jsonl file",
+            also=(f"{FILM} --json -o labels.TSV.gz", f"{FILM} --json -o labels.parquet --only positive"),
+        ),
+        Case(
+            "`--only`, which writes records, for a file of another name",
+            f"{PREDICT} -i x.jsonl --only positive -o x.csv",
+            "--output x.csv: --only writes records as they came, here JSON lines; name a file of that format, or add --field",
+            also=(f"{PREDICT} -i x.parquet --only positive -o x.csv",),
+        ),
         Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
     ],
     "Config": [

@@ -40,6 +40,7 @@ SAID = said(0.2, 0.5, 0.3)
         (Choice(), (), b"mixed\t0.5000\t-\n"),
         (Choice(threshold=0.6), (), b"\t\t-\n"),
         (Choice(top_k=2), (), b"mixed\t0.5000\tgood\t0.3000\t-\n"),
+        (Choice(top_k="all"), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
         (Choice(top_k=9), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
         (Choice(top_k=3, threshold=0.3), ("id",), b"mixed\t0.5000\tgood\t0.3000\t\t\t-\tid\n"),
         (Choice(only=("good",), threshold=0.3), (), b"good\t0.3000\t-\n"),

@@ -190,7 +190,8 @@ def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: byte
         (["--only", "poss"], "--only poss: no class of the model; did you mean pos?"),
         (["--threshold", "1.5"], "Invalid value for '--threshold'"),
         (["--threshold", "nan"], "Invalid value for '--threshold'"),
-        (["--top-k", "0"], "Invalid value for '--top-k' / '-k'"),
+        (["--top-k", "0"], "--top-k 0: neither a number of classes nor all; give for example 3, or all"),
+        (["--top-k", "every"], "--top-k every: neither"),
         (["--workers", "0"], "Invalid value for '--workers'"),
     ],
 )

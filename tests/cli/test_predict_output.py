@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import io
 import json
 import os
@@ -15,9 +17,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyarrow import parquet
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.cli.answering import answer_texts
@@ -72,6 +75,15 @@ def test_a_table_keeps_its_header(predict: Predict, labels: list[str], tmp_path:
     assert (tmp_path / "neg.csv").read_text() == "id,text\n" + "".join(kept)
     again = predict("-i", "neg.csv", "--only", "pos")
     assert (again.code, again.stdout) == (1, "")
+
+
+def test_records_go_to_a_file_of_their_format(predict: Predict, labels: list[str], tmp_path: Path) -> None:
+    lines = [f"__label__x {text}\n" for text in TEXTS if text]
+    (tmp_path / "reviews.ft").write_text("".join(lines))
+    for name in ("kept.ft", "kept.txt"):
+        assert predict("-i", "reviews.ft", "--only", "negative", "-o", name) == Result(0, "", "")
+        kept = [label for label, text in zip(labels, TEXTS, strict=True) if text and label == "negative"]
+        assert len((tmp_path / name).read_text().splitlines()) == len(kept)
 
 
 def test_only_in_json(predict: Predict, labels: list[str]) -> None:
@@ -136,6 +148,96 @@ def test_the_most_probable_classes(predict: Predict) -> None:
     for line, answer in zip(predict("--top-k", "9", *TEXTS).lines, predict("--json", *TEXTS).lines, strict=True):
         ranked = sorted(json.loads(answer)["probabilities"].items(), key=lambda item: -item[1])
         assert line.rpartition("\t")[0] == "\t".join(f"{name}\t{probability:.4f}" for name, probability in ranked)
+
+
+# The name of a file says its format
+
+ODD = ("a,b", 'a "q"\n', "\ud800", "=1+1", None, 1.5, [{"é": True}], "é\t\0")
+CELLS = ("a,b", 'a "q"\n', "\ufffd", "=1+1", "", "1.5", '[{"é": true}]', "é\t\0")
+PARQUET_CELLS = [cell or None for cell in CELLS]
+HEADER = ["label", "probability", "mark", "note", "input_label"]
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> list[dict[str, object]]:
+    """Records in ``notes.jsonl``, each with an odd note and a label of its own."""
+    records: list[dict[str, object]] = [{"text": "the film", "note": note, "label": "gold"} for note in ODD]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return records
+
+
+@pytest.mark.usefixtures("noted")
+@pytest.mark.parametrize("name", ["labels.csv", "labels.CSV", "labels.csv.gz"])
+def test_csv_has_a_header_and_can_be_read_back(name: str, predict: Predict, tmp_path: Path) -> None:
+    answer = json.loads(predict("--json", "the film").stdout)
+    assert predict("-i", "notes.jsonl", "--field", "note", "--field", "label", "-o", name) == Result(0, "", "")
+    content = (tmp_path / name).read_bytes()
+    content = gzip.decompress(content) if name.endswith("gz") else content
+    header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
+    assert header == HEADER
+    assert rows == [[answer["label"], f"{answer['probability']:.6f}", "-", cell, "gold"] for cell in CELLS]
+    assert content.startswith(b"label,probability,mark,note,input_label\r\n")
+
+
+@pytest.mark.usefixtures("noted")
+def test_parquet_has_columns_with_types(predict: Predict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mha_cli.cli.answers.GROUP_ROWS", 3)
+    answer = json.loads(predict("--json", "the film").stdout)
+    assert predict("-i", "notes.jsonl", "--field", "note", "--field", "label", "-o", "labels.parquet") == Result(0, "", "")
+    table = parquet.read_table(tmp_path / "labels.parquet")
+    assert table.schema.names == HEADER
+    assert [str(kind) for kind in table.schema.types] == ["string", "double", "string", "string", "string"]
+    given = [answer["label"], answer["probability"], "-"]
+    assert [list(row.values()) for row in table.to_pylist()] == [[*given, cell, "gold"] for cell in PARQUET_CELLS]
+
+
+@pytest.mark.parametrize(
+    ("top_k", "threshold", "names"),
+    [
+        ("1", "0", ["label", "probability"]),
+        ("2", "0", ["label", "probability", "label_2", "probability_2"]),
+        ("9", "0.99", ["label", "probability", "label_2", "probability_2"]),
+        ("all", "0", ["label", "probability", "probability_negative", "probability_positive"]),
+        ("all", "0.99", ["label", "probability", "probability_negative", "probability_positive"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
+def test_classes_in_columns(name: str, top_k: str, threshold: str, names: list[str], predict: Predict, tmp_path: Path) -> None:
+    probabilities = json.loads(predict("--json", "the film").stdout)["probabilities"]
+    (best, most), (other, least) = sorted(probabilities.items(), key=lambda item: -item[1])
+    pairs: list[object] = [best, most, other, least] if threshold == "0" else [None] * 4
+    values = [*pairs[:2], *probabilities.values()] if top_k == "all" else pairs[: len(names)]
+    assert predict("the film", "--top-k", top_k, "--threshold", threshold, "-o", name).code == 0
+    found: list[dict[str, Any]]
+    if name.endswith("csv"):
+        found = list(csv.DictReader((tmp_path / name).read_text().splitlines()))
+        values = ["" if value is None else value if isinstance(value, str) else f"{value:.6f}" for value in values]
+    else:
+        found = parquet.read_table(tmp_path / name).to_pylist()
+    assert found == [dict(zip([*names, "mark"], [*values, "-"], strict=True))]
+
+
+@pytest.mark.parametrize("name", ["labels.jsonl", "labels.NDJSON", "labels.json", "labels.jsonl.gz"])
+def test_json_lines_without_json(name: str, predict: Predict, tmp_path: Path) -> None:
+    expected = predict("--json", *TEXTS).stdout
+    assert predict("-o", name, *TEXTS) == predict("--json", "-o", f"again-{name}", *TEXTS) == Result(0, "", "")
+    for content in ((tmp_path / name).read_bytes(), (tmp_path / f"again-{name}").read_bytes()):
+        assert (gzip.decompress(content) if name.endswith("gz") else content).decode() == expected
+
+
+@pytest.mark.parametrize("name", ["labels.tsv", "labels", "labels.tsv.gz"])
+def test_any_other_name_gets_what_stdout_would(name: str, predict: Predict, tmp_path: Path) -> None:
+    assert predict("-o", name, "-k", "all", *TEXTS) == Result(0, "", "")
+    content = (tmp_path / name).read_bytes()
+    expected = predict("-k", "all", *TEXTS)
+    assert (gzip.decompress(content) if name.endswith("gz") else content).decode() == expected.stdout
+
+
+def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> None:
+    for name in ("none.csv", "none.parquet"):
+        assert predict("-o", name, "--field", "text", stdin="") == Result(0, "", "")
+    assert (tmp_path / "none.csv").read_text() == "label,probability,mark,text\n"
+    assert parquet.read_table(tmp_path / "none.parquet").schema.names == ["label", "probability", "mark", "text"]
 
 
 # A file
