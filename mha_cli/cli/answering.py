@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from mha_cli.cli.answers import (
+    AllColumns,
     LineAnswers,
     MatchingRecords,
     ParquetAnswers,
@@ -27,6 +28,7 @@ from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.errors import plural
 from mha_cli.records.doubts import shown_doubts
 from mha_cli.records.reader import USUAL, Dialect
+from mha_cli.records.record import ALL
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
@@ -103,6 +105,8 @@ def answer_texts(
         else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, dialect, doubts.append, answering.on_wait)
     )
     choice.refuse_unknown(model.class_names)
+    all_columns = AllColumns(fields) if ALL in fields and answers != "jsonl" else None
+    writer: LineAnswers | ParquetAnswers | None = None
 
     def answers_in(file: IO[bytes]) -> LineAnswers | ParquetAnswers:
         if as_records:
@@ -113,7 +117,7 @@ def answer_texts(
             return LineAnswers(file, partial(terminal_line, choice, styles_wanted(), stdout.encoding))
         if answers == "tsv":
             return LineAnswers(file, partial(tab_line, choice))
-        names = table_names(choice, model.class_names, fields)
+        names = table_names(choice, model.class_names, all_columns.names if all_columns else fields)
         if answers == "csv":
             return LineAnswers(file, partial(csv_line, choice), csv_row(names))
         return ParquetAnswers(file, choice, names)
@@ -125,11 +129,11 @@ def answer_texts(
     with (
         opened_output(output, stdout) as file,
         counter(stderr) if counted else nullcontext(lambda _: None) as count,
-        closing(answers_in(file)) as writer,
+        ExitStack() as opened,
     ):
 
         def write_batch(batch: list[Answer]) -> None:
-            nonlocal number, written, num_unknown, num_words, num_withheld
+            nonlocal writer, number, written, num_unknown, num_words, num_withheld
             answered = []
             for record, prediction in batch:
                 number += 1
@@ -140,8 +144,9 @@ def answer_texts(
                     continue
                 if quiet:
                     raise _Found
-                answered.append((number, record, prediction))
+                answered.append((number, all_columns.of(number, record) if all_columns else record, prediction))
             if answered:
+                writer = writer or opened.enter_context(closing(answers_in(file)))
                 writer.write(answered)
             written += len(answered)
             count(len(batch))
@@ -150,6 +155,8 @@ def answer_texts(
             answering.run(records, write_batch)
         except _Found:
             return 1
+        if writer is None:
+            answers_in(file).close()  # a table without rows has its header all the same
     for doubt in shown_doubts([] if quiet else doubts):
         print(doubt, file=stderr)
     if doubt := doubt_of_unknown(num_unknown, num_words):

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import starmap
 from types import SimpleNamespace
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from mha_cli.errors import printable
+from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import plain_json, without_surrogates
+from mha_cli.records.record import ALL
 
 if TYPE_CHECKING:
     from mha_cli.records.record import Record
@@ -39,7 +40,7 @@ def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record
     """A JSON object with everything that is known of a text; ``fields`` are the names of the record's."""
     found = choice.as_json(number, prediction)
     if fields:
-        found["fields"] = dict(zip(fields, record.fields, strict=True))
+        found["fields"] = named_fields(fields, record)
     return plain_json(found).encode() + b"\n"
 
 
@@ -71,6 +72,43 @@ def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, rec
     return line.encode(encoding, "backslashreplace") + b"\n"
 
 
+def named_fields(fields: Sequence[str], record: Record) -> dict[str, object]:
+    """The fields of a record by their names, all of its columns where ``ALL`` asks for them."""
+    found = dict[str, Any]()
+    for name, value in zip(fields, record.fields, strict=True):
+        found |= value if name == ALL and isinstance(value, dict) else {name: value}
+    return found
+
+
+class AllColumns:
+    """Gives all records the columns that ``ALL`` finds in the first one, since a table has the same columns in every row.
+
+    Args:
+        fields: columns that are asked for, ``ALL`` among them.
+
+    Attributes:
+        names: names of the columns; before the first record only those that are asked for by name.
+    """
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._fields, self._is_first = fields, True
+        self.names = [name for name in fields if name != ALL]
+
+    def of(self, number: int, record: Record) -> Record:
+        """A record with these columns; null stands for one that it lacks.
+
+        Raises:
+            MhaError: it has another column.
+        """
+        found = named_fields(self._fields, record)
+        if self._is_first:
+            self._is_first, self.names = False, list(found)
+        if further := [name for name in found if name not in self.names]:
+            message = f'record {number}: the column "{printable(further[0])}" is not in the first record'
+            raise MhaError(message, "name the columns with --field, or take --json")
+        return record._replace(fields=tuple(map(found.get, self.names)))
+
+
 def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str]) -> list[str]:
     """The names of a table's columns; a field that is called like another column gets ``input_`` before its name."""
     if choice.top_k == "all":
@@ -79,7 +117,7 @@ def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str
         further = range(2, min(choice.top_k or 1, len(class_names)) + 1)
         names = ["label", "probability", *(f"{name}_{number}" for number in further for name in ("label", "probability"))]
     names.append("mark")
-    for name in fields:
+    for name in map(without_surrogates, fields):
         while name in names:
             name = f"input_{name}"
         names.append(name)

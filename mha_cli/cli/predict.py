@@ -54,7 +54,9 @@ def predict(
     no_quoting: NoQuotingOption = False,
     fields: Annotated[
         list[str] | None,
-        typer.Option("--field", metavar="NAME", help="Column or key to pass through; can be repeated.", show_default=False),
+        typer.Option(
+            "--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold] for all; can be repeated.", show_default=False
+        ),
     ] = None,
     as_json: JsonOption = False,
     output: Annotated[

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import Reading, line_records
-from mha_cli.records.record import LABEL_PREFIX, Record
+from mha_cli.records.record import ALL, LABEL_PREFIX, Record
 
 _LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)
 """As in fastText, only ASCII white space ends a label."""
@@ -21,7 +21,7 @@ def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Ite
     """
     columns = reading.columns
     for field in columns.fields:
-        if field not in COLUMNS:
+        if field not in COLUMNS and not (columns.takes_all and field == ALL):
             hint = f"take one of {', '.join(COLUMNS)}"
             raise MhaError(f"--field {printable(field)}: {reading.name}: fastText's lines have no such column", hint)
 
@@ -37,6 +37,7 @@ def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Ite
         if found:
             label = found[0][1]
             text = f"{line[: found[0].start()]}{line[found[0].end() :]}".strip()
-        return Record(text, raw, tuple([label if field == "label" else text for field in columns.fields]), b"", number)
+        row: dict[str, object] = {"text": text, "label": label}
+        return Record(text, raw, tuple([row if field == ALL else row[field] for field in columns.fields]), b"", number)
 
     return line_records(lines, reading, record_of)

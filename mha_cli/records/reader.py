@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.doubts import Doubts
 from mha_cli.records.lines import not_utf_8
-from mha_cli.records.record import TEXT_COLUMN, Columns, Record
+from mha_cli.records.record import ALL, TEXT_COLUMN, Columns, Record
 
 NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
 
@@ -114,7 +114,7 @@ def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterat
         if number == 1:
             reading.doubts.begin_plain(line.strip(), reading.name, reading.columns.text)
         text = line.removesuffix("\n").removesuffix("\r")
-        return Record(text, raw, (text,) * len(fields), b"", number)
+        return Record(text, raw, fields_of_plain_line(fields, text), b"", number)
 
     return line_records(lines, reading, record_of, skip_blank=False)
 
@@ -122,5 +122,10 @@ def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterat
 def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str) -> None:
     """Raise an MhaError for a column other than ``text``."""
     for field_name in fields:
-        if field_name != TEXT_COLUMN:
+        if field_name not in (TEXT_COLUMN, ALL):
             raise MhaError(f'--field {printable(field_name)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)
+
+
+def fields_of_plain_line(fields: Sequence[str], text: str) -> tuple[object, ...]:
+    """The fields of a plain line, whose only column is its text."""
+    return tuple([{TEXT_COLUMN: text} if field_name == ALL else text for field_name in fields])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from mha_cli.errors import MhaError, closest, listed, printable
 from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, without_surrogates
 
 TEXT_COLUMN = "text"
+ALL = "*"
+"""Stands for all columns of a record among the further ones; its value is a dictionary."""
 LABEL_PREFIX = "__label__"
 """What a label of fastText's lines begins with."""
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
@@ -24,7 +27,8 @@ class Record(NamedTuple):
     Args:
         text: text to be classified.
         raw: bytes of the record as they came, with a line feed at the end.
-        fields: values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value.
+        fields: values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value. That of ``ALL`` is
+            a dictionary with all columns by their names, in a table without a header line by their numbers.
         header: header line of its table as it came; empty where there is none.
         line: line that it begins on, from 1.
     """
@@ -44,7 +48,7 @@ class Columns(NamedTuple):
 
     Args:
         text: column or key of the text; of no meaning in plain lines.
-        fields: further columns or keys.
+        fields: further columns or keys; ``ALL`` for all of them, unless they are required.
         text_setting: setting or option that names the first one, for messages.
         field_setting: setting or option that names a further one.
         required: True if a JSON object must have the further keys, too; else null stands in for one that it lacks.
@@ -62,12 +66,17 @@ class Columns(NamedTuple):
         return ",".join(map(printable, (self.text, *self.fields)))
 
     @property
+    def takes_all(self) -> bool:
+        """Whether all columns are wanted."""
+        return ALL in self.fields and not self.required
+
+    @property
     def has_header(self) -> bool:
         """Whether a table with these columns begins with a header line."""
-        return not all(map(is_number, (self.text, *self.fields)))
+        return not all(is_number(column) for column in (self.text, *self.fields) if not (self.takes_all and column == ALL))
 
     def find(self, names: Sequence[str], location: str) -> tuple[int, list[int]]:
-        """The positions of the text and of the further columns in the rows of a table.
+        """The positions of the text and of the further columns in the rows of a table; that of all columns is behind the last one.
 
         Args:
             names: header line, or the first row of a table that has none.
@@ -87,10 +96,13 @@ class Columns(NamedTuple):
         return text, fields
 
     def _position(self, column: str, setting: str, names: Sequence[str], location: str) -> int:
+        if self.takes_all and column == ALL:
+            if self.has_header and (repeated := next((name for name, number in Counter(names).items() if number > 1), None)) is not None:
+                raise _repeated(repeated, names, location)
+            return len(names)
         if self.has_header and column in names:  # a name first, be it a number
             if names.count(column) > 1:
-                hint = "rename all but one of them"
-                raise MhaError(f'{location}: the column "{printable(column)}" stands {names.count(column)} times', hint)
+                raise _repeated(column, names, location)
             return names.index(column)
         if not is_number(column):
             raise missing_column(column, setting, names, location)
@@ -105,7 +117,7 @@ class Columns(NamedTuple):
             MhaError: it lacks a key, or its text is no string.
         """
         text = value_at(found, self.text)
-        fields = tuple([value_at(found, field) for field in self.fields])
+        fields = tuple([found if self.takes_all and field == ALL else value_at(found, field) for field in self.fields])
         if text is ABSENT:
             raise missing_column(self.text, self.text_setting, dotted_keys(found), location)
         if self.required and ABSENT in fields:
@@ -114,6 +126,10 @@ class Columns(NamedTuple):
             raise MhaError(f'{location}: the text "{printable(self.text)}" is {json_kind(text)}', "write every text as a string")
         values = tuple([None if value is ABSENT else value for value in fields])
         return Record(without_surrogates(text), raw, values, b"", line)
+
+
+def _repeated(column: str, names: Sequence[str], location: str) -> MhaError:
+    return MhaError(f'{location}: the column "{printable(column)}" stands {names.count(column)} times', "rename all but one of them")
 
 
 def is_number(column: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.headers import is_header
@@ -37,7 +38,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
     """The rows of a table, below its header line if it has one; blank lines are skipped."""
     separator, rows = table_rows(preferred, lines, reading)
     columns, header, num_columns, empty = reading.columns, b"", 0, True
-    text_at, fields_at = 0, list[int]()
+    text_at, fields_at, names = 0, list[int](), list[str]()
     for row in rows:
         if isinstance(row, BrokenRow):
             if not num_columns:  # the header
@@ -49,11 +50,13 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
         elif not num_columns:
             location = f"{reading.name}:{row.line}"
             num_columns = len(row.values)
-            text_at, fields_at = columns.find([value.strip() for value in row.values], location)
+            names = [value.strip() for value in row.values]
+            text_at, fields_at = columns.find(names, location)
             if columns.has_header:
                 header = b"".join(row.lines)
                 continue
-            if is_header(row.values, [text_at, *fields_at]):
+            names = [str(number) for number in range(1, num_columns + 1)]
+            if is_header(row.values, [at for at in (text_at, *fields_at) if at < num_columns]):
                 found = ", ".join(map(printable, row.values))
                 hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
                 raise MhaError(f"{location}: the first line looks like a header: {found}", hint)
@@ -63,7 +66,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
             else:
                 if number := num_quoted_rows(row, separator):
                     reading.doubts.count_quoted_rows(f"{reading.name}:{row.line}", number, reading.no_quoting)
-                values = row.values
+                values: list[Any] = [*row.values, dict(zip(names, row.values, strict=True))] if columns.takes_all else row.values
                 yield Record(values[text_at], b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
         empty = False
     if empty and header and columns.required:

@@ -12,7 +12,7 @@ from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
-from mha_cli.records.reader import NAME_FORMAT, USUAL, Dialect, Reading, refuse_fields_of_plain_lines
+from mha_cli.records.reader import NAME_FORMAT, USUAL, Dialect, Reading, fields_of_plain_line, refuse_fields_of_plain_lines
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
 
@@ -74,7 +74,7 @@ def read_inputs(
 def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Record]:
     """Texts that are there already, each like a plain line, which has no other field than ``text``."""
     refuse_fields_of_plain_lines(fields, "arguments", "give texts with columns in a file, with --input")
-    return (Record(text, text.encode() + b"\n", (text,) * len(fields)) for text in texts)
+    return (Record(text, text.encode() + b"\n", fields_of_plain_line(fields, text)) for text in texts)
 
 
 def format_of(path: str) -> Format:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
 import pytest
 from pyarrow import parquet
 
@@ -27,7 +28,7 @@ from mha_cli.cli.answering import answer_texts
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, start
+from tests.cli.command import COMMAND, TIMEOUT, Result, environment, read_terminal, refusal, start
 from tests.cli.streams import answering
 
 if TYPE_CHECKING:
@@ -231,6 +232,57 @@ def test_any_other_name_gets_what_stdout_would(name: str, predict: Predict, tmp_
     content = (tmp_path / name).read_bytes()
     expected = predict("-k", "all", *TEXTS)
     assert (gzip.decompress(content) if name.endswith("gz") else content).decode() == expected.stdout
+
+
+ALL_INPUTS: dict[str, tuple[bytes, list[str], list[list[str]]]] = {
+    "x.csv": (b'id,text,label\n1,"a, b",x\n2,c,y\n', ["id", "text", "input_label"], [["1", "a, b", "x"], ["2", "c", "y"]]),
+    "x.tsv": (b"text\tmark\na\tb\n", ["text", "input_mark"], [["a", "b"]]),
+    "x.jsonl": (
+        b'{"text": "a", "n": {"m": 1}}\n{"n": null, "text": "b"}\n{"text": "c"}',
+        ["text", "n"],
+        [["a", '{"m": 1}'], ["b", ""], ["c", ""]],
+    ),
+    "\\ud800.jsonl": (b'{"text": "a", "\\ud800": 1}\n', ["text", "\ufffd"], [["a", "1"]]),
+    "x.ft": (b"__label__x a\nb\n", ["text", "input_label"], [["a", "x"], ["b", ""]]),
+    "x.txt": (b"a\n\n", ["text"], [["a"], [""]]),
+}
+
+
+@pytest.mark.parametrize("name", ALL_INPUTS)
+def test_all_columns_of_the_input(name: str, predict: Predict, tmp_path: Path) -> None:
+    content, names, rows = ALL_INPUTS[name]
+    (tmp_path / name).write_bytes(content)
+    assert predict("-i", name, "--field", "*", "-o", "labels.csv") == Result(0, "", "")
+    header, *found = csv.reader(io.StringIO((tmp_path / "labels.csv").read_bytes().decode(), newline=""))
+    assert header == ["label", "probability", "mark", *names]
+    assert [row[3:] for row in found] == rows
+    assert [line.split("\t")[3:] for line in predict("-i", name, "--field", "*").lines] == rows
+
+
+def test_all_columns_of_parquet_and_of_a_table_without_a_header(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("1,the film\n")
+    parquet.write_table(pyarrow.table({"n": [1], "text": ["the film"]}), tmp_path / "x.parquet")
+    for name, options, names in (("x.csv", ["--text-column", "2"], ["1", "2"]), ("x.parquet", [], ["n", "text"])):
+        (line,) = predict("-i", name, *options, "--field", "*", "--json").lines
+        assert list(json.loads(line)["fields"]) == names
+        assert predict("-i", name, *options, "--field", "2" if options else "text", "--field", "*", "-o", "y.parquet").code == 0
+        (row,) = parquet.read_table(tmp_path / "y.parquet").to_pylist()
+        assert list(row.items())[3:] == [(names[1], "the film"), (names[0], "1")]
+
+
+def test_all_columns_are_those_of_the_first_record(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,a\n")
+    (tmp_path / "b.csv").write_text("text,id\nb,2\n")
+    assert [line.split("\t")[3:] for line in predict("-i", "a.csv", "-i", "b.csv", "--field", "*").lines] == [["1", "a"], ["2", "b"]]
+    (tmp_path / "c.jsonl").write_text('{"text": "a"}\n{"text": "b", "id": 2}\n')
+    assert [json.loads(line)["fields"] for line in predict("-i", "c.jsonl", "--field", "*", "--json").lines] == [
+        {"text": "a"},
+        {"text": "b", "id": 2},
+    ]
+    said = refusal(predict("-i", "c.jsonl", "--field", "*", "-o", "c.csv"))
+    assert said == 'record 2: the column "id" is not in the first record; name the columns with --field, or take --json'
+    (tmp_path / "d.csv").write_text("text,note,note\na,b,c\n")
+    assert refusal(predict("-i", "d.csv", "--field", "*")).startswith('d.csv:1: the column "note" stands 2 times')
 
 
 def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> None:
