@@ -242,7 +242,7 @@ ALL_INPUTS: dict[str, tuple[bytes, list[str], list[list[str]]]] = {
         ["text", "n"],
         [["a", '{"m": 1}'], ["b", ""], ["c", ""]],
     ),
-    "\\ud800.jsonl": (b'{"text": "a", "\\ud800": 1}\n', ["text", "\ufffd"], [["a", "1"]]),
+    "odd.jsonl": (b'{"text": "a", "\\ud800": 1}\n', ["text", "\ufffd"], [["a", "1"]]),
     "x.ft": (b"__label__x a\nb\n", ["text", "input_label"], [["a", "x"], ["b", ""]]),
     "x.txt": (b"a\n\n", ["text"], [["a"], [""]]),
 }
