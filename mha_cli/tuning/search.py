@@ -244,7 +244,7 @@ def _try(
 def _keep(config: Config, best: Trial, path: Path) -> Config:
     """Write the config with the best settings, and give it."""
     tuned = with_settings(config, best.settings, f"trial {best.number}")
-    with atomic_write(path) as file:
+    with atomic_write(path, follow=False) as file:
         file.write(config_to_yaml(tuned).encode())
     return tuned
 
