@@ -30,8 +30,8 @@ _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MIN_TEXT_WIDTH = 10
 """Columns that a text gets even on a narrow terminal."""
 MAX_FIELD_WIDTH = 40
-GROUP_ROWS = 8_192
-"""Rows of a row group in Parquet."""
+GROUP_ROWS, GROUP_BYTES = 8_192, 1 << 25
+"""Rows of a row group in Parquet, and bytes of their records: either ends it."""
 UNSURE = "unsure"
 """Stands on a terminal where no class is probable enough."""
 
@@ -185,12 +185,14 @@ class ParquetAnswers:
         kinds = [float64() if at < num_probabilities and name.startswith("probability") else string() for at, name in enumerate(names)]
         self._choice, self._table, self._schema = choice, table, schema(list(zip(names, kinds, strict=True)))
         self._rows: list[list[str | float | None]] = []
+        self._num_bytes = 0
         self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
 
-    def write(self, answered: Iterable[Answered]) -> None:
+    def write(self, answered: Sequence[Answered]) -> None:
         """Write further answers."""
         self._rows += [table_row(self._choice, record, prediction) for _, record, prediction in answered]
-        if len(self._rows) >= GROUP_ROWS:
+        self._num_bytes += sum(len(record.raw) for _, record, _ in answered)
+        if len(self._rows) >= GROUP_ROWS or self._num_bytes >= GROUP_BYTES:
             self._write_rows()
 
     def close(self) -> None:
@@ -201,7 +203,7 @@ class ParquetAnswers:
     def _write_rows(self) -> None:
         if self._rows:
             self._writer.write_table(self._table(list(zip(*self._rows, strict=True)), schema=self._schema))
-            self._rows.clear()
+            self._rows, self._num_bytes = [], 0
 
 
 class MatchingRecords:
