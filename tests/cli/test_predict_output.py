@@ -82,8 +82,8 @@ def test_records_go_to_a_file_of_their_format(predict: Predict, labels: list[str
     lines = [f"__label__x {text}\n" for text in TEXTS if text]
     (tmp_path / "reviews.ft").write_text("".join(lines))
     for name in ("kept.ft", "kept.txt"):
-        assert predict("-i", "reviews.ft", "--only", "negative", "-o", name) == Result(0, "", "")
-        kept = [label for label, text in zip(labels, TEXTS, strict=True) if text and label == "negative"]
+        assert predict("-i", "reviews.ft", "--only", "neg", "-o", name) == Result(0, "", "")
+        kept = [label for label, text in zip(labels, TEXTS, strict=True) if text and label == "neg"]
         assert len((tmp_path / name).read_text().splitlines()) == len(kept)
 
 
@@ -198,8 +198,8 @@ def test_parquet_has_columns_with_types(predict: Predict, tmp_path: Path, monkey
         ("1", "0", ["label", "probability"]),
         ("2", "0", ["label", "probability", "label_2", "probability_2"]),
         ("9", "0.99", ["label", "probability", "label_2", "probability_2"]),
-        ("all", "0", ["label", "probability", "probability_negative", "probability_positive"]),
-        ("all", "0.99", ["label", "probability", "probability_negative", "probability_positive"]),
+        ("all", "0", ["label", "probability", "probability_neg", "probability_pos"]),
+        ("all", "0.99", ["label", "probability", "probability_neg", "probability_pos"]),
     ],
 )
 @pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
