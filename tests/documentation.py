@@ -21,7 +21,7 @@ GROUP: Any = get_command(app)
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A command with arguments, at the start or after a pipe; `mha train` alone is a name.
-_INLINE = re.compile(r"`((?:[^`\n]*\| |[^`\n]*xargs [^`\n]*)?(?:mha (?:-|[\w-]+\s)|python )[^`]+)`")
+_INLINE = re.compile(r"`((?:[^`\n]*\| )?(?:mha (?:-|[\w-]+\s)|python )[^`]+)`")
 _COMMENT = re.compile(r"\s+# .*")
 
 
