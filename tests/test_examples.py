@@ -33,6 +33,7 @@ from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config import loading
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config, recipe_names
+from mha_cli.data.new_config import LEAST_TO_PART
 from mha_cli.export.formats import FORMATS
 from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha
@@ -183,7 +184,7 @@ def test_it_fits_the_command(line: str) -> None:
 
 def run_page(page: str, trained: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow_ones: bool = False) -> None:
     """Run the examples of a page in a folder. Where slow ones are left out, their run directories are copies of a trained one."""
-    prepare(folder)
+    prepare(folder, LEAST_TO_PART if slow_ones else 40)  # `mha init` then writes a config with a test part
     monkeypatch.chdir(folder)
     monkeypatch.delenv("MHA_CHECKPOINT", raising=False)
     monkeypatch.setattr(loading, "load_config", load_small_config)
@@ -327,13 +328,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return train
 
 
-def prepare(folder: Path) -> None:
-    """The files that the pages speak of, but for checkpoints."""
+def prepare(folder: Path, num_reviews: int = 40) -> None:
+    """The files that the pages speak of, but for checkpoints; ``reviews.csv`` with so many reviews, the others with 40."""
     (folder / "configs").symlink_to(ROOT / "configs")
     (folder / "docs" / "figures").mkdir(parents=True)
-    rows = [(number, REVIEWS[number % 2], ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(40)]
-    for name in ("reviews.csv", "more.csv"):
-        write_table(folder / name, ("id", "review", "stars"), [(number, text, stars) for number, text, _, stars in rows])
+    rows = [(number, f"{REVIEWS[number % 2]} {number}", ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(num_reviews)]
+    stars = [(number, text, stars) for number, text, _, stars in rows]
+    write_table(folder / "reviews.csv", ("id", "review", "stars"), stars)
+    rows = rows[:40]
+    write_table(folder / "more.csv", ("id", "review", "stars"), stars[:40])
     write_table(folder / "films.csv", ("text", "label"), [(text, label) for _, text, label, _ in rows])
     write_table(folder / "mine.csv", ("review", "verdict"), [(text, label) for _, text, label, _ in rows])
     write_table(folder / "new.csv", ("id", "review"), [*enumerate(REVIEWS)])
@@ -409,4 +412,6 @@ def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     small |= dict.fromkeys(("ngram_buckets", "score_buckets", "subword_buckets"), 64)
     for section in ("data", "text", "model", "training"):
         whole[section] |= {name: size for name, size in small.items() if whole[section].get(name)}
+    if whole["auto"]:
+        whole["training"]["epochs"] = 1
     return config_from_dict(whole, "small")
