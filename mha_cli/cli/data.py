@@ -32,7 +32,7 @@ EXAMPLES = """[bold]Examples[/bold]
 mha data reviews.csv
 
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
-    --set data.text_column=review --set data.label_column=stars
+    --set data.label_column=stars
 
 mha data reviews.csv --suspects 20 > suspects.tsv"""
 
