@@ -27,9 +27,9 @@ def total(data: PreparedData, *settings: str) -> int:
 
 
 def test_weights_count_with_the_moments_of_their_optimizer(data: PreparedData) -> None:
-    table = ("model.max_ngram=2", "model.ngram_buckets=1000000")
+    table = ("model.max_ngram=2", "model.ngram_buckets=1048576")
     grown = total(data, *table) - total(data)
-    assert grown == 1_000_000 * 64 * 4 * 3
+    assert grown == 1_048_576 * 64 * 4 * 3
 
 
 def test_a_checkpoint_that_could_not_be_read_again_is_refused(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
