@@ -17,6 +17,8 @@ MOST_NAMES = 30
 class MhaError(Exception):
     """Something went wrong that one line can explain.
 
+    Every public function raises it for what its user can correct: files, settings and texts that do not fit. Docstrings do not repeat that.
+
     Args:
         message: fault, location and the value that was found.
         hint: next thing to do; printed after the message.

@@ -102,10 +102,6 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], se
     Args:
         models: name, checkpoint and labelled reviews of each, two or more; the order of their classes may differ.
         seed: seed of the bootstrap.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: they have not read the same reviews.
     """
     first_name, first, labelled = models[0]
     labels, answers, scores = labelled.reviews.labels, [], []

@@ -132,11 +132,7 @@ def evaluate(
     Args:
         checkpoint: model to score.
         labelled: reviews to score it on.
-        watcher: reporter of what goes on.
         target: measure that the thresholds of the classes are to reach on these reviews, and its value; None looks for none.
-
-    Raises:
-        MhaError: there are too many classes for a confusion matrix.
     """
     refuse_confusion_matrix(len(checkpoint.class_names))
     return evaluation_of(checkpoint, labelled, *answers_of(checkpoint, labelled, watcher), target)

@@ -78,10 +78,6 @@ def train_and_compare(
         split: split of the source to score; None for ``word_order_split``.
         max_reviews: size of the random part to score; None for all.
         seed: seed of the shuffles; the training's stands in the config.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: the folder is in use.
     """
     from mha_cli.training.run import train
 
@@ -114,7 +110,6 @@ def compare(
         num_shuffles: permutations of every review.
         max_reviews: size of the random part to score; None for all.
         seed: seed of the permutations and of the part.
-        watcher: reporter of what goes on.
     """
     results = []
     for name, checkpoint, labelled in models:

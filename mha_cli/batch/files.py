@@ -64,11 +64,7 @@ class LocalFiles:
         return os.path.abspath(os.path.expanduser(path))
 
     def matching(self, pattern: str) -> Iterator[Found]:
-        """The files that a path or pattern stands for, and those in a folder and all below it; links to folders are not followed there.
-
-        Raises:
-            MhaError: there are none, or a folder cannot be read.
-        """
+        """The files that a path or pattern stands for, and those in a folder and all below it; links to folders are not followed there."""
         for found in matching_paths(pattern):
             path = self.name(found)
             if not os.path.isdir(path):
@@ -130,11 +126,7 @@ class RemoteFiles:
         return f"{self._system.type_name}://{path}"
 
     def matching(self, pattern: str) -> Iterator[Found]:
-        """The files below a folder, or those that match a pattern with ``*``, ``[…]`` or ``**``, or the file of that name.
-
-        Raises:
-            MhaError: there are none.
-        """
+        """The files below a folder, or those that match a pattern with ``*``, ``[…]`` or ``**``, or the file of that name."""
         from pyarrow.fs import FileSelector, FileType
 
         pattern = pattern.rstrip("/")
@@ -206,20 +198,12 @@ class Folder:
         self._path = (self.name if isinstance(self.files, LocalFiles) else path).rstrip("/")
 
     def make(self) -> None:
-        """Make it, if it is not there.
-
-        Raises:
-            MhaError: it cannot be made, or is no folder.
-        """
+        """Make it, if it is not there."""
         with _shown_faults(f"--output {self.name}", "name a folder that is there, or that can be made", EXIT_USAGE):
             self.files.make_folder(self._path)
 
     def held(self, purpose: str) -> AbstractContextManager[None]:
-        """Keep out batches of another purpose, where files can be locked; in object stores they cannot.
-
-        Raises:
-            MhaError: a batch of another purpose writes there.
-        """
+        """Keep out batches of another purpose, where files can be locked; in object stores they cannot."""
         return shared(Path(self._path), purpose.encode()) if isinstance(self.files, LocalFiles) else nullcontext()
 
     def __truediv__(self, name: str) -> str:
@@ -236,11 +220,7 @@ class Folder:
 
 
 def files_of(given: str) -> tuple[Files, str]:
-    """The file system of a path or URI, and the path or pattern in it.
-
-    Raises:
-        MhaError: the URI is of no known kind.
-    """
+    """The file system of a path or URI, and the path or pattern in it."""
     scheme, marked, rest = given.partition("://")
     if not marked:
         return LocalFiles(), given

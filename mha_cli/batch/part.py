@@ -115,9 +115,6 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
     Where the shard cannot be read, an earlier part stays, unless it is of other bytes than the shard has now.
 
     It may be called again after it was killed, and by several processes at once: names and bytes are the same each time.
-
-    Raises:
-        MhaError: the part cannot be written.
     """
     try:
         status = _status(shard)

@@ -25,9 +25,6 @@ def classify_here(shards: Sequence[Shard], job: Job, workers: int) -> Iterator[S
         shards: shards to classify; those that are named first are begun first.
         job: what is the same for all of them.
         workers: processes that compute. Where there are fewer shards, several of them share one.
-
-    Raises:
-        MhaError: a part cannot be written.
     """
     number = max(1, min(workers, len(shards)))
     work = partial(classify_shard, job=replace(job, workers=workers // number))

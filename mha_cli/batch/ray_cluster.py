@@ -98,9 +98,6 @@ def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str, workers
         job: what is the same for all of them.
         address: address of the cluster to join.
         workers: actors, each on one core; None takes all cores that there are.
-
-    Raises:
-        MhaError: Ray is not installed, there is no such cluster, it has ended, or a part cannot be written.
     """
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)

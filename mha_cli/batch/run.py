@@ -91,10 +91,6 @@ def classify_archive(
         text_column: column of the text; None is that of the training data.
         dialect: encoding and quoting of the inputs.
         part_format: format of the parts.
-
-    Raises:
-        MhaError: there is no such input or cluster, options do not go together, another batch of another model, format or column writes
-            to the folder, or a part cannot be written.
     """
     folder = Folder(output)
     shards: Sequence[Shard] = find_shards(inputs, form, folder)

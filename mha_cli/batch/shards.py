@@ -61,9 +61,6 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
 
     Of a folder and all below it, the files are taken whose extension tells that they hold texts, or every one where a format is given;
     names that begin with a dot or an underscore are not, and nothing in the output folder.
-
-    Raises:
-        MhaError: an input is not there, or has no file of texts.
     """
     shards: dict[str, Shard] = {}
     for given in inputs:
@@ -87,9 +84,6 @@ def every_nth(shards: Sequence[Shard], part: str) -> Sequence[Shard]:
     Args:
         shards: all shards, the same for each of the n.
         part: ``i/n``, with i from 1 to n.
-
-    Raises:
-        MhaError: it is not of this form.
     """
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part, re.ASCII)
     if not found or not 1 <= int(found[1]) <= int(found[2]):

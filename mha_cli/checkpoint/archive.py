@@ -67,11 +67,7 @@ class Archive:
             yield Member(stream, entry.file_size)
 
     def read(self, member: str, limit: int) -> tuple[memoryview, str]:
-        """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal.
-
-        Raises:
-            MhaError: it has more than ``limit`` bytes.
-        """
+        """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal."""
         entry = self._entries[member]
         size = entry.file_size
         if size > limit:
@@ -150,9 +146,6 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
     """An archive that holds the members of one of these forms, uncompressed, and no others.
 
     A fault of the bytes that shows only inside the ``with`` block raises MhaError, too.
-
-    Raises:
-        MhaError: the file cannot be read, or is no such archive.
     """
     name = shown_path(path)
     with open_regular(path, MAX_FILE_BYTES) as file:
@@ -168,11 +161,7 @@ def open_archive(path: Path, *forms: Sequence[str]) -> Iterator[Archive]:
 
 
 def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
-    """A regular file that is not empty; opening it waits for nothing, whatever it is.
-
-    Raises:
-        MhaError: it is something else, is not there, is too large, or cannot be read.
-    """
+    """A regular file that is not empty; opening it waits for nothing, whatever it is."""
     name = shown_path(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -203,11 +192,7 @@ def open_regular(path: Path, max_bytes: int) -> io.BufferedReader:
 
 
 def _refuse_other_kinds(first_bytes: bytes, name: str) -> None:
-    """Refuse a file that is no zip archive where its first bytes or its name tell what it is.
-
-    Raises:
-        MhaError: naming the kind, and where such a file belongs.
-    """
+    """Refuse a file that is no zip archive where its first bytes or its name tell what it is."""
     from mha_cli.records.readers import EXTENSIONS, extension_of
 
     extension = extension_of(name)

@@ -123,9 +123,6 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
         path: file to write.
         checkpoint: model to write.
         small: form of one byte a weight, for `mha` alone; see ``quantization``.
-
-    Raises:
-        MhaError: the file cannot be written, or could not be read again.
     """
     config = config_to_dict(checkpoint.config)
     if _is_too_long(config):
@@ -154,21 +151,13 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) ->
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint that may come from anywhere.
-
-    Raises:
-        MhaError: the file is missing, is no checkpoint of ours, is damaged, or holds anything that its settings do not imply.
-    """
+    """Read a checkpoint that may come from anywhere."""
     with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
         return _read_archive(archive)
 
 
 def read_metrics(path: Path) -> Mapping[str, float]:
-    """The figures of the training alone.
-
-    Raises:
-        MhaError: there are none to be read.
-    """
+    """The figures of the training alone."""
     with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
         return _metrics(_read_description(archive).get("metrics"), archive.name)
 

@@ -72,11 +72,7 @@ def run_name(checkpoint: Path) -> str:
 
 
 def read_history(checkpoint: Path) -> list[EpochRecord]:
-    """The epochs of the run that a checkpoint is the best of; none where it does not lie in its run directory.
-
-    Raises:
-        MhaError: the file is there, but is no history.
-    """
+    """The epochs of the run that a checkpoint is the best of; none where it does not lie in its run directory."""
     path = checkpoint.parent / HISTORY
     if checkpoint.name != CHECKPOINT or not path.is_file():
         return []
@@ -88,11 +84,7 @@ def read_history(checkpoint: Path) -> list[EpochRecord]:
 
 
 def refuse_used(output: Path) -> None:
-    """Refuse a run directory that holds anything but a lock, and what a killed process left of a file.
-
-    Raises:
-        MhaError: it is not a folder, or it is not empty.
-    """
+    """Refuse a run directory that holds anything but a lock, and what a killed process left of a file."""
     name = shown_path(output)
     try:
         mode = os.stat(output).st_mode
@@ -111,11 +103,7 @@ def refuse_used(output: Path) -> None:
 
 
 def refuse_other_run(output: Path, config: Config) -> None:
-    """Refuse to resume what is no interrupted run of this config.
-
-    Raises:
-        MhaError: there is no run, it is finished, has other settings, or would be written elsewhere.
-    """
+    """Refuse to resume what is no interrupted run of this config."""
     name = shown_path(output)
     for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE):
         if (output / written).is_symlink():
@@ -131,11 +119,7 @@ def refuse_other_run(output: Path, config: Config) -> None:
 
 
 def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping[str, Any], way_out: str) -> None:
-    """Refuse settings of a folder's run, as plain values, that are not its earlier ones; what is set only now differs too.
-
-    Raises:
-        MhaError: they differ; the message names the first that does.
-    """
+    """Refuse settings of a folder's run, as plain values, that are not its earlier ones; what is set only now differs too."""
     name = shown_path(output)
     for section, settings in now.items():
         pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
@@ -167,9 +151,6 @@ def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
     Args:
         output: folder to hold.
         refuse: function that refuses what may not be used. It is asked under the lock, so that nobody can use the folder in between.
-
-    Raises:
-        MhaError: the folder is in use, or cannot be made or written to.
     """
     missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
     if missing:  # nothing to lock yet, and no run
@@ -199,9 +180,6 @@ def run_directory(output: Path, config: Config, resume: bool = False) -> Iterato
         output: folder of the run; made if it is missing.
         config: settings of the run, which are written there.
         resume: True to go on with the interrupted run that the folder holds.
-
-    Raises:
-        MhaError: the folder is in use, cannot be made or written to, or holds no run to go on with.
     """
     with held_directory(output, partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)):
         if resume:

@@ -86,10 +86,6 @@ def answer_texts(
         workers: processes that compute; None takes one a core, up to a few.
         engine: what computes the encoder.
         precision: type of its products.
-
-    Raises:
-        MhaError: there is no such model, class, input or engine; an input is broken, after the answers to all before that; or the answers
-            cannot be written.
     """
     on_terminal = output is None and stdout.isatty()
     as_records = bool(choice.only) and not (as_json or on_terminal or fields or choice.top_k)

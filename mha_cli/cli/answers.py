@@ -95,11 +95,7 @@ class AllColumns:
         self.names = [name for name in fields if name != ALL]
 
     def of(self, number: int, record: Record) -> Record:
-        """A record with these columns; null stands for one that it lacks.
-
-        Raises:
-            MhaError: it has another column.
-        """
+        """A record with these columns; null stands for one that it lacks."""
         found = named_fields(self._fields, record)
         if self._is_first:
             self._is_first, self.names = False, list(found)

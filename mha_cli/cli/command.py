@@ -38,11 +38,7 @@ class Command(_HelpPage, TyperCommand):
     """A command of ``mha``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments.
-
-        Raises:
-            MhaError: one of them is empty, or a file of labelled texts stands in place of a config.
-        """
+        """Read the arguments."""
         if ctx.resilient_parsing:  # a shell completes the line, which need not be in order yet
             return super().parse_args(ctx, args)
         try:

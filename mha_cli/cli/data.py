@@ -97,11 +97,7 @@ def data(
 def _config_of(
     given: Sequence[str], text_column: str | None, label_column: str | None, dialect: Dialect, overrides: Sequence[str]
 ) -> tuple[Config, Layout | None]:
-    """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and how they are laid out.
-
-    Raises:
-        MhaError: there is no such file, or a setting does not fit.
-    """
+    """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and how they are laid out."""
     from mha_cli.checkpoint.runs import CONFIG
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, recipe_names

@@ -26,11 +26,7 @@ def data_section(
     label_column: str | None,
     dialect: Dialect = USUAL,
 ) -> DataSection:
-    """The data that --data names, for a checkpoint and the config in it; columns, encoding and quoting are by default as in training.
-
-    Raises:
-        MhaError: no data is named but by a checkpoint that is no run of the user's own, or columns of data that has none.
-    """
+    """The data that --data names, for a checkpoint and the config in it; columns, encoding and quoting are by default as in training."""
     trained = trained_on.data
     if data is None and not is_own(checkpoint, trained_on):
         left = f"no config.yaml beside it agrees, so the data that it names is left alone: {_named(trained)}"

@@ -105,9 +105,6 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
         checkpoint: file to check; None for none.
         root: folder of the file system that holds ``proc`` and ``sys``.
         environment: environment variables.
-
-    Raises:
-        MhaError: the checkpoint is refused.
     """
     report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
     memory = machine_memory(root)
@@ -125,11 +122,7 @@ def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment
 
 
 def check_checkpoint(path: Path) -> CheckpointReport:
-    """Read a checkpoint as every command does, and put it to no use.
-
-    Raises:
-        MhaError: it is refused.
-    """
+    """Read a checkpoint as every command does, and put it to no use."""
     path = checkpoint_in(path)
     checkpoint = read_checkpoint(path)
     with open_regular(path, MAX_FILE_BYTES) as file:

@@ -62,11 +62,7 @@ def decodable(text: str) -> str:
 
 
 def look_at_names(texts: Sequence[str]) -> None:
-    """Refuse a text that names a model; say on stderr where one names something else that was likely meant to be read.
-
-    Raises:
-        MhaError: a text is the name of a run directory or a checkpoint.
-    """
+    """Refuse a text that names a model; say on stderr where one names something else that was likely meant to be read."""
     from mha_cli.checkpoint.runs import checkpoint_in
 
     for text in texts:
@@ -81,11 +77,7 @@ def look_at_names(texts: Sequence[str]) -> None:
 
 
 def refuse_no_text(context: typer.Context) -> None:
-    """Refuse to wait for texts where none can come: on a terminal with the command's help, since nobody has typed one yet.
-
-    Raises:
-        MhaError: standard input is closed.
-    """
+    """Refuse to wait for texts where none can come: on a terminal with the command's help, since nobody has typed one yet."""
     if sys.stdin is None:
         raise MhaError("no text: standard input is closed", f"give one; see `{context.command_path} --help`")
     if sys.stdin.isatty():

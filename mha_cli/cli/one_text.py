@@ -42,9 +42,6 @@ def model_and_text(
         text_column: column of the text; None takes that of the training data.
         number: number of a record in the input, from 1, where a plain line is a record too; None takes the only one.
         dialect: encoding and quoting of the input.
-
-    Raises:
-        MhaError: the options do not go together, there is no such model, or the input cannot be read or does not hold exactly that text.
     """
     if text is None and path is None:
         refuse_no_text(context)

@@ -36,9 +36,6 @@ def answer_form(output: Path | None, as_json: bool, records: Iterable[Format] = 
         output: file to write; None is stdout.
         as_json: True if JSON lines are asked for.
         records: formats of the records that are written as they came; none where answers are written.
-
-    Raises:
-        MhaError: mha does not write that format, or the name contradicts ``--json`` or the records.
     """
     usual: AnswerForm = "jsonl" if as_json else "tsv"
     if output is None:
@@ -62,9 +59,6 @@ def opened_output(path: Path | None, stdout: TextIO) -> Iterator[IO[bytes]]:
     """A file to write to, gzipped if its name ends in ``.gz``, or ``stdout`` where there is none.
 
     If the reader of a pipe has left, the process ends as every Unix tool does, by SIGPIPE and without a message.
-
-    Raises:
-        MhaError: it cannot be written to. A file is then as it was before.
     """
     try:
         if path is None:
@@ -88,9 +82,6 @@ def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
         option: option that names it, for the message.
         path: file to write.
         new: True for a file that may not be there yet.
-
-    Raises:
-        MhaError: it is a folder, or is there although it should be new; its folder does not exist; or no file can have that name.
     """
     name = f"{option} {shown_path(path)}"
     try:
@@ -131,7 +122,6 @@ class _StandardOutput(Stream):
         """Write all of it.
 
         Raises:
-            MhaError: it cannot be written.
             BrokenPipeError: the reader of a pipe has left.
         """
         try:

@@ -37,11 +37,7 @@ MAX_PARAMETERS = 1_000_000_000
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
-    """Read a YAML config and apply ``key.path=value`` overrides in order.
-
-    Raises:
-        MhaError: the file cannot be read, is not plain YAML, or a setting does not fit; the message names file, line and setting.
-    """
+    """Read a YAML config and apply ``key.path=value`` overrides in order."""
     document = read_yaml(Path(path))
     override_keys: list[tuple[str, ...]] = []
     for override in overrides:
@@ -173,11 +169,7 @@ _SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "
 
 
 def section_of(name: str) -> str:
-    """The section of the setting of this name, of which there is one; empty for a setting that is in none.
-
-    Raises:
-        MhaError: there is no such setting, or it belongs to a source of data.
-    """
+    """The section of the setting of this name, of which there is one; empty for a setting that is in none."""
     settings = {setting: section for section, model in _SECTIONS.items() for setting in model.model_fields if setting not in _SECTIONS}
     if name not in settings:
         raise MhaError(f"{printable(name)} is not a setting", did_you_mean(name, settings))

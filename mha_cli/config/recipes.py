@@ -22,11 +22,7 @@ def recipe_names() -> list[str]:
 
 
 def find_config(given: str) -> Path:
-    """The config that ``--config`` means: a recipe by its name, else a path.
-
-    Raises:
-        MhaError: a bare word that is neither a recipe nor a file.
-    """
+    """The config that ``--config`` means: a recipe by its name, else a path."""
     names = recipe_names()
     if given in names:
         return RECIPES / f"{given}.yaml"

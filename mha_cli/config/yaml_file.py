@@ -50,11 +50,7 @@ class YamlDocument:
 
 
 def read_yaml(path: Path) -> YamlDocument:
-    """Read a YAML mapping from a file.
-
-    Raises:
-        MhaError: no such file, a pipe that nobody writes to, not UTF-8, too large, or not plain YAML.
-    """
+    """Read a YAML mapping from a file."""
     name = shown_path(path)
     try:
         with open(path, "rb", opener=_open_at_once) as file:

@@ -252,11 +252,7 @@ class Corpus:
 
 
 def of_known_classes(placed: Iterable[PlacedReview], class_names: Collection[str]) -> Iterator[Review]:
-    """The same reviews with the class names of a model, without their places.
-
-    Raises:
-        MhaError: one is of a class that the model does not know; the message says where it stands.
-    """
+    """The same reviews with the class names of a model, without their places."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for one in placed:
         if one.review.label not in known:
@@ -266,11 +262,7 @@ def of_known_classes(placed: Iterable[PlacedReview], class_names: Collection[str
 
 
 def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:
-    """Labelled reviews as a trained model reads them; see ``of_known_classes``.
-
-    Raises:
-        MhaError: there are none.
-    """
+    """Labelled reviews as a trained model reads them; see ``of_known_classes``."""
     class_ids = {name: class_id for class_id, name in enumerate(class_names)}
     labels = array("i")
 

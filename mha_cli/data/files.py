@@ -127,9 +127,6 @@ def read_labelled_file(path: str, columns: Columns, dialect: Dialect = USUAL, do
         columns: columns of a file; of no meaning in a folder.
         dialect: encoding and quoting.
         doubts: record of what is odd about the file.
-
-    Raises:
-        MhaError: at once for a path that is missing, a pipe or a device, or of no known kind; while iterating for the first fault inside.
     """
     if is_folder(path):
         return _folder_reviews(os.path.expanduser(path), file_reading(path, columns, dialect))
@@ -137,11 +134,7 @@ def read_labelled_file(path: str, columns: Columns, dialect: Dialect = USUAL, do
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
-    """The format of a file of labelled texts, by its extension; in ``.txt`` it is fastText's if the first label begins so, else a table.
-
-    Raises:
-        MhaError: the extension is another one, or the file cannot be read.
-    """
+    """The format of a file of labelled texts, by its extension; in ``.txt`` it is fastText's if the first label begins so, else a table."""
     extension = extension_of(path)
     if extension == ".txt":
         pieces = (piece.lstrip() for piece in utf_8(unpacked_file(path), shown_path(path), dialect.encoding))
@@ -154,11 +147,7 @@ def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
 
 
 def read_text_lines(path: str, dialect: Dialect = USUAL) -> Iterator[str]:
-    """The texts of a file, plain or with .gz, one a line; blank lines are left out.
-
-    Raises:
-        MhaError: at once for a path that is missing, or is no file; while iterating for the first fault inside, or if there is no text.
-    """
+    """The texts of a file, plain or with .gz, one a line; blank lines are left out."""
     if is_folder(path):
         raise MhaError(f"{shown_path(path)}: is a folder", "give a text file, a text a line")
     return _text_lines(path, dialect)

@@ -17,9 +17,6 @@ class GivenReviews:
     Args:
         texts: texts, N.
         labels: class of each; see ``class_name``.
-
-    Raises:
-        MhaError: texts and labels differ in number or are not lists, a text is not a string, or a label is no class.
     """
 
     name = "the given texts"
@@ -43,11 +40,7 @@ class GivenReviews:
 
 
 def texts_in(texts: Iterable[object]) -> list[str]:
-    """The texts as a list, be they in a generator; anything but strings is refused, a single one or a table in place of several included.
-
-    Raises:
-        MhaError: there is something else; the message names the first.
-    """
+    """The texts as a list, be they in a generator; anything but strings is refused, a single one or a table in place of several included."""
     found = list[str]()
     for number, text in enumerate(_several(texts, "text")):
         if not isinstance(text, str):

@@ -25,9 +25,6 @@ def drawn_for_testing(reviews: Iterable[Review], share: float, by_names: bool, n
         share: part of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names instead, without regard to their classes.
         name: source in words, for messages.
-
-    Raises:
-        MhaError: the share comes to no text.
     """
     class_ids, names = dict[str, int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")

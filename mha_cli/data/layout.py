@@ -74,9 +74,6 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
         text_column: column of the text; None guesses it: ``text``, else the longest texts that differ.
         label_column: column of the class; None guesses it: one with a usual name, else one with few values.
         dialect: encoding and quoting.
-
-    Raises:
-        MhaError: the beginning cannot be read, it is a header alone, or no column looks like a text or a label.
     """
     if is_folder(path):
         return Layout("folder, one sub-folder a class")

@@ -65,10 +65,6 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
     Args:
         config: settings that name the data, and by which they are read; what they leave open is decided as in a training.
         by_options: True if options of the command can name the columns of a file.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: the data cannot be read, or there is nothing that a classifier could learn.
     """
     source = open_source(with_columns(config.data, watcher.note), watcher.log, by_options)
 

@@ -12,11 +12,7 @@ _PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
 def matching_paths(given: str) -> list[str]:
-    """The files and folders that a pattern with ``*``, ``?``, ``[…]`` or ``**`` stands for, in natural order; a path stands for itself.
-
-    Raises:
-        MhaError: nothing matches.
-    """
+    """The files and folders that a pattern with ``*``, ``?``, ``[…]`` or ``**`` stands for, in natural order; a path stands for itself."""
     pattern = os.path.expanduser(given)
     if not _PATTERN.search(pattern) or os.path.lexists(pattern):
         return [pattern]

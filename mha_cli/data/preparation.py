@@ -66,7 +66,6 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
 
     Args:
         config: settings of the run.
-        watcher: reporter of what goes on.
         given: reviews to read, where the config names none.
     """
     config = config.model_copy(update={"data": with_columns(config.data, watcher.note)})
@@ -207,11 +206,7 @@ def labelled_reviews(
         checkpoint: model that reads the split.
         data: source of the reviews.
         split: split of the source; its test split by default. ``validation`` is the part held out in training.
-        watcher: reporter of what goes on.
         unseen: True to refuse a validation part that n-gram scores have learnt from.
-
-    Raises:
-        MhaError: the data cannot be read or have been learnt from, or a review takes more memory than there is to be taken.
     """
     data = with_columns(data, watcher.note)
     source = open_source(data, watcher.log, by_options=True)
@@ -250,9 +245,6 @@ def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequen
         data: source that they were read from.
         labelled: the reviews.
         numbers: those that are wanted, from 0.
-
-    Raises:
-        MhaError: the source cannot be read again, or has become shorter.
     """
     source = open_source(data, by_options=True)
     split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
@@ -261,11 +253,7 @@ def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequen
 
 
 def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int, PlacedReview]:
-    """The reviews of these numbers in a split, from 0.
-
-    Raises:
-        MhaError: the source cannot be read, or has fewer reviews.
-    """
+    """The reviews of these numbers in a split, from 0."""
     wanted = set(rows)
     found = {row: review for row, review in enumerate(_placed(source, split)) if row in wanted}
     if len(found) < len(wanted):
@@ -283,11 +271,7 @@ def _placed(source: ReviewSource, split: str) -> Iterator[PlacedReview]:
 def same_reviews(
     checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, watcher: Watcher = SILENT
 ) -> list[LabelledReviews]:
-    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_reviews``.
-
-    Raises:
-        MhaError: the models have different classes, hold out different validation parts, or the data cannot be read.
-    """
+    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_reviews``."""
     first, read = checkpoints[0], dict[object, LabelledReviews]()
     for other in checkpoints:
         if odd := sorted(set(first.class_names) ^ set(other.class_names)):

@@ -91,11 +91,7 @@ def profile_data(
         given: files or folders, or patterns of them.
         text_column: column of the text; None guesses it.
         label_column: column of the class; None guesses it.
-        watcher: reporter of what goes on.
         dialect: encoding and quoting of the files.
-
-    Raises:
-        MhaError: there is no such file, or the first fault in it; or there is nothing that a classifier could learn.
     """
     paths = [path for pattern in given for path in matching_paths(pattern)]
     layout, doubts = find_layout(paths[0], text_column, label_column, dialect), Doubts(strict=True)
@@ -115,16 +111,12 @@ class Tally:
         reviews: labelled texts.
         settings: rules by which a text is split.
         name: origin of the texts, for messages.
-        watcher: reporter of what goes on.
         with_words: True to count each token, too, which takes more than half as long again.
 
     Attributes:
         lengths: tokens of each text, int64 (N,).
         words: how often each token occurs; empty unless they are counted, as is the next.
         num_texts_with: texts in which each token occurs.
-
-    Raises:
-        MhaError: the texts cannot be read, or there are more classes than a classifier could tell apart.
     """
 
     def __init__(

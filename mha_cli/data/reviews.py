@@ -57,15 +57,7 @@ class ReviewSource(Protocol):
         """Class names in the order of their ids, or None where only the reviews have them."""
 
     def unlabelled(self) -> Iterator[str] | None:
-        """Texts without a class, one at a time, or None where the config names none.
-
-        Raises:
-            MhaError: at once where there is no such file or split; while iterating for texts that cannot be read.
-        """
+        """Texts without a class, one at a time, or None where the config names none."""
 
     def read(self, split: str) -> Iterator[Review]:
-        """The reviews of a split, in a fixed order, one at a time.
-
-        Raises:
-            MhaError: no such split, or a review that cannot be read.
-        """
+        """The reviews of a split, in a fixed order, one at a time."""

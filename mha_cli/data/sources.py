@@ -47,11 +47,7 @@ def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: No
 
     Args:
         settings: ``data`` section of a config.
-        log: function that takes a line of text when something long begins, such as a download.
         by_options: True if options of the command can name the columns of a file.
-
-    Raises:
-        MhaError: the texts were given by a Python program, or those that are named cannot be read.
     """
     settings = with_columns(settings)
     if isinstance(settings, GivenData):

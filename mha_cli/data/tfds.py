@@ -49,11 +49,6 @@ class TfdsReviews:
 
     Args:
         settings: ``data`` section of a config whose source is ``tfds``.
-        log: function that takes a line of text before a download begins.
-
-    Raises:
-        MhaError: the data folder, the set, a split or a feature is not there, or is no text or no class; or (exit code 1) the
-            set cannot be downloaded or read.
     """
 
     def __init__(self, settings: TfdsData, log: Callable[[str], None] = lambda _: None) -> None:

@@ -28,9 +28,6 @@ class TokenStore:
 
     Args:
         reviews: tokens of each review; further ones may follow, see ``append``.
-
-    Raises:
-        MhaError: the folder is full, or cannot be written to.
     """
 
     def __init__(self, reviews: Iterable[npt.NDArray[np.int32]] = ()) -> None:

@@ -44,7 +44,6 @@ def compare(
         run: export as a function from tokens to the probabilities of all classes (B, C).
         checkpoint: model that was exported.
         labelled: reviews to score both on, at least one.
-        watcher: reporter of what goes on.
     """
     reviews, forward = labelled.reviews, forward_of(checkpoint)
     answers = np.zeros((2, len(reviews)), dtype=np.int64)

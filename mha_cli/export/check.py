@@ -41,11 +41,7 @@ ODD_TEXTS = (
 
 
 def check_reviews(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
-    """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length.
-
-    Raises:
-        MhaError: an export of the checkpoint would take more memory for one of them than there is to be taken.
-    """
+    """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
     texts = [review.text for review in islice(SampleReviews(SampleData()).read("test"), SAMPLE_TEXTS)]

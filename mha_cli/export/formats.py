@@ -89,11 +89,7 @@ class Export:
 
 
 def known_format(name: str) -> Format:
-    """The format of that name, if all that it needs is installed.
-
-    Raises:
-        MhaError: there is none, or packages are missing.
-    """
+    """The format of that name, if all that it needs is installed."""
     if name not in FORMATS:
         raise MhaError(f"--format {printable(name)}: no such format", did_you_mean(name, FORMATS))
     found = FORMATS[name]
@@ -112,12 +108,7 @@ def export_checkpoint(
         checkpoint: model to export.
         name: name of the format.
         output: file or folder to write, where nothing is yet.
-        watcher: reporter of what goes on.
         labelled: reviews to score both on; None for none.
-
-    Raises:
-        MhaError: no such format, packages are missing, something is at ``output``, the model takes more memory than there is to be taken,
-            or the export answers differently.
     """
     chosen = known_format(name)
     reviews = check_reviews(checkpoint)

@@ -40,11 +40,7 @@ LOWEST = np.float32(-3e38)
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the file: ``token_ids`` int32 (batch, length[, 1 + characters]) to ``probabilities`` float32 (batch, classes).
-
-    Raises:
-        MhaError: the weights are too large for the format.
-    """
+    """Write the file: ``token_ids`` int32 (batch, length[, 1 + characters]) to ``probabilities`` float32 (batch, classes)."""
     import onnx
 
     if sum(weight.nbytes for weight in checkpoint.weights.values()) > MAX_BYTES:

@@ -55,11 +55,7 @@ def open_saved_model(path: Path) -> Any:
 
 
 def write_litert(checkpoint: Checkpoint, path: Path) -> None:
-    """Write a LiteRT file of built-in operators only; the companions are appended as a zip archive, as LiteRT's metadata has it.
-
-    Raises:
-        MhaError: TensorFlow's converter cannot translate the model.
-    """
+    """Write a LiteRT file of built-in operators only; the companions are appended as a zip archive, as LiteRT's metadata has it."""
     with tensorflow_setup.native_stderr_held_back(), tempfile.TemporaryDirectory() as folder:
         _write_graph(checkpoint, Path(folder))
         import tensorflow as tf

@@ -69,7 +69,6 @@ def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -
     Args:
         config: settings of the run.
         data: reviews to learn from.
-        log: reporter of what is done, a line at a time.
     """
     return _fit(config, data, log)[0]
 
@@ -155,7 +154,6 @@ def refit_scores(config: Config, data: PreparedData, fitted: FittedScores, log: 
         config: settings of the run.
         data: reviews to learn from, and the validation part.
         fitted: scores from ``fit_scores``.
-        log: reporter of what is done, a line at a time.
     """
     whole = dataclasses.replace(data, train=join_reviews(data.train, data.validation))
     without_windows = config.model.model_copy(update={"score_windows": []})

@@ -133,7 +133,6 @@ def cross_fitted(
         strength: see ``fit_linear_model``.
         weights: how much each review's loss counts, (N,).
         folds: fold of each review, below ``FOLDS``, (N,).
-        log: reporter of what is done, a line at a time.
         vectors: see ``fit_linear_model``.
     """
     for fold in range(FOLDS):

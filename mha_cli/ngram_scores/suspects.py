@@ -91,10 +91,6 @@ def find_suspects(config: Config, most: int, by_options: bool = False, watcher: 
         config: settings that name the data, and by which they are read; without n-gram scores of their own, those of the recipe text.
         most: suspects to tell of.
         by_options: True if options of the command can name the columns of a file.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: the data cannot be read, or there is nothing that a classifier could learn.
     """
     if not config.model.score_ngrams:
         recipe = load_config(find_config("text"), ["data.source=sample"])
@@ -163,7 +159,6 @@ def cross_fitted_probabilities(reviews: EncodedReviews, num_classes: int, config
         reviews: labelled texts in random order, N; every class is dealt out over the folds.
         num_classes: number of classes, C.
         config: settings of the scores.
-        log: reporter of what is done, a line at a time.
     """
     labels = reviews.labels
     folds = np.empty(len(reviews), np.int64)

@@ -33,9 +33,6 @@ def load(path: str | os.PathLike[str] | None = None) -> Classifier:
     Args:
         path: checkpoint or run directory. None takes what `mha predict` takes: ``$MHA_CHECKPOINT``, the last trained run in ``runs``, or
             the model that comes with mha.
-
-    Raises:
-        MhaError: the file is missing, is no checkpoint, or is damaged.
     """
     chosen, _ = choose_checkpoint(None if path is None else Path(path))
     return Classifier(read_checkpoint(chosen))
@@ -58,11 +55,7 @@ def train(
         texts: texts to learn from and to validate with, N.
         labels: class of each.
         output: run directory to write; None leaves nothing behind.
-        log: function that is given a line about every epoch and whatever is worth knowing, such as ``print``.
         settings: settings by their names, such as ``epochs=3``, in place of the config's.
-
-    Raises:
-        MhaError: a setting, a text or a label does not fit, or the run directory is used.
     """
     resolved = given_config(config, settings)
     given = GivenReviews(texts, labels)
@@ -89,9 +82,6 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
         model: classifier to score.
         texts: texts, N.
         labels: class of each, by its name.
-
-    Raises:
-        MhaError: there is no text, or one of a class that the model does not know.
     """
     from mha_cli.data.corpus import encode_reviews, of_known_classes
     from mha_cli.data.preparation import LabelledReviews
@@ -111,9 +101,6 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     Args:
         config: recipe, path or dict, as of ``train``.
         settings: settings by their names.
-
-    Raises:
-        MhaError: there is no such recipe, file or setting, or a value does not fit.
     """
     name = "config" if isinstance(config, Mapping) else os.fspath(config)
     value = {**config} if isinstance(config, Mapping) else read_yaml(find_config(name)).value

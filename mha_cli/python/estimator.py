@@ -64,7 +64,6 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         """Train on texts and their labels, N each; a part of them is held out to validate with, as the recipe has it.
 
         Raises:
-            MhaError: a setting, a text or a label does not fit.
             ValueError: there is not one label for every text, or scikit-learn takes the labels for no classes.
         """
         for name in self.settings:
@@ -131,7 +130,6 @@ def texts_of(X: Any) -> list[str]:
 
     Raises:
         ValueError: they have more than one column.
-        MhaError: there is something else than strings.
     """
     texts = np.asarray(X, dtype=object)
     if texts.ndim == 2 and texts.shape[1] == 1:

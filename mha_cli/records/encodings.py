@@ -58,9 +58,6 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
         pieces: bytes of the stream, unpacked.
         name: name of the stream in messages.
         encoding: encoding of a stream without a byte-order mark; None is UTF-8.
-
-    Raises:
-        MhaError: the stream is a binary file, or not in its encoding; everything before the fault has come.
     """
     pieces = iter(pieces)
     first = beginning_of(pieces, lambda beginning: any(known.startswith(beginning) for known in _BEGINNINGS))

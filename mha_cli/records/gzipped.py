@@ -20,9 +20,6 @@ def unpacked(pieces: Iterable[bytes], name: str, gzipped: bool = False) -> Itera
         pieces: bytes of the stream.
         name: name of the stream in messages.
         gzipped: True to take nothing but gzip data.
-
-    Raises:
-        MhaError: the bytes are no gzip data, or damaged; everything before the damage has come.
     """
     pieces = iter(pieces)
     first = beginning_of(pieces, GZIP_MAGIC.startswith)

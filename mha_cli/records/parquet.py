@@ -61,9 +61,6 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
         file: the whole file.
         name: name of it in messages.
         wanted: columns to read, and the option or setting that names each; None for all.
-
-    Raises:
-        MhaError: it is no Parquet file, or damaged, or lacks a column.
     """
     from pyarrow import parquet
 

@@ -45,9 +45,6 @@ def read_records(form: Format, pieces: Iterable[bytes], reading: Reading) -> Ite
         form: format of the stream.
         pieces: bytes of the stream, however they are cut.
         reading: how the stream is read.
-
-    Raises:
-        MhaError: the first fault, after every record before it.
     """
     if form == "parquet":
         return parquet_records(unpacked(pieces, reading.name, reading.gzipped), reading)

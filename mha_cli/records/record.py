@@ -81,9 +81,6 @@ class Columns(NamedTuple):
         Args:
             names: header line, or the first row of a table that has none.
             location: file and line of it, for messages.
-
-        Raises:
-            MhaError: a column is not there, or is there more than once.
         """
         wanted = [(self.text, self.text_setting), *((field, self.field_setting) for field in self.fields)]
         missing = [(column, setting) for column, setting in wanted if column not in names and not is_number(column)]
@@ -111,11 +108,7 @@ class Columns(NamedTuple):
         return int(column) - 1
 
     def record(self, found: Mapping[str, object], location: str, raw: bytes, line: int) -> Record:
-        """The record in an object.
-
-        Raises:
-            MhaError: it lacks a key, or its text is no string.
-        """
+        """The record in an object."""
         text = value_at(found, self.text)
         fields = tuple([found if self.takes_all and field == ALL else value_at(found, field) for field in self.fields])
         if text is ABSENT:

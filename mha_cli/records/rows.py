@@ -113,9 +113,6 @@ def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row
     """The rows of a table, the header line too; a quoted field may hold line feeds.
 
     A broken row costs its first line: a stray quote may have drawn others into it, which are read again.
-
-    Raises:
-        MhaError: one row after another has drawn so many lines into it that reading them again would take time without end.
     """
     quoted = csv.reader(lines, delimiter=separator, strict=True)
     literal = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)

@@ -26,9 +26,6 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
         lines: lines of the table.
         preferred: separator that the format is named for.
         reading: how the table is read.
-
-    Raises:
-        MhaError: several separators fit, and not the preferred one.
     """
     columns, quiet = reading.columns, replace(reading, doubts=Doubts())
     wanted = (columns.text, *columns.fields)

@@ -108,10 +108,6 @@ def report(
         labelled: texts to score it on.
         word_order: texts whose words are shuffled.
         history: epochs of its training.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: the texts cannot be read again, or computing takes more memory than there is to be taken.
     """
     probabilities, seconds = answers_of(checkpoint, labelled, watcher)
     labels, answers, confidence = labelled.reviews.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)

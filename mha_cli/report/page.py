@@ -47,9 +47,6 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         made_with: versions and machine, by name.
         again: commands that make it again.
         path: file to write.
-
-    Raises:
-        MhaError: the file cannot be written.
     """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True

@@ -27,11 +27,7 @@ class Choice:
     top_k: int | Literal["all"] | None = None
 
     def refuse_unknown(self, class_names: Sequence[str]) -> None:
-        """Refuse to look for a class that the model does not have.
-
-        Raises:
-            MhaError: there is no such class.
-        """
+        """Refuse to look for a class that the model does not have."""
         for name in self.only:
             if name not in class_names:
                 raise MhaError(

@@ -125,19 +125,11 @@ class Classifier:
         return repr(self.checkpoint).replace("<Checkpoint", "<Classifier", 1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the checkpoint, a small one in the small form; an earlier file of that name is replaced only by a whole one.
-
-        Raises:
-            MhaError: the file cannot be written.
-        """
+        """Write the checkpoint, a small one in the small form; an earlier file of that name is replaced only by a whole one."""
         write_checkpoint(Path(path), self.checkpoint, small=not self.checkpoint.keras_config)
 
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
-        """One prediction a text, in order. Texts of similar length are computed together.
-
-        Raises:
-            MhaError: something else than strings, or a text takes more memory than there is to be taken.
-        """
+        """One prediction a text, in order. Texts of similar length are computed together."""
         given = texts_in(texts)
         return self.predictions(given, self.score(given))
 

@@ -54,9 +54,6 @@ class Engine:
         name: ``openvino`` from the first text on, ``numpy``, or ``auto`` for OpenVINO after much work, where it is there and gains.
         precision: type of the products; ``bfloat16`` with ``openvino`` only.
         threads: threads of this process that may compute at once.
-
-    Raises:
-        MhaError: OpenVINO is not there, or bfloat16 is asked of what does not have it.
     """
 
     def __init__(self, checkpoint: Checkpoint, name: EngineName = "numpy", precision: Precision = "float32", threads: int = 1) -> None:
@@ -73,11 +70,7 @@ class Engine:
         self._encoder: OpenVinoEncoder | None = None
 
     def encoder(self, lengths: npt.NDArray[np.int64]) -> OpenVinoEncoder | None:
-        """What computes texts of these lengths; None is NumPy.
-
-        Raises:
-            MhaError: OpenVINO was asked for and cannot be started.
-        """
+        """What computes texts of these lengths; None is NumPy."""
         if self._encoder is None and self.at_once:
             self._start()
         elif self._encoder is None and len(lengths) >= MANY_TEXTS:

@@ -45,9 +45,6 @@ def class_probabilities(
         weights: all weights of the model.
         model: its sizes.
         encoder: another function that computes ``pooled_features`` of these weights from the first two of its arguments.
-
-    Raises:
-        MhaError: they cannot be computed, because the weights are too large.
     """
     mask_BL = ids_of(tokens) != 0
     x_BLD = embed(tokens, weights, model)
@@ -66,11 +63,7 @@ def pooled_features(x_BLD: Array, mask_BL: Array, weights: Weights, model: Model
 
 @quiet_overflow
 def attention_weights(tokens: Array, weights: Weights, model: ModelConfig) -> list[Array]:
-    """Which position looks at which: the attention weights (B, H, L, M) of every block; tokens as of ``class_probabilities``.
-
-    Raises:
-        MhaError: they cannot be computed, because the weights are too large.
-    """
+    """Which position looks at which: the attention weights (B, H, L, M) of every block; tokens as of ``class_probabilities``."""
     mask_BL = ids_of(tokens) != 0
     x_BLD = embed(tokens, weights, model)
     attention = []
@@ -81,11 +74,7 @@ def attention_weights(tokens: Array, weights: Weights, model: ModelConfig) -> li
 
 
 def finite(numbers: Array) -> Array:
-    """The same numbers, if they are numbers.
-
-    Raises:
-        MhaError: one is not.
-    """
+    """The same numbers, if they are numbers."""
     if not np.isfinite(numbers).all():
         raise MhaError("the model's weights are so large that its numbers overflow", "train it anew, with a lower learning rate")
     return numbers

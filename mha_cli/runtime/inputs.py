@@ -47,10 +47,6 @@ def read_inputs(
         dialect: encoding and quoting of the files.
         on_doubt: callback for what is to be said of a file that is odd, and read all the same.
         on_wait: callback with a descriptor, just before the reader waits for more to read there.
-
-    Raises:
-        MhaError: at once for a file that is not there, or options that do not go together; while iterating for the first fault inside,
-            after every record before it.
     """
     paths = [path for given in paths for path in matching_paths(given)]
     for path in paths:

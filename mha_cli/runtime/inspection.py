@@ -83,9 +83,6 @@ class AttentionView(ReadWords):
         Args:
             block: number of the block, from 0.
             head: number of the head, from 0; None is the mean over all heads.
-
-        Raises:
-            MhaError: no such block or head.
         """
         if not 0 <= block < len(self.weights):
             raise MhaError(f"there is no block {block}", f"the model has blocks 0 to {len(self.weights) - 1}")
@@ -132,19 +129,12 @@ class Explanation(ReadWords):
 
 
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
-    """The attention weights of every block and head for one review.
-
-    Raises:
-        MhaError: the text has no words, or more than its attention weights can be shown for.
-    """
+    """The attention weights of every block and head for one review."""
     return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)[0]
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
     """How much each word of a review decides, by leaving it out.
-
-    Raises:
-        MhaError: the text has no words.
 
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
@@ -159,9 +149,6 @@ def look_inside(checkpoint: Checkpoint, text: str, most_words: int) -> tuple[Exp
         checkpoint: model to look into.
         text: review.
         most_words: words that it may have, as the model reads it.
-
-    Raises:
-        MhaError: the text has no words, or more.
     """
     view, tokens = _view(checkpoint, text, SHOWN_WEIGHT_BYTES, most_words)
     return _explained(checkpoint, view, tokens), view

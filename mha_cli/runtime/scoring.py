@@ -68,9 +68,6 @@ class Scorer:
         Args:
             reviews: reviews to classify.
             on_reviews: function that is called with the number of reviews done so far.
-
-        Raises:
-            MhaError: a review takes more memory than there is to be taken, or the weights are too large.
         """
         return self.score(reviews.lengths, lambda rows, length: reviews.padded(rows, length=length), on_reviews)
 

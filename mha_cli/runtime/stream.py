@@ -65,9 +65,6 @@ class Answering:
         Args:
             records: records, as they come.
             write: function that takes the answers of a batch as soon as they are there.
-
-        Raises:
-            MhaError: the fault that ``records`` raise, after the answers to every record before it; or a worker process has ended.
         """
         self._write = write
         with ExitStack() as self._stack:

@@ -41,9 +41,6 @@ class Worker:
     Args:
         work: function from what is asked to the answer.
         method: ``fork``, to be there within milliseconds and share the memory of the model; or ``spawn``.
-
-    Raises:
-        MhaError: no process can be started.
     """
 
     def __init__(self, work: Callable[[Any], Any], method: str = "fork") -> None:
@@ -125,9 +122,6 @@ class Workers:
 
         Args:
             awaited: descriptor of the input; None waits for the workers alone.
-
-        Raises:
-            MhaError: a worker has ended.
         """
         ready = wait([*self._busy] if awaited is None else [*self._busy, awaited], WAIT_SECONDS)
         for connection in [connection for connection in self._busy if connection in ready]:
@@ -137,11 +131,7 @@ class Workers:
         return awaited in ready
 
     def done(self) -> Iterator[tuple[list[Record], Scores]]:
-        """Batches and their scores, as far as they are there from the first one on.
-
-        Raises:
-            MhaError: a batch cannot be scored; those before it have come.
-        """
+        """Batches and their scores, as far as they are there from the first one on."""
         while self._jobs and (scores := self._jobs[0].scores) is not None:
             if isinstance(scores, Exception):
                 raise scores

@@ -24,11 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that clients can connect to already.
-
-    Raises:
-        MhaError: there is no such address here, or another program has the port.
-    """
+    """A socket that clients can connect to already."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)[0]
         # asyncio sends at once (TCP_NODELAY) only where the protocol is named, which `socket.create_server` leaves out: 40 ms an answer.

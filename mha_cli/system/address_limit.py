@@ -24,11 +24,7 @@ NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate m
 
 
 def heed_address_limit() -> None:
-    """Get along with few addresses, with linear algebra on one core; to be called before NumPy is imported.
-
-    Raises:
-        MhaError: there are too few for anything.
-    """
+    """Get along with few addresses, with linear algebra on one core; to be called before NumPy is imported."""
     limit = _limit()
     if limit is not None and limit < LEAST_BYTES:
         raise _too_few(limit)
@@ -43,11 +39,7 @@ def few_addresses() -> bool:
 
 
 def need_tensorflow_addresses() -> None:
-    """Refuse to go on where TensorFlow, which is to be imported next, has too few addresses.
-
-    Raises:
-        MhaError: there are too few.
-    """
+    """Refuse to go on where TensorFlow, which is to be imported next, has too few addresses."""
     limit = _limit()
     if limit is not None and limit < TENSORFLOW_BYTES + TENSORFLOW_BYTES_A_CORE * available_cores():
         raise _too_few(limit)
@@ -60,11 +52,7 @@ def out_of_memory(error: Exception) -> bool:
 
 @contextmanager
 def settings_for_less_memory() -> Iterator[None]:
-    """Name the settings that a training takes its memory by, where it has found none.
-
-    Raises:
-        MhaError: there was no memory.
-    """
+    """Name the settings that a training takes its memory by, where it has found none."""
     try:
         yield
     except Exception as error:

@@ -38,11 +38,7 @@ ALONE = Task()
 
 
 def task_of(distribution: str, environment: Mapping[str, str] = os.environ) -> Task:
-    """The task of this process, by ``training.distribution``.
-
-    Raises:
-        MhaError: ``TF_CONFIG`` is not what TensorFlow says it is, or several workers are asked for and the environment names none.
-    """
+    """The task of this process, by ``training.distribution``."""
     if distribution not in ("multi-worker", "auto"):
         return ALONE
     if environment.get("TF_CONFIG"):
@@ -58,11 +54,7 @@ def task_of(distribution: str, environment: Mapping[str, str] = os.environ) -> T
 
 
 def refuse_several_workers(distribution: str, command: str) -> None:
-    """Refuse to train with others where a command trains in one process.
-
-    Raises:
-        MhaError: ``training.distribution`` and the environment name several workers, or ask for what is not there; see ``task_of``.
-    """
+    """Refuse to train with others where a command trains in one process."""
     if task_of(distribution).num_workers > 1:
         raise MhaError(f"{command} trains in one process, not on several workers", "set training.distribution=none")
 

@@ -17,9 +17,6 @@ def import_tensorflow() -> None:
     """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr and with Keras's own settings.
 
     A ``keras.json`` in the home folder is neither read nor written: its ``floatx`` and ``epsilon`` would change what is computed.
-
-    Raises:
-        MhaError: a limit on addresses leaves too few for it.
     """
     need_tensorflow_addresses()
     os.environ["KERAS_BACKEND"] = "tensorflow"

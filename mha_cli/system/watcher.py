@@ -67,7 +67,6 @@ class Watcher:
     """Functions that a long run calls as it goes on; the defaults do nothing.
 
     Args:
-        log: function of a line about what goes on, which the next one may replace.
         note: function of a line to be kept in view.
         on_step: function called after every training step.
         on_epoch: function called after every epoch.

@@ -53,7 +53,6 @@ def atomic_write(path: Path, *, follow: bool = True) -> Iterator[IO[bytes]]:
         follow: False for a name that no user has given: what is no file there, a link say, is replaced, since it may lead anywhere.
 
     Raises:
-        MhaError: the folder is missing or not writable, or the disk is full.
         BrokenPipeError: the reader of a pipe has left.
     """
     name = shown_path(path)
@@ -84,9 +83,6 @@ def atomic_place(path: Path) -> Iterator[Path]:
     """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
 
     It lies in a temporary folder beside that place, which is removed however the block ends.
-
-    Raises:
-        MhaError: something is there already, the folder is missing or not writable, or the disk is full.
     """
     name = shown_path(path)
     try:
@@ -109,11 +105,7 @@ def atomic_place(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes, and remove the unfinished files of a killed one from it. The lock dies with its holder.
-
-    Raises:
-        MhaError: another process holds it, or it cannot be written to.
-    """
+    """Hold a folder against other processes, and remove the unfinished files of a killed one from it. The lock dies with its holder."""
     path, name = folder / LOCK, shown_path(folder)
     with _lock_file(path) as descriptor:
         if not _is_ours(descriptor, path):
@@ -127,11 +119,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def shared(folder: Path, purpose: bytes) -> Iterator[None]:
-    """Hold a folder together with processes of the same purpose, against those of another; the lock dies with its holders.
-
-    Raises:
-        MhaError: processes of another purpose hold it, or it cannot be written to.
-    """
+    """Hold a folder together with processes of the same purpose, against those of another; the lock dies with its holders."""
     path, name = folder / SHARED_LOCK, shown_path(folder)
     there = False
     while not there:

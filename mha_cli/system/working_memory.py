@@ -113,11 +113,7 @@ class ForwardPass:
         return next(texts for texts in range(max(1, most), 0, -1) if self.fits(texts, length))
 
     def refuse_too_long(self, length: int) -> None:
-        """Refuse a text of this length, in tokens, if it does not fit even alone.
-
-        Raises:
-            MhaError: naming the estimate.
-        """
+        """Refuse a text of this length, in tokens, if it does not fit even alone."""
         refuse_bytes(self.num_bytes(1, length), f"{self.name}: a text of {length:,} tokens", "give shorter texts")
 
     def _at_once(self, every: int, least: int) -> int:
@@ -142,20 +138,12 @@ class ForwardPass:
 
 
 def refuse_bytes(estimate: int, what: str, hint: str) -> None:
-    """Refuse what would take more than ``MOST_BYTES``.
-
-    Raises:
-        MhaError: naming the estimate and the budget.
-    """
+    """Refuse what would take more than ``MOST_BYTES``."""
     if estimate > MOST_BYTES:
         message = f"{what} would take about {estimate / 1e9:,.1f} GB of memory; mha takes {MOST_BYTES / 1e9:,.0f} GB at most"
         raise MhaError(message, hint)
 
 
 def refuse_confusion_matrix(num_classes: int) -> None:
-    """Refuse a table of all classes by all classes that would take more than ``MOST_BYTES``.
-
-    Raises:
-        MhaError: naming the estimate and the budget.
-    """
+    """Refuse a table of all classes by all classes that would take more than ``MOST_BYTES``."""
     refuse_bytes(CONFUSION_BYTES * num_classes**2, f"a table of {num_classes:,} by {num_classes:,} classes", "use mha predict")

@@ -39,8 +39,6 @@ def taught_by_scores(
     Args:
         config: settings of the run; the model's scores are those that teach.
         data: texts to learn from, and those without labels, if there are any.
-        log: reporter of what is done, a line at a time.
-        distribution: workers that train together; the chief fits the scores and gives the others them and the targets.
     """
 
     def targets() -> list[npt.NDArray[Any]]:

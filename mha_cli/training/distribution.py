@@ -115,7 +115,6 @@ class Distribution:
         """The arrays that a function gives on the chief; it is not called on the other workers, which wait.
 
         Raises:
-            MhaError: on the other workers, the chief could not make them; on the chief, its own error is raised.
             KeyboardInterrupt: the chief was interrupted.
         """
         if self.task.num_workers == 1:
@@ -146,9 +145,6 @@ class Distribution:
         Args:
             what: what the numbers are, in words.
             arrays: function that gives them; it is not called where there is one worker.
-
-        Raises:
-            MhaError: on all workers; the message names those that differ.
         """
         if self.task.num_workers == 1:
             return
@@ -173,10 +169,6 @@ def distributed(setting: str, watcher: Watcher = SILENT) -> Iterator[Distributio
 
     Args:
         setting: none, mirrored, multi-worker or auto.
-        watcher: reporter; its ``stop`` is what this worker is asked.
-
-    Raises:
-        MhaError: they are not there, or one that was there is lost.
     """
     task = task_of(setting)
     if task.num_workers > 1:

@@ -35,9 +35,6 @@ def fit(
         on_step: function called after every step.
         first_epoch: 1, or the epoch that an interrupted run goes on with.
         best: best epoch before ``first_epoch``.
-
-    Raises:
-        MhaError: the loss is no longer a number.
     """
     settings = trainer.config.training
     for epoch in range(first_epoch, settings.epochs + 1):
@@ -70,9 +67,6 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
         trainer: encoder in training.
         epoch: number from 1; with the config's seed it decides the order.
         on_step: function called after every step, when the trainer's position counts it already.
-
-    Raises:
-        MhaError: the loss is no longer a number.
     """
     inputs, settings = trainer.inputs, trainer.config.training
     if trainer.position.epoch != epoch:
@@ -122,12 +116,10 @@ def fit_resumably(
         trainer: encoder in training.
         validation: judge of every epoch.
         keep: writer of every epoch's checkpoint that is better than all before it; it comes before the state is saved.
-        watcher: reporter of every step and epoch.
         keep_history: function called with the history after every epoch, before the state is saved.
 
     Raises:
         KeyboardInterrupt: the watcher asked to stop; the state is saved.
-        MhaError: the state cannot be resumed from or not be saved, or the loss is no longer a number.
     """
     records = restore_state(path, trainer)
     best = next((record for record in reversed(records) if record.best), None)

@@ -33,11 +33,7 @@ ANSWER_BYTES = 44
 
 
 def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: int = 1) -> None:
-    """Compare the estimate with the free memory; arguments as of ``memory_estimate``.
-
-    Raises:
-        MhaError: the training does not fit, or no checkpoint may be so large.
-    """
+    """Compare the estimate with the free memory; arguments as of ``memory_estimate``."""
     saved = BYTES * num_parameters(config.of_checkpoint(), len(data.vocabulary), len(data.class_names))
     if saved > MAX_FILE_BYTES:
         raise MhaError(

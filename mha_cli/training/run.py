@@ -67,11 +67,9 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
     Args:
         config: settings of the run, of which the data have to decide nothing more where they are given.
         output: run directory, from ``run_directory``. A run that goes on ends with the weights that it would have without the interruption.
-        watcher: reporter of what goes on.
         data: reviews from ``prepare``, where they are there already.
 
     Raises:
-        MhaError: the data does not fit the config or the run not into memory, or the loss is no longer a number.
         KeyboardInterrupt: the watcher asked to stop.
     """
     with distributed(config.training.distribution, watcher) as distribution:

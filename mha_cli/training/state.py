@@ -105,11 +105,7 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: npt.NDArray[Any]) -
 
 
 def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
-    """Put the state that the chief has saved, if any, into a trainer of the same config, and return the history until then.
-
-    Raises:
-        MhaError: the file is damaged, or belongs to another model or version of mha.
-    """
+    """Put the state that the chief has saved, if any, into a trainer of the same config, and return the history until then."""
     saved = trainer.distribution.from_chief(partial(_read_state, path))
     if not saved:
         return []

@@ -37,7 +37,6 @@ class Trainer:
     Args:
         config: settings of the run; n-gram scores among them are none of the encoder's business.
         data: reviews to learn from.
-        distribution: devices and workers that train together, each on its part of every batch; None for one device.
     """
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:

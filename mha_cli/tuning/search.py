@@ -82,10 +82,8 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
         space: what is searched.
         budget: what is spent on trials; the first comes to its end in any case.
         data: texts for the trials, by ``trial_config``.
-        watcher: reporter of what goes on.
 
     Raises:
-        MhaError: earlier trials had other texts, the recipe as it is cannot be trained, or a file cannot be written.
         KeyboardInterrupt: the watcher asked to stop; finished trials, and the state of the last training, are kept.
     """
     output, config = study.output, config.model_copy(update={"data": with_columns(config.data)})
@@ -114,11 +112,7 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
 
 
 def _chooser(study: Study, space: Space, seed: int) -> optuna.Study:
-    """Optuna's study, which chooses the next trial from all earlier ones.
-
-    Raises:
-        MhaError: an earlier trial has settings that this search cannot have.
-    """
+    """Optuna's study, which chooses the next trial from all earlier ones."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Every call has a seed of its own: the same numbers again would draw the same trials again.
     chooser = optuna.create_study(
@@ -208,11 +202,9 @@ def _try(
         end: time of ``time.monotonic`` at which to stop.
         scored: n-gram scores.
         data: reviews.
-        watcher: reporter of the steps, which may stop them.
         reached: dictionary that takes the validation loss after each quarter of the epochs.
 
     Raises:
-        MhaError: its settings do not go together, it does not fit into memory, or its loss is no longer a number.
         KeyboardInterrupt: the watcher asked to stop.
     """
     config = with_settings(data.config, settings_of(trial.params), "these settings")

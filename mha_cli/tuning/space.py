@@ -61,9 +61,6 @@ def space_of(search: Sequence[str], config: Config) -> Space:
     Args:
         search: settings, each with a range ``LOW..HIGH`` or with values between commas.
         config: settings of the run.
-
-    Raises:
-        MhaError: one is not of that form, is no setting that can be searched, or may not have that value; or Optuna is missing.
     """
     choices = dict(_choices(one, config) for one in search)
     if find_spec("optuna") is None:
@@ -130,9 +127,6 @@ def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> C
         config: settings of the run.
         settings: values by name with the section.
         source: what names them, for the message.
-
-    Raises:
-        MhaError: they do not fit.
     """
     whole = config_to_dict(config)
     for name, value in settings.items():

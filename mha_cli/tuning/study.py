@@ -151,11 +151,7 @@ class Study:
         self._write()
 
     def refuse_finished(self, budget: Budget) -> None:
-        """Refuse to go on where nothing is left to do.
-
-        Raises:
-            MhaError: the budget is spent, and the best settings are trained or are those of the recipe.
-        """
+        """Refuse to go on where nothing is left to do."""
         if self.complete and not self.seconds_left(budget) and ((self.output / METRICS).is_file() or not self.has_gained):
             name, count = shown_path(self.output), len(self.trials)
             more = "search more, in another folder" if self._kept.exhausted else "give more --minutes or --trials, or another folder"
@@ -166,9 +162,6 @@ class Study:
 
         Args:
             arrays: numbers that differ where texts, settings or mha do.
-
-        Raises:
-            MhaError: they differ from those of the first call.
         """
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).hexdigest()
         if self._kept.texts not in ("", digest):
@@ -191,9 +184,6 @@ def held_study(output: Path, config: Config, search: list[str]) -> Iterator[Stud
         output: run directory; made if it is missing.
         config: settings of the run.
         search: what is searched, as the user gave it.
-
-    Raises:
-        MhaError: the folder is in use or holds something else, or its study is of another config or cannot be read.
     """
     path = output / STUDY
 
@@ -208,11 +198,7 @@ def held_study(output: Path, config: Config, search: list[str]) -> Iterator[Stud
 
 
 def _read(output: Path, given: Mapping[str, Any]) -> _Kept:
-    """The study of a run directory.
-
-    Raises:
-        MhaError: there is none that can be read, or it is of another config or search.
-    """
+    """The study of a run directory."""
     name = shown_path(output)
     try:
         kept = TypeAdapter(_Kept).validate_json((output / STUDY).read_bytes())

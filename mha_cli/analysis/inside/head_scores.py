@@ -74,10 +74,6 @@ def score_heads(
         checkpoint: model to look into.
         labelled: reviews to score.
         max_reviews: size of the random part to measure on; None for all.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: the weights are too large.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """

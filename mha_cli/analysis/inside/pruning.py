@@ -58,9 +58,6 @@ def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
     """The ``count`` heads without which the model loses least accuracy, then of least gradient importance; every block keeps one at least.
 
     The gradient alone misleads where the model is sure of its answers: its loss then hardly moves with any head, though the answers may.
-
-    Raises:
-        MhaError: there are not that many to remove.
     """
     left = {block: sum(score.block == block for score in report.heads) for block in {score.block for score in report.heads}}
     most = len(report.heads) - len(left)
@@ -122,10 +119,6 @@ def prune(
         output: file to write.
         retrain_epochs: passes over the training data after the removal; 0 for none.
         data: source of the training data; None takes what the checkpoint names.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: there are not that many heads, or the file cannot be written.
     """
     removed = least_important(report, count)
     smaller = without_heads(checkpoint, removed)
@@ -154,10 +147,6 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
         checkpoint: model to train on.
         epochs: passes over the training data.
         data: source of these; what the checkpoint itself names need not be trusted.
-        watcher: reporter of what goes on.
-
-    Raises:
-        MhaError: the training data are no longer those that the checkpoint was trained on.
     """
     training = checkpoint.config.training
     if isinstance(data, FilesData):
