@@ -47,19 +47,19 @@ def system_name(system: str) -> str:
     return PEERS.get(system) or f"mha {Path(system).stem}"
 
 
-def score_peer(peer: str, seed: int | None, num_reviews: int | None) -> dict[str, Any]:
+def score_peer(peer: str, seed: int | None, num_texts: int | None) -> dict[str, Any]:
     """Figures of a peer, trained and scored in a process of its own."""
-    splits = [] if num_reviews is None else ["--train-split", f"train[:{num_reviews}]", "--test-split", f"test[:{num_reviews}]"]
+    splits = [] if num_texts is None else ["--train-split", f"train[:{num_texts}]", "--test-split", f"test[:{num_texts}]"]
     script = harness.script_command(Path(__file__).with_name("text_peers.py"), peer, "--seed", str(seed or 0), *splits)
     done = harness.run_command(script)
     return json.loads(done.stdout.splitlines()[-1]) | {"peak_megabytes": done.peak_megabytes}
 
 
-def score_recipe(recipe: str, seed: int, num_reviews: int | None, folder: Path) -> dict[str, Any]:
+def score_recipe(recipe: str, seed: int, num_texts: int | None, folder: Path) -> dict[str, Any]:
     """Figures of one of our recipes: `mha train`, then `mha evaluate`, then its parts by themselves."""
     changes = [f"seed={seed}"]
-    if num_reviews is not None:
-        changes += [f"data.train_split=train[:{num_reviews}]", f"data.test_split=test[:{num_reviews}]", "training.epochs=1"]
+    if num_texts is not None:
+        changes += [f"data.train_split=train[:{num_texts}]", f"data.test_split=test[:{num_texts}]", "training.epochs=1"]
     run = folder / f"{Path(recipe).stem}-{seed}"
     trained = harness.train(recipe, run, changes)
     scored = harness.run_command(harness.mha_command("evaluate", str(run / "checkpoint.keras"), "--json"))

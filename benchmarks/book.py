@@ -34,7 +34,7 @@ from mha_cli.config.settings import Config, TrainingConfig
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from mha_cli.data.corpus import EncodedReviews
+    from mha_cli.data.corpus import EncodedTexts
     from mha_cli.data.preparation import PreparedData
 
 RECIPE = harness.ROOT / "configs" / "book.yaml"
@@ -102,19 +102,19 @@ def candidates() -> dict[str, list[str]]:
     return {"listing": [], "listing, similar lengths": [], "torch": [], OURS: []} | named | {name: list[str]() for name in PREDICTING}
 
 
-def write_sample(path: Path, num_reviews: int, seed: int) -> None:
+def write_sample(path: Path, num_texts: int, seed: int) -> None:
     """Prepare the recipe's data and write a random sample of its training reviews."""
     from mha_cli.data.preparation import prepare
 
     data = prepare(load_config(RECIPE))
-    rows = np.random.default_rng(seed).permutation(len(data.train))[:num_reviews]
+    rows = np.random.default_rng(seed).permutation(len(data.train))[:num_texts]
     path.write_bytes(pickled_sample(data, rows))
 
 
 def pickled_sample(data: PreparedData, rows: npt.NDArray[np.int64]) -> bytes:
     """The fields of ``PreparedData`` with some of its training reviews; token ids as arrays, since other processes have not its file."""
 
-    def part(reviews: EncodedReviews, rows: npt.NDArray[np.int64]) -> EncodedReviews:
+    def part(reviews: EncodedTexts, rows: npt.NDArray[np.int64]) -> EncodedTexts:
         some = reviews.subset(rows)
         return dataclasses.replace(some, tokens=np.array(some.tokens[:]))
 
@@ -164,11 +164,11 @@ def make_candidate(name: str, config: Config, data: dict[str, Any]) -> Candidate
     return Ours(config, PreparedData(**data))
 
 
-def measure(num_reviews: int, rounds: int, seed: int) -> dict[str, Any]:
+def measure(num_texts: int, rounds: int, seed: int) -> dict[str, Any]:
     """Reviews per second of every candidate, round by round, of training and of inference; and what the candidates are."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         sample = Path(folder) / "sample.pickle"
-        harness.run_command(harness.script_command(__file__, "--sample", str(sample), "--reviews", str(num_reviews), "--seed", str(seed)))
+        harness.run_command(harness.script_command(__file__, "--sample", str(sample), "--reviews", str(num_texts), "--seed", str(seed)))
         workers = harness.start_all(stack, __file__, {name: ("--candidate", name, "--sample", str(sample)) for name in candidates()})
         about = {name: worker.ask(job="about") for name, worker in workers.items()}
         if len(weights := {one["weights"] for one in about.values()}) > 1:
@@ -177,7 +177,7 @@ def measure(num_reviews: int, rounds: int, seed: int) -> dict[str, Any]:
         for job in JOBS:
             asked = {name: worker for name, worker in workers.items() if job == "inference" or name not in PREDICTING}
             seconds = harness.ask_in_turn(asked, rounds, job=job)
-            figures[job] = {name: [num_reviews / one for one in own] for name, own in seconds.items()}
+            figures[job] = {name: [num_texts / one for one in own] for name, own in seconds.items()}
         return figures | {"about": about}
 
 

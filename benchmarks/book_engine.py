@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.runtime.engine import Engine, EngineName, Precision
-from mha_cli.runtime.scoring import probabilities_of
+from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.runtime.stream import usual_workers
 from mha_cli.text.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ class Predicting:
         precision: type of the products.
     """
 
-    def __init__(self, config: Config, reviews: EncodedReviews, vocabulary: Vocabulary, engine: EngineName, precision: Precision) -> None:
+    def __init__(self, config: Config, reviews: EncodedTexts, vocabulary: Vocabulary, engine: EngineName, precision: Precision) -> None:
         self.checkpoint = harness.random_checkpoint(config, vocabulary, np.random.default_rng(config.seed), 0.05)
         self.options: tuple[EngineName, Precision] = (engine, precision)
         order, workers = np.argsort(reviews.lengths, kind="stable"), usual_workers()

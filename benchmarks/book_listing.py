@@ -14,8 +14,8 @@ from keras import layers, ops
 
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows, padded, scoring_batches, training_batches
-from mha_cli.data.corpus import EncodedReviews
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.data.corpus import EncodedTexts
+from mha_cli.system.working_memory import MemoryEstimate
 
 
 class PositionalEmbedding(layers.Layer):
@@ -75,10 +75,10 @@ class Listing:
         vocabulary_size: number of token ids.
     """
 
-    def __init__(self, config: Config, reviews: EncodedReviews, vocabulary_size: int) -> None:
+    def __init__(self, config: Config, reviews: EncodedTexts, vocabulary_size: int) -> None:
         keras.utils.set_random_seed(config.seed)
         self.batch_size, self.reviews, self.rng = config.training.batch_size, reviews, np.random.default_rng(config.seed)
-        self.forward_pass = ForwardPass(config.model, 2)
+        self.memory_estimate = MemoryEstimate(config.model, 2)
         model, length = config.model, config.text.sequence_length
         inputs = keras.Input(shape=(None,), dtype="int32")
         x = PositionalEmbedding(length, vocabulary_size, model.embed_dim)(inputs)
@@ -123,7 +123,7 @@ class ListingOnSimilarLengths(Listing):
         return training_batches(self.reviews.lengths, self.rng, self.batch_size)
 
     def _scoring_batches(self) -> Iterable[Rows]:
-        return scoring_batches(self.reviews.lengths, self.forward_pass)
+        return scoring_batches(self.reviews.lengths, self.memory_estimate)
 
     def _padded(self, rows: Rows) -> Any:
         return self.reviews.padded(rows)

@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import at_common_length, scoring_batches, training_batches
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.system.processor import available_cores
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 
 TRIAL_STEPS = 8
 """Training steps for which each option is tried before the fastest is taken, after as many that do not count."""
@@ -99,7 +99,7 @@ class Torch:
         vocabulary_size: number of token ids.
     """
 
-    def __init__(self, config: Config, reviews: EncodedReviews, vocabulary_size: int) -> None:
+    def __init__(self, config: Config, reviews: EncodedTexts, vocabulary_size: int) -> None:
         torch.set_num_threads(available_cores())
         torch.manual_seed(config.seed)
         self.config, self.reviews, self.vocabulary_size = config, reviews, vocabulary_size
@@ -160,7 +160,7 @@ class Torch:
         model.eval()
         probabilities = np.zeros(len(self.reviews), dtype=np.float32)
         with torch.inference_mode(), _autocast(way.bfloat16 and not way.whole):
-            for rows in scoring_batches(self.reviews.lengths, ForwardPass(self.config.model, 2)):
+            for rows in scoring_batches(self.reviews.lengths, MemoryEstimate(self.config.model, 2)):
                 token_ids = self.reviews.padded(rows)
                 if way.common_lengths:
                     token_ids = at_common_length(token_ids, self.config.text.sequence_length)
@@ -203,7 +203,7 @@ class TorchPredicting(Torch):
         precision: ``float32`` or ``bfloat16``.
     """
 
-    def __init__(self, config: Config, reviews: EncodedReviews, vocabulary_size: int, precision: str) -> None:
+    def __init__(self, config: Config, reviews: EncodedTexts, vocabulary_size: int, precision: str) -> None:
         torch.set_num_threads(available_cores())
         torch.manual_seed(config.seed)
         self.config, self.reviews, self.vocabulary_size = config, reviews, vocabulary_size

@@ -58,7 +58,7 @@ class Original(NamedTuple):
 
 def originals(folder: Path) -> list[Original]:
     """A tiny checkpoint that has every kind of weight, in both forms."""
-    model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "scoring": "additive", "max_ngram": 2, "ngram_buckets": 8}
+    model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "attention_score": "additive", "max_ngram": 2, "ngram_buckets": 8}
     sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model | {"score_ngrams": 2, "score_buckets": 16}}
     config = config_from_dict(sections, "tiny")
     vocabulary = Vocabulary(("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a"))

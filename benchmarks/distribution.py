@@ -37,25 +37,25 @@ WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_
 """They have no part in the steps."""
 
 
-def recipe_config(recipe: str, num_reviews: int | None = None) -> Config:
+def recipe_config(recipe: str, num_texts: int | None = None) -> Config:
     """The config of a recipe; on so many reviews of the training split, or on all."""
     config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
-    fewer = {"train_split": f"train[:{num_reviews}]"} if config.data.source == "tfds" else {"num_reviews": num_reviews}
-    changed = {"data": config.data.model_copy(update=fewer if num_reviews else {})}
+    fewer = {"train_split": f"train[:{num_texts}]"} if config.data.source == "tfds" else {"num_texts": num_texts}
+    changed = {"data": config.data.model_copy(update=fewer if num_texts else {})}
     return config.model_copy(update={**changed, "training": config.training.model_copy(update={"distribution": "auto"})})
 
 
 # Measured
 
 
-def work(recipe: str, num_reviews: int, rounds: int) -> None:
+def work(recipe: str, num_texts: int, rounds: int) -> None:
     """Train epochs, the first of which traces the step, and print the reviews per second of the others."""
     from mha_cli.data.preparation import prepare
     from mha_cli.training.distribution import distributed
     from mha_cli.training.loop import run_epoch
     from mha_cli.training.trainer import Trainer
 
-    config = recipe_config(recipe, num_reviews)
+    config = recipe_config(recipe, num_texts)
     with distributed("auto") as distribution:  # first: TensorFlow Datasets reads with TensorFlow
         data = prepare(config)
         trainer, rates = Trainer(config, data, distribution), []
@@ -66,7 +66,7 @@ def work(recipe: str, num_reviews: int, rounds: int) -> None:
     print(json.dumps(rates[1:]))
 
 
-def measure(recipe: str, num_reviews: int, rounds: int, workers: int) -> list[float]:
+def measure(recipe: str, num_texts: int, rounds: int, workers: int) -> list[float]:
     """Reviews per second of so many workers, which share two cores, round by round."""
     sockets = [socket.socket() for _ in range(workers)]
     for each in sockets:
@@ -78,7 +78,7 @@ def measure(recipe: str, num_reviews: int, rounds: int, workers: int) -> list[fl
     for index in range(workers):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         command = ["taskset", "-c", str(index) if workers > 1 else "0,1", sys.executable, __file__, "--work", recipe]
-        command += ["--reviews", str(num_reviews), "--rounds", str(rounds)]
+        command += ["--reviews", str(num_texts), "--rounds", str(rounds)]
         environment = harness.environment() | {"TF_CONFIG": json.dumps(task)}
         processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     answers = [process.communicate()[0] for process in processes]

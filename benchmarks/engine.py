@@ -22,7 +22,7 @@ from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.config.settings import Config, TfdsData
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.runtime.engine import Engine
-from mha_cli.runtime.scoring import probabilities_of
+from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.processor import bfloat16_features
 from mha_cli.text.vocabulary import Vocabulary
 

@@ -31,7 +31,7 @@ def main() -> None:
     data = prepare(config)
     print(f"{len(data.train):,} reviews to learn from, {len(data.validation):,} of other films to validate with")
 
-    from mha_cli.ngram_scores.stacking import Floats, fit_stack, probabilities_of
+    from mha_cli.linear.stacking import Floats, fit_stack, probabilities_of
     from mha_cli.runtime.metrics import mean_loss_and_accuracy
     from mha_cli.training.distribution import Distribution
     from mha_cli.training.loop import fit

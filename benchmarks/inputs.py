@@ -23,7 +23,7 @@ WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_
 """They have no part in the steps."""
 
 
-def measure(recipe: str, num_reviews: int, rounds: int) -> dict[str, list[float]]:
+def measure(recipe: str, num_texts: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of an epoch of so many reviews, and of its batches, round by round."""
     from mha_cli.data.preparation import prepare
     from mha_cli.training.loop import run_epoch
@@ -31,7 +31,7 @@ def measure(recipe: str, num_reviews: int, rounds: int) -> dict[str, list[float]
 
     config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
     data = prepare(config)
-    rows = np.random.default_rng(0).permutation(len(data.train))[:num_reviews]
+    rows = np.random.default_rng(0).permutation(len(data.train))[:num_texts]
     trainer = Trainer(config, dataclasses.replace(data, train=data.train.subset(rows), targets=data.targets[rows]))
     run_epoch(trainer, 1, lambda _: None)  # traces the step
     seconds: dict[str, list[float]] = {"epoch": [], "batches": []}

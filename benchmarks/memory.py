@@ -35,7 +35,7 @@ SETTINGS = (
 END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def write_reviews(path: Path, reviews: Iterable[tuple[str, str]], num_reviews: int) -> None:
+def write_reviews(path: Path, reviews: Iterable[tuple[str, str]], num_texts: int) -> None:
     """A CSV file of reviews of two classes in turn, made of the sentences of those given as pairs of text and label."""
     rng, sentences, lengths = np.random.default_rng(0), dict[str, list[str]](), dict[str, list[int]]()
     for text, label in reviews:
@@ -45,7 +45,7 @@ def write_reviews(path: Path, reviews: Iterable[tuple[str, str]], num_reviews: i
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
-        for number in range(num_reviews):
+        for number in range(num_texts):
             label = sorted(sentences)[number % len(sentences)]
             drawn = rng.integers(len(sentences[label]), size=lengths[label][rng.integers(len(lengths[label]))])
             writer.writerow([" ".join(sentences[label][one] for one in drawn.tolist()), label])
@@ -54,27 +54,27 @@ def write_reviews(path: Path, reviews: Iterable[tuple[str, str]], num_reviews: i
 def imdb_reviews() -> Iterable[tuple[str, str]]:
     """The reviews of IMDB's training split."""
     from mha_cli.config.settings import TfdsData
-    from mha_cli.data.tfds import TfdsReviews
+    from mha_cli.data.tfds import TfdsTexts
 
-    return ((review.text, review.label) for review in TfdsReviews(TfdsData(source="tfds")).read("train"))
+    return ((review.text, review.label) for review in TfdsTexts(TfdsData(source="tfds")).read("train"))
 
 
-def train(num_reviews: int) -> harness.Finished:
+def train(num_texts: int) -> harness.Finished:
     """`mha train` on so many reviews."""
     with tempfile.TemporaryDirectory() as folder:
         reviews, recipe = Path(folder) / "reviews.csv", harness.ROOT / "configs" / "sample.yaml"
         # In a process of its own: what reads TFDS stays large.
-        harness.run_command([sys.executable, __file__, "--reviews", str(num_reviews), "--write", str(reviews)])
+        harness.run_command([sys.executable, __file__, "--reviews", str(num_texts), "--write", str(reviews)])
         return harness.train(recipe, Path(folder) / "run", [*SETTINGS, f"data.train={reviews}"])
 
 
 def measure(sizes: Sequence[int]) -> dict[str, dict[str, float]]:
     """Peak memory and time for every number of reviews."""
     figures: dict[str, dict[str, float]] = {"megabytes": {}, "seconds": {}}
-    for num_reviews in sizes:
-        done = train(num_reviews)
-        figures["megabytes"][str(num_reviews)], figures["seconds"][str(num_reviews)] = done.peak_megabytes, done.seconds
-        print(f"{num_reviews:,} reviews: {done.peak_megabytes:,.0f} MB, {done.seconds:,.0f} s", file=sys.stderr)
+    for num_texts in sizes:
+        done = train(num_texts)
+        figures["megabytes"][str(num_texts)], figures["seconds"][str(num_texts)] = done.peak_megabytes, done.seconds
+        print(f"{num_texts:,} reviews: {done.peak_megabytes:,.0f} MB, {done.seconds:,.0f} s", file=sys.stderr)
     return figures
 
 

@@ -20,13 +20,13 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.parameters import num_outputs
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import labelled_reviews
 
 Floats = npt.NDArray[np.float32]
 
 
-def accuracies(checkpoint: Checkpoint, held_out: EncodedReviews, scored: EncodedReviews) -> dict[str, float]:
+def accuracies(checkpoint: Checkpoint, held_out: EncodedTexts, scored: EncodedTexts) -> dict[str, float]:
     """Accuracy of a classifier and of its parts, in [0, 1].
 
     Args:
@@ -37,7 +37,7 @@ def accuracies(checkpoint: Checkpoint, held_out: EncodedReviews, scored: Encoded
     Returns:
         ``whole``, ``encoder``, ``encoder without heads`` and, where there are n-gram scores, ``scores``.
     """
-    from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+    from mha_cli.linear.stacking import fit_stack, probabilities_of
 
     known, asked = outputs(checkpoint, held_out), outputs(checkpoint, scored)
 
@@ -62,15 +62,15 @@ def logits_of(probabilities: Floats) -> Floats:
     return logarithms[:, 1:] - logarithms[:, :1] if probabilities.shape[1] == 2 else logarithms
 
 
-def outputs(checkpoint: Checkpoint, reviews: EncodedReviews) -> dict[str, Floats]:
+def outputs(checkpoint: Checkpoint, reviews: EncodedTexts) -> dict[str, Floats]:
     """Probabilities of all classes, (N, C), by the encoder with its heads and without; with scores also by both, and these, (N, U)."""
     import tensorflow as tf
 
     from mha_cli.model.classifier import after_embedding, scores_of, to_model
-    from mha_cli.model.scoring import predict_outputs, predict_probabilities
+    from mha_cli.model.outputs import predict_outputs, predict_probabilities
 
     model, silenced = to_model(checkpoint), [tf.zeros(count) for count in checkpoint.config.model.heads]
-    embedding, forward_pass = model.get_layer("embedding"), checkpoint.forward_pass
+    embedding, memory_estimate = model.get_layer("embedding"), checkpoint.memory_estimate
 
     def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return tf.function(function, autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32)])
@@ -80,12 +80,12 @@ def outputs(checkpoint: Checkpoint, reviews: EncodedReviews) -> dict[str, Floats
             scores = scores_of(model, tokens) if with_scores else tf.zeros((tf.shape(tokens)[0], num_outputs(len(checkpoint.class_names))))
             return after_embedding(model, embedding(tokens), embedding.compute_mask(tokens), scores, heads)
 
-        return predict_probabilities(compiled(forward), forward_pass, reviews)
+        return predict_probabilities(compiled(forward), memory_estimate, reviews)
 
     found = {"encoder": answers(False, None), "encoder without heads": answers(False, silenced)}
     if checkpoint.config.model.score_ngrams:
         found["whole"] = answers(True, None)
-        found["scores"] = predict_outputs(compiled(lambda tokens: scores_of(model, tokens)), forward_pass, reviews)
+        found["scores"] = predict_outputs(compiled(lambda tokens: scores_of(model, tokens)), memory_estimate, reviews)
     return found
 
 

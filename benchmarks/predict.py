@@ -27,7 +27,7 @@ from pathlib import Path
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import encode_texts
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.text.encoding import TextPipeline
 import keras
 import mha_cli.layers
 import numpy as np
@@ -35,9 +35,9 @@ import numpy as np
 path, texts = sys.argv[1:]
 model = keras.models.load_model(path)
 checkpoint = read_checkpoint(Path(path))
-reviews = encode_texts(Path(texts).read_text().split("\\n")[:-1], TextEncoder(checkpoint.config.text, checkpoint.vocabulary))
+reviews = encode_texts(Path(texts).read_text().split("\\n")[:-1], TextPipeline(checkpoint.config.text, checkpoint.vocabulary))
 probabilities = np.zeros((len(reviews), model.output_shape[-1]))
-for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
+for rows in scoring_batches(reviews.lengths, checkpoint.memory_estimate):
     probabilities[rows] = model.predict_on_batch(reviews.padded(rows))
 for row in probabilities:
     print(*row)
@@ -52,12 +52,12 @@ def engines() -> list[str]:
     return found
 
 
-def write_reviews(path: Path, num_reviews: int) -> None:
+def write_reviews(path: Path, num_texts: int) -> None:
     """Reviews of IMDB's test split, a line each."""
     from mha_cli.config.settings import TfdsData
-    from mha_cli.data.tfds import TfdsReviews
+    from mha_cli.data.tfds import TfdsTexts
 
-    texts = TfdsReviews(TfdsData(source="tfds")).read_texts(f"test[:{num_reviews}]")
+    texts = TfdsTexts(TfdsData(source="tfds")).read_texts(f"test[:{num_texts}]")
     path.write_text("".join(" ".join(text.split()) + "\n" for text in texts))
 
 

@@ -20,7 +20,7 @@ import tables
 
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import Config
-from mha_cli.system.watcher import SILENT, EpochRecord
+from mha_cli.system.callbacks import SILENT, EpochRecord
 
 
 def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[float], int]:

@@ -15,13 +15,13 @@ import warnings
 import numpy as np
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.text.characters import characters_of
 
 WORDS, LENGTH, OWN_WORDS, CHARACTERS = 10_000, 12, 20, 16
 
 
-def made_up_texts(num_texts: int, num_classes: int) -> EncodedReviews:
+def made_up_texts(num_texts: int, num_classes: int) -> EncodedTexts:
     """Texts as training reads them: a third of the words of a text are those of its class."""
     rng = np.random.default_rng(0)
     spelt = ["".join(rng.choice(list("etaoinshrdlu"), rng.integers(3, 10))) for _ in range(WORDS)]
@@ -31,7 +31,7 @@ def made_up_texts(num_texts: int, num_classes: int) -> EncodedReviews:
     words = np.where(rng.random(common.shape) < 1 / 3, own, common).ravel()
     ids = words.astype(np.int32) + 1
     tokens = np.concatenate([ids[:, None], characters_of([spelt[word] for word in words], CHARACTERS)], axis=1)
-    return EncodedReviews(tokens, np.arange(num_texts + 1, dtype=np.int64) * LENGTH, labels, 0)
+    return EncodedTexts(tokens, np.arange(num_texts + 1, dtype=np.int64) * LENGTH, labels, 0)
 
 
 def main() -> None:
@@ -44,9 +44,9 @@ def main() -> None:
 
     from sklearn.svm import LinearSVC
 
-    from mha_cli.ngram_scores.features import ngrams_of, text_features
-    from mha_cli.ngram_scores.linear import fit_linear_model
-    from mha_cli.ngram_scores.strength import choose_strength
+    from mha_cli.linear.features import ngrams_of, text_features
+    from mha_cli.linear.one_vs_rest import fit_linear_model
+    from mha_cli.linear.regularization import choose_strength
 
     model = config_from_dict(
         {"text": {"subword_characters": CHARACTERS}, "model": {"score_ngrams": 3, "score_buckets": 1 << 17, "score_subwords": True}}, "here"

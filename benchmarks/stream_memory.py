@@ -31,9 +31,9 @@ DIFFERENT_LINES = 10_000
 def write_lines(path: Path, number: int) -> float:
     """Write that many lines; return the mean number of bytes in one."""
     from mha_cli.config.settings import SampleData
-    from mha_cli.data.sample import SampleReviews
+    from mha_cli.data.sample import SampleTexts
 
-    words = sorted({word for review in islice(SampleReviews(SampleData()).read("train"), 500) for word in review.text.split()})
+    words = sorted({word for review in islice(SampleTexts(SampleData()).read("train"), 500) for word in review.text.split()})
     rng = random.Random(0)
     lines = [" ".join(rng.choices(words, k=WORDS_A_LINE)) + "\n" for _ in range(DIFFERENT_LINES)]
     with path.open("w", encoding="utf-8") as file:

@@ -71,8 +71,8 @@ MODEL_CASES = {
     "key-dim": _case(key_dim=3, normalization="pre", positions="sinusoidal", num_classes=5),
     "bigrams": _case(max_ngram=2, ngram_buckets=32),
     "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=64, positions="sinusoidal", num_classes=3),
-    "convolution": _case(convolution_width=3, max_ngram=2, ngram_buckets=32, num_classes=3),
-    "wide-convolution": _case(convolution_width=9, positions="sinusoidal"),
+    "convolution": _case(conv_kernel_size=3, max_ngram=2, ngram_buckets=32, num_classes=3),
+    "wide-convolution": _case(conv_kernel_size=9, positions="sinusoidal"),
     "scores": _case(score_ngrams=3, score_buckets=64),
     "scores-and-ngrams": _case(score_ngrams=2, score_buckets=32, score_ending=3, max_ngram=3, ngram_buckets=32, num_classes=3),
     "scores-in-windows": _case(score_ngrams=2, score_buckets=32, score_ending=3, score_windows=[1, 4], num_classes=3),
@@ -82,8 +82,8 @@ MODEL_CASES = {
     "subwords-of-three": _case(
         characters=3, subword_buckets=1, score_subwords=True, score_ngrams=1, score_buckets=8, positions="none", num_classes=3
     ),
-    "additive": _case(scoring="additive"),
-    "additive-key-dim": _case(scoring="additive", key_dim=3, num_classes=3),
+    "additive": _case(attention_score="additive"),
+    "additive-key-dim": _case(attention_score="additive", key_dim=3, num_classes=3),
     "no-scale": _case(use_scale=False, normalization="pre"),
     "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3),
     "per-head": _case(attention_form="per_head"),
@@ -134,7 +134,7 @@ def tiny_config() -> Config:
     """400 sample reviews, 360 of them to train on, and a model of a few thousand weights."""
     return Config(
         seed=3,
-        data=SampleData(num_reviews=400),
+        data=SampleData(num_texts=400),
         text=TextConfig(vocabulary_size=300, sequence_length=24),
         model=ModelConfig(
             embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0, attention_form="fused"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 HASH_FACTOR = -1_640_531_535
 
 
-def encoded(reviews: Sequence[Sequence[int]], labels: Sequence[int] | None = None, characters: int = 0) -> EncodedReviews:
+def encoded(reviews: Sequence[Sequence[int]], labels: Sequence[int] | None = None, characters: int = 0) -> EncodedTexts:
     """Reviews of these ids, with ``characters`` of made-up words; class 0 where no labels are given."""
-    return EncodedReviews(
+    return EncodedTexts(
         tokens=with_characters(np.array([token_id for review in reviews for token_id in review], dtype=np.int32), characters),
         offsets=np.cumsum([0, *map(len, reviews)]).astype(np.int64),
         labels=np.zeros(len(reviews), np.int32) if labels is None else np.array(labels, np.int32),

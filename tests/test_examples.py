@@ -306,7 +306,7 @@ TRAININGS = {
         *("model.subword_buckets=64", "model.ngram_buckets=64", "model.score_buckets=64"),
         "training.refit_scores=false",
     ),
-    "sample": ("data.num_reviews=200", "training.batch_size=100"),
+    "sample": ("data.num_texts=200", "training.batch_size=100"),
 }
 """Recipes of the models that the examples take, with what is set for small ones."""
 
@@ -328,11 +328,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return train
 
 
-def prepare(folder: Path, num_reviews: int = 40) -> None:
+def prepare(folder: Path, num_texts: int = 40) -> None:
     """The files that the pages speak of, but for checkpoints; ``reviews.csv`` with so many reviews, the others with 40."""
     (folder / "configs").symlink_to(ROOT / "configs")
     (folder / "docs" / "figures").mkdir(parents=True)
-    rows = [(number, f"{REVIEWS[number % 2]} {number}", ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(num_reviews)]
+    rows = [(number, f"{REVIEWS[number % 2]} {number}", ("pos", "neg")[number % 2], (5, 1)[number % 2]) for number in range(num_texts)]
     stars = [(number, text, stars) for number, text, _, stars in rows]
     write_table(folder / "reviews.csv", ("id", "review", "stars"), stars)
     rows = rows[:40]
@@ -387,7 +387,7 @@ def put(trained: Path, path: Path, name: str) -> None:
     run = path.parent if path.suffix else path
     recipe = next((recipe for recipe in sorted(recipe_names(), reverse=True) if name.startswith(recipe)), "text")
     if recipe == "sample":
-        data, classes = {"source": "sample", "num_reviews": 200}, ("neg", "pos")
+        data, classes = {"source": "sample", "num_texts": 200}, ("neg", "pos")
     elif recipe == "text":
         data, classes = {"source": "files", "train": "reviews.csv", "test": "more.csv", **OWN}, ("1", "5")
     else:
@@ -408,7 +408,7 @@ def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     whole = config_to_dict(load_config(path, overrides))
     if whole["data"]["source"] == "tfds":
         whole["data"] = {"source": "files", "train": "films.csv"}
-    small = {"num_reviews": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}
+    small = {"num_texts": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}
     small |= dict.fromkeys(("ngram_buckets", "score_buckets", "subword_buckets"), 64)
     for section in ("data", "text", "model", "training"):
         whole[section] |= {name: size for name, size in small.items() if whole[section].get(name)}

@@ -43,7 +43,7 @@ def test_evaluate_and_piped_predictions_agree(trained: Path) -> None:
     scored = run_mha("evaluate", "run/checkpoint.keras", "--json", cwd=trained, env={"TFDS_DATA_DIR": DATA})
     assert scored.code == 0, scored.stderr
     evaluation = json.loads(scored.stdout)
-    assert evaluation["num_reviews"] == 25_000
+    assert evaluation["num_texts"] == 25_000
     assert evaluation["accuracy"] > 0.8
 
     reviews = list(tfds.as_numpy(tfds.load("imdb_reviews", split="test", data_dir=DATA, download=False)))
@@ -73,15 +73,15 @@ def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.config.settings import TfdsData
     from mha_cli.data.corpus import encode_texts
-    from mha_cli.data.tfds import TfdsReviews
+    from mha_cli.data.tfds import TfdsTexts
     from mha_cli.model.classifier import to_model
-    from mha_cli.model.scoring import compile_forward, predict_probabilities
-    from mha_cli.runtime.scoring import probabilities_of
-    from mha_cli.text.encoding import TextEncoder
+    from mha_cli.model.outputs import compile_forward, predict_probabilities
+    from mha_cli.runtime.probabilities import probabilities_of
+    from mha_cli.text.encoding import TextPipeline
 
     checkpoint = read_checkpoint(PACKAGED)
-    texts = islice(TfdsReviews(TfdsData(source="tfds", data_dir=DATA)).read_texts("test"), 4000)
-    reviews = encode_texts(texts, TextEncoder(checkpoint.config.text, checkpoint.vocabulary))
-    expected = predict_probabilities(compile_forward(to_model(checkpoint)), checkpoint.forward_pass, reviews)
+    texts = islice(TfdsTexts(TfdsData(source="tfds", data_dir=DATA)).read_texts("test"), 4000)
+    reviews = encode_texts(texts, TextPipeline(checkpoint.config.text, checkpoint.vocabulary))
+    expected = predict_probabilities(compile_forward(to_model(checkpoint)), checkpoint.memory_estimate, reviews)
     found = probabilities_of([reviews.tokens[start:end].tolist() for start, end in pairwise(reviews.offsets)], checkpoint)
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)

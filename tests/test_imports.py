@@ -123,7 +123,7 @@ def test_looking_at_data_needs_numpy_only(tmp_path: Path) -> None:
 
 def test_suspects_need_no_tensorflow(tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text("text,label\n" + "fine,pos\nbad,neg\n" * 5)
-    code, modules = imported_by(tmp_path, "data", "reviews.csv", "--suspects", "1")
+    code, modules = imported_by(tmp_path, "data", "reviews.csv", "--label-issues", "1")
     assert code == 0
     assert "sklearn" in modules
     assert not modules & {"tensorflow", "keras", "h5py", "matplotlib"}

@@ -17,11 +17,11 @@ from sklearn.metrics import f1_score
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import bootstrap, interval, wilson_interval
-from mha_cli.data.preparation import LabelledReviews
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.errors import MhaError
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
-from mha_cli.runtime.scoring import Scorer
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.runtime.probabilities import Scorer
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 LEVEL = 0.05
 """Probability of so large a difference by chance alone, below which it is hardly put down to chance."""
@@ -84,19 +84,19 @@ class Comparison:
     Args:
         data: source in words.
         split: split of the source.
-        num_reviews: labelled reviews scored.
+        num_texts: labelled reviews scored.
         models: scores, the first model's first.
         differences: every other model against the first.
     """
 
     data: str
     split: str
-    num_reviews: int
+    num_texts: int
     models: list[ModelScore]
     differences: list[Difference]
 
 
-def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], seed: int = 0, watcher: Watcher = SILENT) -> Comparison:
+def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
     """Score models on the same reviews, and compare each with the first.
 
     Args:
@@ -109,13 +109,13 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledReviews]], se
         ids = np.array([first.class_names.index(class_name) for class_name in checkpoint.class_names])  # in the order of the first
         if not np.array_equal(ids[given.reviews.labels], labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
-        watcher.log(f"scoring {name}")
-        probabilities = Scorer(checkpoint)(given.reviews, lambda done: watcher.on_reviews(done, len(labels)))
+        callbacks.log(f"scoring {name}")
+        probabilities = Scorer(checkpoint)(given.reviews, lambda done: callbacks.on_reviews(done, len(labels)))
         loss, accuracy = mean_loss_and_accuracy(probabilities, given.reviews.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
         macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))
         scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))
-    watcher.log("drawing texts anew")
+    callbacks.log("drawing texts anew")
     return Comparison(labelled.data, labelled.split, len(labels), scores, differences(scores, labels, answers, seed))
 
 

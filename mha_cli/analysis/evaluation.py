@@ -13,10 +13,10 @@ from sklearn import metrics
 from mha_cli.analysis.thresholds import Measure, ThresholdScore, find_thresholds, score_thresholds
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.intervals import wilson_interval
-from mha_cli.data.preparation import LabelledReviews
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.runtime.metrics import Floats, calibration_error, mean_loss_and_accuracy
-from mha_cli.runtime.scoring import Scorer
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.runtime.probabilities import Scorer
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
 TOP = 3
@@ -37,7 +37,7 @@ class ClassScore:
     precision: float | None
     recall: float | None
     f1: float | None
-    num_reviews: int
+    num_texts: int
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Confusion:
     Args:
         true: class of the texts.
         predicted: class that was answered.
-        num_reviews: texts of one that were taken for the other.
+        num_texts: texts of one that were taken for the other.
         share: part of the texts of the true class, in (0, 1].
     """
 
     true: str
     predicted: str
-    num_reviews: int
+    num_texts: int
     share: float
 
 
@@ -64,13 +64,13 @@ class Range:
     Args:
         above: lower end, which does not belong to the range; the first range has the reviews at 0, too.
         up_to: upper end, which does.
-        num_reviews: reviews in this range.
+        num_texts: reviews in this range.
         accuracy: accuracy in [0, 1]; None where there is no review.
     """
 
     above: float
     up_to: float
-    num_reviews: int
+    num_texts: int
     accuracy: float | None
 
 
@@ -81,7 +81,7 @@ class Evaluation:
     Args:
         data: source in words.
         split: split of the source.
-        num_reviews: labelled reviews scored.
+        num_texts: labelled reviews scored.
         num_truncated: reviews among them that were cut to the model's length.
         unknown_share: tokens that the vocabulary does not have among those that the model reads, in [0, 1].
         accuracy: share of right answers, in [0, 1].
@@ -104,7 +104,7 @@ class Evaluation:
 
     data: str
     split: str
-    num_reviews: int
+    num_texts: int
     num_truncated: int
     unknown_share: float
     accuracy: float
@@ -125,7 +125,7 @@ class Evaluation:
 
 
 def evaluate(
-    checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT, target: tuple[Measure, float] | None = None
+    checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT, target: tuple[Measure, float] | None = None
 ) -> Evaluation:
     """Score a checkpoint.
 
@@ -135,19 +135,19 @@ def evaluate(
         target: measure that the thresholds of the classes are to reach on these reviews, and its value; None looks for none.
     """
     refuse_confusion_matrix(len(checkpoint.class_names))
-    return evaluation_of(checkpoint, labelled, *answers_of(checkpoint, labelled, watcher), target)
+    return evaluation_of(checkpoint, labelled, *answers_of(checkpoint, labelled, callbacks), target)
 
 
-def answers_of(checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT) -> tuple[Floats, float]:
+def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
     """The probabilities of all classes that a checkpoint gives to labelled reviews, (N, C), and the seconds of the forward passes."""
     reviews, score = labelled.reviews, Scorer(checkpoint)
     started = time.perf_counter()
-    probabilities = score(reviews, lambda done: watcher.on_reviews(done, len(reviews)))
+    probabilities = score(reviews, lambda done: callbacks.on_reviews(done, len(reviews)))
     return probabilities, time.perf_counter() - started
 
 
 def evaluation_of(
-    checkpoint: Checkpoint, labelled: LabelledReviews, probabilities: Floats, seconds: float, target: tuple[Measure, float] | None = None
+    checkpoint: Checkpoint, labelled: LabelledTexts, probabilities: Floats, seconds: float, target: tuple[Measure, float] | None = None
 ) -> Evaluation:
     """The figures of what ``answers_of`` gives; other arguments as of ``evaluate``."""
     reviews = labelled.reviews
@@ -165,7 +165,7 @@ def evaluation_of(
     return Evaluation(
         data=labelled.data,
         split=labelled.split,
-        num_reviews=len(reviews),
+        num_texts=len(reviews),
         num_truncated=reviews.num_truncated,
         unknown_share=reviews.num_unknown / max(1, len(reviews.tokens)),
         accuracy=accuracy,

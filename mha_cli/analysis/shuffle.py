@@ -15,10 +15,10 @@ import numpy as np
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
-from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import LabelledReviews, PreparedData, labelled_reviews, word_order_split
-from mha_cli.runtime.scoring import Scorer
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.data.corpus import EncodedTexts
+from mha_cli.data.preparation import LabelledTexts, PreparedData, labelled_reviews, word_order_split
+from mha_cli.runtime.probabilities import Scorer
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 ROUNDING = 1e-5
 """Largest change of a probability that is put down to the order of float32 additions."""
@@ -33,7 +33,7 @@ class ShuffleResult:
         positions: encoding of the positions.
         data: source in words.
         split: split of the source.
-        num_reviews: reviews scored.
+        num_texts: reviews scored.
         accuracy: accuracy in order, in [0, 1].
         shuffled_accuracies: accuracies, one a shuffle, in [0, 1].
         shuffled_mean: mean of these.
@@ -48,7 +48,7 @@ class ShuffleResult:
     positions: Literal["learned", "sinusoidal", "none"]
     data: str
     split: str
-    num_reviews: int
+    num_texts: int
     accuracy: float
     shuffled_accuracies: list[float]
     shuffled_mean: float
@@ -64,9 +64,9 @@ def train_and_compare(
     output: Path,
     num_shuffles: int,
     split: str | None = None,
-    max_reviews: int | None = None,
+    max_texts: int | None = None,
     seed: int = 0,
-    watcher: Watcher = SILENT,
+    callbacks: Callbacks = SILENT,
 ) -> list[ShuffleResult]:
     """Train the config's model with and without positions, then shuffle-test both.
 
@@ -76,7 +76,7 @@ def train_and_compare(
         output: folder of the two run directories.
         num_shuffles: permutations of every review.
         split: split of the source to score; None for ``word_order_split``.
-        max_reviews: size of the random part to score; None for all.
+        max_texts: size of the random part to score; None for all.
         seed: seed of the shuffles; the training's stands in the config.
     """
     from mha_cli.training.run import train
@@ -87,40 +87,40 @@ def train_and_compare(
     refuse_used(output)
     models = []
     for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
-        watcher.log(f"training {name}")
+        callbacks.log(f"training {name}")
         variant = config.model_copy(update={"model": model})
         with run_directory(output / name, variant) as held:
-            models.append((name, read_checkpoint(train(variant, held, watcher, data).checkpoint)))
+            models.append((name, read_checkpoint(train(variant, held, callbacks, data).checkpoint)))
     split = split or word_order_split(config.data)
-    scored = [(name, checkpoint, labelled_reviews(checkpoint, config.data, split, watcher)) for name, checkpoint in models]
-    return compare(scored, num_shuffles, max_reviews, seed, watcher)
+    scored = [(name, checkpoint, labelled_reviews(checkpoint, config.data, split, callbacks)) for name, checkpoint in models]
+    return compare(scored, num_shuffles, max_texts, seed, callbacks)
 
 
 def compare(
-    models: Sequence[tuple[str, Checkpoint, LabelledReviews]],
+    models: Sequence[tuple[str, Checkpoint, LabelledTexts]],
     num_shuffles: int,
-    max_reviews: int | None = None,
+    max_texts: int | None = None,
     seed: int = 0,
-    watcher: Watcher = SILENT,
+    callbacks: Callbacks = SILENT,
 ) -> list[ShuffleResult]:
     """Shuffle-test models, each on the reviews as it reads them.
 
     Args:
         models: name, checkpoint and labelled reviews of each.
         num_shuffles: permutations of every review.
-        max_reviews: size of the random part to score; None for all.
+        max_texts: size of the random part to score; None for all.
         seed: seed of the permutations and of the part.
     """
     results = []
     for name, checkpoint, labelled in models:
         rng = np.random.default_rng(seed)
-        reviews = labelled.reviews.random_part(max_reviews, rng)
-        results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=reviews), num_shuffles, rng, watcher))
+        reviews = labelled.reviews.random_part(max_texts, rng)
+        results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=reviews), num_shuffles, rng, callbacks))
     return results
 
 
 def shuffle_test(
-    name: str, checkpoint: Checkpoint, labelled: LabelledReviews, num_shuffles: int, rng: np.random.Generator, watcher: Watcher
+    name: str, checkpoint: Checkpoint, labelled: LabelledTexts, num_shuffles: int, rng: np.random.Generator, callbacks: Callbacks
 ) -> ShuffleResult:
     """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
     reviews, score = labelled.reviews, Scorer(checkpoint)
@@ -128,7 +128,7 @@ def shuffle_test(
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
-        watcher.log(f"{name}: shuffle {number} of {num_shuffles}")
+        callbacks.log(f"{name}: shuffle {number} of {num_shuffles}")
         shuffled = score(shuffle_words(reviews, rng))
         accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
@@ -138,7 +138,7 @@ def shuffle_test(
         positions=checkpoint.config.model.positions,
         data=labelled.data,
         split=labelled.split,
-        num_reviews=len(reviews),
+        num_texts=len(reviews),
         accuracy=float((classes == reviews.labels).mean()),
         shuffled_accuracies=accuracies,
         shuffled_mean=float(np.mean(accuracies)),
@@ -159,13 +159,13 @@ def verdict(result: ShuffleResult) -> str:
             f"which is float rounding (up to {ROUNDING:.0e})"
         )
     fall = 100 * (result.accuracy - result.shuffled_mean)
-    standard_error = np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_reviews)  # by the binomial distribution
+    standard_error = np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_texts)  # by the binomial distribution
     if abs(fall) < 200 * standard_error:
         return f"sees word order (probabilities move by up to {result.largest_change:.2f}), but its accuracy hardly depends on it"
     return f"reads word order: shuffling the words {'costs' if fall > 0 else 'gains'} {abs(fall):.1f} points of accuracy"
 
 
-def shuffle_words(reviews: EncodedReviews, rng: np.random.Generator) -> EncodedReviews:
+def shuffle_words(reviews: EncodedTexts, rng: np.random.Generator) -> EncodedTexts:
     """The same reviews with the tokens of each in random order, after truncation: the same words, another order."""
     review_of_token = np.repeat(np.arange(len(reviews)), reviews.lengths)
     order = np.lexsort((rng.random(len(reviews.tokens)), review_of_token))

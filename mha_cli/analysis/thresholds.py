@@ -31,7 +31,7 @@ class ThresholdScore:
         reached: whether it is as good as was asked for; None for a threshold that was not looked for on these reviews.
         num_answers: reviews that this class is the answer to.
         num_right: those of them that are of this class.
-        num_reviews: reviews that are of this class.
+        num_texts: reviews that are of this class.
         precision: share of the answers that are right, in [0, 1]; None where there is no answer.
         precision_interval: 95 % confidence interval of the precision (Wilson).
         recall: share of the reviews of this class that are found, in [0, 1]; None where there is none.
@@ -43,7 +43,7 @@ class ThresholdScore:
     reached: bool | None
     num_answers: int
     num_right: int
-    num_reviews: int
+    num_texts: int
     precision: float | None
     precision_interval: tuple[float, float] | None
     recall: float | None
@@ -94,7 +94,7 @@ def score_thresholds(
     for class_id, name in enumerate(class_names):
         threshold = thresholds.get(name, 0.0)
         answers = (predicted == class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
-        num_answers, num_reviews = int(np.count_nonzero(answers)), int(np.count_nonzero(labels == class_id))
+        num_answers, num_texts = int(np.count_nonzero(answers)), int(np.count_nonzero(labels == class_id))
         num_right = int(np.count_nonzero(answers & (labels == class_id)))
         scores.append(
             ThresholdScore(
@@ -103,11 +103,11 @@ def score_thresholds(
                 reached=None if reached is None else reached[name],
                 num_answers=num_answers,
                 num_right=num_right,
-                num_reviews=num_reviews,
+                num_texts=num_texts,
                 precision=num_right / num_answers if num_answers else None,
                 precision_interval=wilson_interval(num_right, num_answers) if num_answers else None,
-                recall=num_right / num_reviews if num_reviews else None,
-                recall_interval=wilson_interval(num_right, num_reviews) if num_reviews else None,
+                recall=num_right / num_texts if num_texts else None,
+                recall_interval=wilson_interval(num_right, num_texts) if num_texts else None,
             )
         )
     return scores

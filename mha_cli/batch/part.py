@@ -12,12 +12,12 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import USUAL, Dialect, Reading
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
+from mha_cli.records.warnings import StreamWarnings
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.stream import Answer, Answering
 from mha_cli.version import __version__
@@ -98,7 +98,7 @@ class ShardReport:
         unreadable: rows among them that could not be read.
         earlier: True if the part was there already.
         fault: why there is no part; empty if there is one.
-        doubts: what is odd about the shard and was read all the same.
+        warnings: what is odd about the shard and was read all the same.
     """
 
     name: str
@@ -106,7 +106,7 @@ class ShardReport:
     unreadable: int = 0
     earlier: bool = False
     fault: str = ""
-    doubts: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def classify_shard(shard: Shard, job: Job) -> ShardReport:
@@ -149,8 +149,8 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     def stand_in(fault: MhaError, line: int) -> Record:
         return Unreadable("", b"", (fault.message,), b"", line)
 
-    doubts = Doubts(shard.guessed)
-    records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, doubts, on_fault=stand_in))
+    warnings = StreamWarnings(shard.guessed)
+    records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in))
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
         # Closed before the file, even if something fails: a writer of Parquet that is left open complains when it goes.
@@ -186,11 +186,11 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
         "rows": rows,
         "unreadable": unreadable,
         "faults": faults,
-        "doubts": doubts.lines,
+        "warnings": warnings.lines,
     }
     with files.written(job.output / manifest_name(shard)) as file:
         file.write(plain_json(manifest, indent=1).encode() + b"\n")
-    return ShardReport(shard.name, rows, unreadable, doubts=doubts.lines)
+    return ShardReport(shard.name, rows, unreadable, warnings=warnings.lines)
 
 
 def _fitting_part(shard: Shard, status: Status, job: Job) -> Content | None:
@@ -300,17 +300,17 @@ def _digest_of(file: IO[bytes]) -> tuple[int, str]:
 def _row(name: str, number: int, prediction: Prediction | None) -> Row:
     """A row of a part, without probabilities where the text could not be read."""
     if prediction is None:
-        return {"file": name, "row": number, "label": None, "probabilities": None, "mark": UNREADABLE}
+        return {"file": name, "row": number, "label": None, "probabilities": None, "flags": UNREADABLE}
     return {
         "file": name,
         "row": number,
         "label": prediction.answer,
         "probabilities": {name: round(value, 6) for name, value in prediction.probabilities.items()},
-        "mark": prediction.mark,
+        "flags": prediction.flags,
     }
 
 
-_UNREADABLE_END = json.dumps({"mark": UNREADABLE}).encode()[1:] + b"\n"
+_UNREADABLE_END = json.dumps({"flags": UNREADABLE}).encode()[1:] + b"\n"
 
 
 class JsonlPart:
@@ -354,7 +354,7 @@ class ParquetPart:
         from pyarrow import parquet
 
         probabilities = pyarrow.struct([(name, pyarrow.float32()) for name in class_names])
-        columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "mark": "string"}
+        columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "flags": "string"}
         self._schema = pyarrow.schema(list(columns.items()))
         self._table_of = pyarrow.Table.from_pylist
         self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
@@ -379,7 +379,7 @@ class ParquetPart:
 
         digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
         try:
-            marks = [batch["mark"].to_pylist() for batch in parquet.ParquetFile(file).iter_batches(columns=["mark"])]
+            marks = [batch["flags"].to_pylist() for batch in parquet.ParquetFile(file).iter_batches(columns=["flags"])]
         except (OSError, NotImplementedError) as error:
             raise ValueError("damaged") from error
         return Content(digest, sum(map(len, marks)), sum(some.count(UNREADABLE) for some in marks))

@@ -36,7 +36,7 @@ class BatchSummary:
         rows: rows of all parts, those of earlier runs too.
         unreadable: rows among them that could not be read.
         texts: rows of the parts that have been written now.
-        doubts: what is odd about files whose parts have been written now, by their names.
+        warnings: what is odd about files whose parts have been written now, by their names.
         seconds: time since the files were found.
     """
 
@@ -49,7 +49,7 @@ class BatchSummary:
     rows: int = 0
     unreadable: int = 0
     texts: int = 0
-    doubts: dict[str, list[str]] = field(default_factory=dict)
+    warnings: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -120,5 +120,5 @@ def _with(summary: BatchSummary, report: ShardReport) -> BatchSummary:
     counted = replace(summary, rows=summary.rows + report.rows, unreadable=summary.unreadable + report.unreadable)
     if report.earlier:
         return replace(counted, earlier=summary.earlier + 1)
-    doubts = summary.doubts | ({report.name: report.doubts} if report.doubts else {})
-    return replace(counted, written=summary.written + 1, texts=summary.texts + report.rows, doubts=doubts)
+    warnings = summary.warnings | ({report.name: report.warnings} if report.warnings else {})
+    return replace(counted, written=summary.written + 1, texts=summary.texts + report.rows, warnings=warnings)

@@ -38,7 +38,7 @@ from mha_cli.config.settings import Config, FilesData
 from mha_cli.config.yaml_file import MAX_BYTES
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.system.whole_files import atomic_write
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, Vocabulary
 
 FORMAT_VERSION = 3
@@ -97,10 +97,10 @@ class Checkpoint:
         return (isinstance(self.config.data, FilesData) and self.config.data.text_column) or "text"
 
     @property
-    def forward_pass(self) -> ForwardPass:
+    def memory_estimate(self) -> MemoryEstimate:
         """The measures that decide how much memory the model takes."""
         characters = self.config.text.subword_characters
-        return ForwardPass(self.config.model, len(self.class_names), self.name or "this model", characters=characters)
+        return MemoryEstimate(self.config.model, len(self.class_names), self.name or "this model", characters=characters)
 
     def __repr__(self) -> str:
         """The kind of classifier in one line; the weights and words would fill a screen."""

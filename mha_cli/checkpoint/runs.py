@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from mha_cli.config.loading import config_to_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import LOCK, atomic_write, is_temporary, locked
 
 RUNS = Path("runs")

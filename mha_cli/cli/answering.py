@@ -23,12 +23,12 @@ from mha_cli.cli.answers import (
     terminal_line,
 )
 from mha_cli.cli.counter import counter
-from mha_cli.cli.given import load_checkpoint
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.errors import plural
-from mha_cli.records.doubts import shown_doubts
 from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.record import ALL
+from mha_cli.records.warnings import shown_warnings
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
@@ -93,12 +93,12 @@ def answer_texts(
     answers = answer_form(output, as_json, forms if as_records else ())
     model = load_checkpoint(checkpoint, stderr)
     classifier = Classifier(model, Engine(model, engine, precision))
-    doubts = list[str]()
+    warnings = list[str]()
     answering = Answering(classifier, workers or usual_workers())
     records = (
         given_texts(texts, fields)
         if texts
-        else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, dialect, doubts.append, answering.on_wait)
+        else read_inputs(inputs, form, text_column, fields, model.text_column, standard_input, dialect, warnings.append, answering.on_wait)
     )
     choice.refuse_unknown(model.class_names)
     all_columns = AllColumns(fields) if ALL in fields and answers != "jsonl" else None
@@ -153,10 +153,10 @@ def answer_texts(
             return 1
         if writer is None:
             answers_in(file).close()  # a table without rows has its header all the same
-    for doubt in shown_doubts([] if quiet else doubts):
-        print(doubt, file=stderr)
-    if doubt := doubt_of_unknown(num_unknown, num_words):
-        print(doubt, file=stderr)
+    for warning in shown_warnings([] if quiet else warnings):
+        print(warning, file=stderr)
+    if warning := doubt_of_unknown(num_unknown, num_words):
+        print(warning, file=stderr)
     if num_withheld:
         print(
             f"no answer to {num_withheld:,} of {plural(number, 'text')}: below the checkpoint's thresholds; --threshold 0 answers all",

@@ -49,7 +49,7 @@ def tab_line(choice: Choice, _number: int, record: Record, prediction: Predictio
 
     The columns of a class that is no answer are empty.
     """
-    return "\t".join([*_class_columns(choice, prediction), prediction.mark, *map(tab_cell, record.fields)]).encode() + b"\n"
+    return "\t".join([*_class_columns(choice, prediction), prediction.flags, *map(tab_cell, record.fields)]).encode() + b"\n"
 
 
 def terminal_line(choice: Choice, styles: bool, encoding: str, _number: int, record: Record, prediction: Prediction) -> bytes:
@@ -112,7 +112,7 @@ def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str
     else:
         further = range(2, min(choice.top_k or 1, len(class_names)) + 1)
         names = ["label", "probability", *(f"{name}_{number}" for number in further for name in ("label", "probability"))]
-    names.append("mark")
+    names.append("flags")
     for name in map(without_surrogates, fields):
         while name in names:
             name = f"input_{name}"
@@ -128,7 +128,7 @@ def table_row(choice: Choice, record: Record, prediction: Prediction) -> list[st
         cells = _class_cells(choice, prediction)
     values = [round(cell, 6) if isinstance(cell, float) else cell for cell in cells]
     fields = [None if value is None else without_surrogates(_as_text(value)) for value in record.fields]
-    return [*values, prediction.mark, *fields]
+    return [*values, prediction.flags, *fields]
 
 
 def csv_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
@@ -177,7 +177,7 @@ class ParquetAnswers:
     def __init__(self, file: IO[bytes], choice: Choice, names: Sequence[str]) -> None:
         from pyarrow import float64, parquet, schema, string, table
 
-        num_probabilities = names.index("mark")
+        num_probabilities = names.index("flags")
         kinds = [float64() if at < num_probabilities and name.startswith("probability") else string() for at, name in enumerate(names)]
         self._choice, self._table, self._schema = choice, table, schema(list(zip(names, kinds, strict=True)))
         self._rows: list[list[str | float | None]] = []

@@ -30,7 +30,7 @@ from mha_cli.cli import (
 )
 from mha_cli.cli.command import Command, Group
 from mha_cli.cli.completion import join_words
-from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
+from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
 from mha_cli.system.address_limit import heed_address_limit, out_of_addresses, out_of_memory
 from mha_cli.version import __version__

@@ -59,7 +59,7 @@ def attention(
 
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
-    from mha_cli.cli import look
+    from mha_cli.cli import render_inspection
     from mha_cli.cli.console import print_json
     from mha_cli.cli.one_text import model_and_text
     from mha_cli.cli.output import refuse_output
@@ -83,4 +83,4 @@ def attention(
         if boxed := sum(not missing.isdisjoint(printable(word)) for word in view.words):
             complaint = f"{boxed} of the {len(view.words)} words have letters that Matplotlib's font lacks, drawn as boxes"
             print(f"{shown_path(png)}: {complaint}; --html shows all letters", file=sys.stderr)
-    print_json(view.as_json()) if as_json else look.attention(view, block, head)
+    print_json(view.as_json()) if as_json else render_inspection.attention(view, block, head)

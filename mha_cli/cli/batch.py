@@ -76,7 +76,7 @@ def batch(
 ) -> None:
     """Classify many files, on one machine or many: one output file (part) each, one row per text.
 
-    A row has the file, the number of the text in it, the label, all probabilities, and a mark: that of `mha predict`, or unreadable.
+    A row has the file, the number of the text in it, the label, all probabilities, and flags: those of `mha predict`, or unreadable.
 
     A part appears only when it is whole, and counts as done with its manifest. After a kill, run the same command again: it does the rest.
 
@@ -88,10 +88,10 @@ def batch(
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast
     from mha_cli.cli.console import print_json, print_line
-    from mha_cli.cli.given import load_checkpoint_and_path
+    from mha_cli.cli.inputs import load_checkpoint_and_path
     from mha_cli.cli.output import ended_in_order
     from mha_cli.cli.progress import status
-    from mha_cli.records.doubts import shown_doubts
+    from mha_cli.records.warnings import shown_warnings
 
     model, path = load_checkpoint_and_path(checkpoint)
     made = classify_archive(
@@ -107,18 +107,18 @@ def batch(
         dialect=Dialect(encoding, not no_quoting),
         part_format=output_format,
     )
-    with ended_in_order(), status("looking for files") as watcher, closing(made) as summaries:
+    with ended_in_order(), status("looking for files") as callbacks, closing(made) as summaries:
         said, last_line = set[str](), time.monotonic()
         for summary in summaries:
             for name in summary.failed.keys() - said:
-                watcher.note(f"failed: {summary.failed[name]}")
+                callbacks.note(f"failed: {summary.failed[name]}")
                 said.add(name)
-            watcher.log(progress_text(summary))
+            callbacks.log(progress_text(summary))
             if not sys.stderr.isatty() and time.monotonic() - last_line > PLAIN_SECONDS:
-                watcher.note(progress_text(summary))
+                callbacks.note(progress_text(summary))
                 last_line = time.monotonic()
-        for doubt in shown_doubts([doubt for doubts in summary.doubts.values() for doubt in doubts]):
-            watcher.note(doubt)
+        for warning in shown_warnings([warning for warnings in summary.warnings.values() for warning in warnings]):
+            callbacks.note(warning)
     print_json(summary) if as_json else print_line(summary_text(summary))
     if summary.failed:
         raise typer.Exit(EXIT_FAILURE)

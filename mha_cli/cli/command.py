@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from mha_cli.cli.given import refuse_texts_as_config
+from mha_cli.cli.inputs import refuse_texts_as_config
 from mha_cli.errors import MhaError
 
 MAY_BE_EMPTY = {"text", "texts", "fields"}

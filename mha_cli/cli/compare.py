@@ -69,11 +69,11 @@ def compare(
         refuse_picture(plot)
     models = [read_checkpoint(path) for path in paths]
     section = data_section(data, paths[0], models[0].config, text_column, label_column, Dialect(encoding, not no_quoting))
-    with status("reading") as watcher:
-        labelled = same_reviews(models, section, split, watcher)
+    with status("reading") as callbacks:
+        labelled = same_reviews(models, section, split, callbacks)
         from mha_cli.analysis.comparison import compare_models
 
-        result = compare_models(list(zip(map(str, checkpoints), models, labelled, strict=True)), seed, watcher)
+        result = compare_models(list(zip(map(str, checkpoints), models, labelled, strict=True)), seed, callbacks)
     if plot is not None:
         save_picture(comparison_figure(result), plot)
     print_json(result) if as_json else render.comparison(result)

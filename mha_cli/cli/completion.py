@@ -67,12 +67,12 @@ def settings_like(incomplete: str) -> list[str]:
 
 def _settings() -> Iterator[tuple[str, list[str]]]:
     """Every setting as ``section.setting=``, and its values."""
-    from mha_cli.config.settings import Config, GivenData, Settings
+    from mha_cli.config.settings import Config, MemoryData, Settings
 
     found: dict[str, dict[str, None]] = {}
     for section, outer in Config.model_fields.items():
         kinds = [kind for kind in get_args(outer.annotation) or [outer.annotation] if isinstance(kind, type) and issubclass(kind, Settings)]
-        inner = [(f"{section}.{name}=", field) for kind in kinds if kind is not GivenData for name, field in kind.model_fields.items()]
+        inner = [(f"{section}.{name}=", field) for kind in kinds if kind is not MemoryData for name, field in kind.model_fields.items()]
         for name, field in inner or [(f"{section}=", outer)]:
             values = get_args(field.annotation) if get_origin(field.annotation) is Literal else [field.default]
             values = [True, False] if field.annotation is bool else values

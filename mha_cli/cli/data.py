@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import Config
     from mha_cli.data.layout import Layout
     from mha_cli.data.overview import DataOverview, SplitOverview
-    from mha_cli.ngram_scores.suspects import SuspectReport
+    from mha_cli.linear.label_issues import LabelIssueReport
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -34,7 +34,7 @@ mha data reviews.csv
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
     --set data.label_column=stars
 
-mha data reviews.csv --suspects 20 > suspects.tsv"""
+mha data reviews.csv --label-issues 20 > label_issues.tsv"""
 
 _BAR = 20
 """Characters of the longest bar."""
@@ -56,10 +56,10 @@ def data(
             show_default=False,
         ),
     ],
-    suspects: Annotated[
+    label_issues: Annotated[
         int | None,
         typer.Option(
-            "--suspects",
+            "--label-issues",
             min=1,
             metavar="N",
             help="List instead the N training texts whose labels are contradicted most by a model of the other texts, a line each: place, "
@@ -79,25 +79,25 @@ def data(
     from mha_cli.cli.progress import status
 
     config, layout = _config_of(files, text_column, label_column, Dialect(encoding, not no_quoting), overrides or [])
-    with status("reading") as watcher:
-        if suspects is None:
+    with status("reading") as callbacks:
+        if label_issues is None:
             from mha_cli.data.overview import look_over
 
-            overview = look_over(config, layout is not None, watcher)
+            overview = look_over(config, layout is not None, callbacks)
         else:
-            from mha_cli.ngram_scores.suspects import find_suspects
+            from mha_cli.linear.label_issues import find_label_issues
 
-            report = find_suspects(config, suspects, layout is not None, watcher)
-    if suspects is None:
+            report = find_label_issues(config, label_issues, layout is not None, callbacks)
+    if label_issues is None:
         print_json({"layout": layout, **asdict(overview)}) if as_json else _print_overview(overview, layout)
     else:
-        print_json({"layout": layout, **asdict(report)}) if as_json else _print_suspects(report, layout)
+        print_json({"layout": layout, **asdict(report)}) if as_json else _print_label_issues(report, layout)
 
 
 def _config_of(
     given: Sequence[str], text_column: str | None, label_column: str | None, dialect: Dialect, overrides: Sequence[str]
 ) -> tuple[Config, Layout | None]:
-    """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and how they are laid out."""
+    """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and their layout."""
     from mha_cli.checkpoint.runs import CONFIG
     from mha_cli.config.loading import load_config
     from mha_cli.config.recipes import find_config, recipe_names
@@ -163,7 +163,7 @@ def _rows(split: SplitOverview, overview: DataOverview) -> Iterator[tuple[str, s
     yield "unknown words", f"{split.unknown_share:.1%}, {overview.vocabulary_size:,} ids in the vocabulary"
 
 
-def _print_suspects(report: SuspectReport, layout: Layout | None) -> None:
+def _print_label_issues(report: LabelIssueReport, layout: Layout | None) -> None:
     from rich.console import Console
 
     from mha_cli.cli.console import print_line
@@ -174,7 +174,7 @@ def _print_suspects(report: SuspectReport, layout: Layout | None) -> None:
         print_line(f"{report.data}: {', '.join(columns)}", stderr)
     agreement = f"{report.accuracy:.1%} of {report.num_texts:,} labels are what a model of the other texts answers"
     print_line(f"{report.data}: {agreement}; contradicted: {report.num_contradicted:,}", stderr)
-    for one in report.suspects:
+    for one in report.label_issues:
         place = printable(one.file, 200) + (f":{one.line}" if one.line else "")
         answers = ((one.label, one.probability), (one.suggested, one.suggested_probability))
         cells = [cell for label, probability in answers for cell in (printable(label), f"{probability:.4f}")]

@@ -93,20 +93,22 @@ def evaluate(
     section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
     if target and data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # so that the test part says what they come to
-    with ended_in_order(), status("reading") as watcher:
-        labelled = labelled_reviews(model, section, split, watcher, unseen=target is not None)
+    with ended_in_order(), status("reading") as callbacks:
+        labelled = labelled_reviews(model, section, split, callbacks, unseen=target is not None)
         from mha_cli.analysis.evaluation import evaluate as score
 
-        evaluation = score(model, labelled, watcher, target)
+        evaluation = score(model, labelled, callbacks, target)
         if data is None and split is None and model.config.learns_from_validation and (target or model.thresholds):
             chosen = "are chosen" if target else "may have been chosen"
-            watcher.note(f"the thresholds {chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others")
+            callbacks.note(
+                f"the thresholds {chosen} on these texts, so their precision and recall are optimistic; --data FILE scores others"
+            )
         if output is not None:
             thresholds = {one.name: one.threshold for one in evaluation.thresholds}
             write_checkpoint(output, replace(model, thresholds=thresholds), small=not model.keras_config)
-            watcher.note(f"{output}: written, with these thresholds, which mha predict goes by")
+            callbacks.note(f"{output}: written, with these thresholds, which mha predict goes by")
         elif target:
-            watcher.note("these thresholds are in no checkpoint yet: --output FILE writes one")
+            callbacks.note("these thresholds are in no checkpoint yet: --output FILE writes one")
     print_json(evaluation) if as_json else render.evaluation(evaluation)
 
 

@@ -49,7 +49,7 @@ def explain(
 
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
-    from mha_cli.cli import look
+    from mha_cli.cli import render_inspection
     from mha_cli.cli.console import print_json
     from mha_cli.cli.one_text import model_and_text
     from mha_cli.cli.output import refuse_output
@@ -71,4 +71,4 @@ def explain(
             explanation = replace(explanation, gradients=values)
     if html is not None:
         write_explanation_page(explanation, model, html)
-    print_json(explanation.as_json()) if as_json else look.explanation(explanation)
+    print_json(explanation.as_json()) if as_json else render_inspection.explanation(explanation)

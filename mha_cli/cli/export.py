@@ -85,10 +85,10 @@ def export(
     known_format(format_name)
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
-    with ended_in_order(), status(f"writing {printable(output.name, 200)}") as watcher:
+    with ended_in_order(), status(f"writing {printable(output.name, 200)}") as callbacks:
         labelled = None
         if data is not None:
             section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
-            labelled = labelled_reviews(model, section, None, watcher)
-        result = export_checkpoint(model, format_name, output, watcher, labelled)
+            labelled = labelled_reviews(model, section, None, callbacks)
+        result = export_checkpoint(model, format_name, output, callbacks, labelled)
     print_json(result) if as_json else render.export(result)

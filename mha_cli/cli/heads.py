@@ -37,8 +37,8 @@ def heads(
     label_column: LabelColumnOption = None,
     encoding: EncodingOption = None,
     no_quoting: NoQuotingOption = False,
-    max_reviews: Annotated[
-        int | None, typer.Option("--max-reviews", min=1, help="Measure on a random part of this size.", show_default="all")
+    max_texts: Annotated[
+        int | None, typer.Option("--max-texts", min=1, help="Measure on a random part of this size.", show_default="all")
     ] = None,
     prune: Annotated[
         int | None, typer.Option("--prune", min=1, metavar="K", help="Remove the K least important heads from the weight matrices.")
@@ -58,7 +58,7 @@ def heads(
         raise MhaError("--retrain goes with --prune", "leave it out")
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import checkpoint_in, is_own
-    from mha_cli.cli import look
+    from mha_cli.cli import render_inspection
     from mha_cli.cli.console import print_json
     from mha_cli.cli.data_option import data_section
     from mha_cli.cli.output import refuse_output
@@ -84,14 +84,14 @@ def heads(
     learnt_from = model.config.data if is_own(path, model.config) else section
     if data is None and split is None:
         split = "validation"  # heads are chosen by it, which the test split is not there for
-    with training_progress() as watcher:
-        labelled = labelled_reviews(model, section, split, watcher)
-        watcher.log("starting TensorFlow")
+    with training_progress() as callbacks:
+        labelled = labelled_reviews(model, section, split, callbacks)
+        callbacks.log("starting TensorFlow")
         from mha_cli.analysis.inside.head_scores import score_heads
         from mha_cli.analysis.inside.pruning import prune as prune_heads
 
-        report, reviews = score_heads(model, labelled, max_reviews, watcher)
-        pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, watcher) if prune and output else None
+        report, reviews = score_heads(model, labelled, max_texts, callbacks)
+        pruning = prune_heads(model, report, reviews, prune, output, retrain, learnt_from, callbacks) if prune and output else None
     if plot is not None:
         save_picture(heads_figure(report), plot)
-    print_json({**asdict(report), "pruning": pruning}) if as_json else look.heads(report, pruning)
+    print_json({**asdict(report), "pruning": pruning}) if as_json else render_inspection.heads(report, pruning)

@@ -66,8 +66,8 @@ def init(
     if os.path.lexists(path) and not force:
         raise MhaError(f"{shown_path(path)}: exists", "name another file with --output, or write over it with --force")
     refuse_output("--output", path)
-    with status("reading") as watcher:
-        profile = profile_data(files, text_column, label_column, watcher, Dialect(encoding, not no_quoting))
+    with status("reading") as callbacks:
+        profile = profile_data(files, text_column, label_column, callbacks, Dialect(encoding, not no_quoting))
     config = new_config(profile, find_config("text"))
     with atomic_write(path) as file:
         file.write(config.encode())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mha_cli.cli.given import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
+from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name

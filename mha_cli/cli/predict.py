@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mha_cli.cli.given import STANDARD_INPUT, decodable, look_at_names, refuse_no_text, standard_input
+from mha_cli.cli.inputs import STANDARD_INPUT, decodable, look_at_names, refuse_no_text, standard_input
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,
@@ -120,7 +120,7 @@ def predict(
 ) -> None:
     """Classify texts: one line out for every text in, in order, at once.
 
-    A line is the label, its probability and a mark, separated by tabs: empty, unknown (no known word), cut, or - for none of these.
+    A line is the label, its probability and flags, separated by tabs: empty, unknown (no known word), cut, or - for none of these.
     On a terminal it is the label, its probability and the beginning of the text.
 
     With --json a line is an object with all probabilities, the number of tokens, and whether the text was cut.

@@ -14,15 +14,15 @@ from rich.text import Text
 
 from mha_cli.cli.console import print_line
 from mha_cli.errors import plural, printable
-from mha_cli.system.watcher import StepProgress, Watcher
+from mha_cli.system.callbacks import Callbacks, StepProgress
 
 PLAIN_SECONDS = 15.0
 """Seconds between two plain lines about the same epoch."""
 
 
 @contextmanager
-def training_progress() -> Iterator[Watcher]:
-    """A watcher for training that shows epoch, step, loss, accuracy, reviews/s and time left."""
+def training_progress() -> Iterator[Callbacks]:
+    """A callbacks for training that shows epoch, step, loss, accuracy, reviews/s and time left."""
     with _console() as console:
         if not console.is_terminal:
             yield _plain_watcher(console)
@@ -43,7 +43,7 @@ def training_progress() -> Iterator[Watcher]:
             display.start()
 
         try:
-            yield Watcher(
+            yield Callbacks(
                 log=log,
                 note=lambda line: print_line(line, console),
                 on_step=on_step,
@@ -63,7 +63,7 @@ def _console() -> Iterator[Console]:
         yield Console(file=terminal)
 
 
-def _plain_watcher(console: Console) -> Watcher:
+def _plain_watcher(console: Console) -> Callbacks:
     """A line for every epoch and every remark; lines that only count come now and then."""
     last_line = time.monotonic()
 
@@ -76,7 +76,7 @@ def _plain_watcher(console: Console) -> Watcher:
         if time.monotonic() - last_line > PLAIN_SECONDS:
             line(text)
 
-    return Watcher(
+    return Callbacks(
         log=lambda text: now_and_then(text) if text.startswith("reading") else line(text),
         note=line,
         on_step=lambda progress: now_and_then(step_text(progress)),
@@ -85,10 +85,10 @@ def _plain_watcher(console: Console) -> Watcher:
 
 
 @contextmanager
-def status(first: str) -> Iterator[Watcher]:
-    """A watcher for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
+def status(first: str) -> Iterator[Callbacks]:
+    """A callbacks for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
     with _console() as console, console.status(Text(first)) as shown:
-        yield Watcher(
+        yield Callbacks(
             log=lambda text: shown.update(Text(printable(text, 200))),
             note=lambda text: print_line(text, console),
             on_reviews=lambda done, total: shown.update(Text(f"scored {done:,} of {plural(total, 'text')}")),

@@ -85,7 +85,7 @@ def evaluation(result: Evaluation) -> None:
     print_figures(
         f"{result.data}, split {result.split}",
         {
-            "texts": f"{result.num_reviews:,}",
+            "texts": f"{result.num_texts:,}",
             "accuracy": f"{result.accuracy:.2%} (95 % interval {low:.2%} to {high:.2%})",
             **top,
             "macro F1": f"{result.macro_f1:.4f}",
@@ -95,7 +95,7 @@ def evaluation(result: Evaluation) -> None:
             "calibration error": f"{result.calibration_error:.4f}",
             "cut to length": plural(result.num_truncated, "text"),
             "unknown words": f"{result.unknown_share:.2%}",
-            "speed": f"{result.num_reviews / result.seconds:,.0f} texts/s",
+            "speed": f"{result.num_texts / result.seconds:,.0f} texts/s",
         }.items(),
     )
     _print_classes(result)
@@ -109,9 +109,7 @@ def shuffle(results: list[ShuffleResult]) -> None:
     """A row a model, and the verdict on each in words."""
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
-    title = (
-        f"{printable(first.data)}, split {printable(first.split)}, {plural(first.num_reviews, 'text')}, {plural(num_shuffles, 'shuffle')}"
-    )
+    title = f"{printable(first.data)}, split {printable(first.split)}, {plural(first.num_texts, 'text')}, {plural(num_shuffles, 'shuffle')}"
     drawn = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
     for heading in ("in order", "shuffled", "flipped", "largest\nchange"):
         drawn.add_column(heading, justify="right", no_wrap=True)
@@ -131,7 +129,7 @@ def shuffle(results: list[ShuffleResult]) -> None:
 
 def comparison(result: Comparison) -> None:
     """A row a model, and of each but the first how it differs from that."""
-    title = f"{printable(result.data)}, split {printable(result.split)}, {plural(result.num_reviews, 'text')}"
+    title = f"{printable(result.data)}, split {printable(result.split)}, {plural(result.num_texts, 'text')}"
     models = table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], Text(title))
     for model in result.models:
         figures = (f"{model.accuracy:.2%}", " to ".join(f"{end:.2%}" for end in model.accuracy_interval), f"{model.macro_f1:.4f}")
@@ -162,7 +160,7 @@ def export(result: Export) -> None:
     if accuracy is not None:
         scored = {
             "accuracy": f"{accuracy.export:.2%}; of the checkpoint {accuracy.checkpoint:.2%}",
-            "scored on": f"{plural(accuracy.num_reviews, 'text')}: {accuracy.data}",
+            "scored on": f"{plural(accuracy.num_texts, 'text')}: {accuracy.data}",
             "other answers": f"to {accuracy.num_changed:,} of them",
         }
     print_figures(
@@ -184,13 +182,13 @@ def _short(value: object) -> str:
 def _print_classes(result: Evaluation) -> None:
     scores, title = result.classes, "Classes"
     if len(scores) > MOST_CLASSES:
-        there = [score for score in scores if score.num_reviews]
-        scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_reviews))[:MOST_CLASSES]
+        there = [score for score in scores if score.num_texts]
+        scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:MOST_CLASSES]
         title = f"The {len(scores)} classes of lowest F1, of {len(result.classes):,} (--json has all)"
     classes = table(["class"], ["precision", "recall", "F1", "texts"], title)
     for score in scores:
         shares = ("–" if share is None else f"{share:.4f}" for share in (score.precision, score.recall, score.f1))
-        classes.add_row(Text(printable(score.name), overflow="fold"), *shares, f"{score.num_reviews:,}")
+        classes.add_row(Text(printable(score.name), overflow="fold"), *shares, f"{score.num_texts:,}")
     stdout_console().print(classes)
 
 
@@ -199,7 +197,7 @@ def _print_thresholds(result: Evaluation) -> None:
     if not (scores := result.thresholds):
         return
     answers, right = (sum(getattr(score, name) for score in scores) for name in ("num_answers", "num_right"))
-    lines = [f"Thresholds: {answers / result.num_reviews:.1%} of the texts are answered, {right / max(1, answers):.1%} of these rightly"]
+    lines = [f"Thresholds: {answers / result.num_texts:.1%} of the texts are answered, {right / max(1, answers):.1%} of these rightly"]
     if missed := sum(score.reached is False for score in scores):
         lines.append(f"{missed:,} of {len(scores):,} classes cannot be as good as that")
     if len(scores) > MOST_CLASSES:
@@ -239,7 +237,7 @@ def _print_confusions(result: Evaluation) -> None:
     confusions = table(["true class → answer"], ["texts", "of true\nclass"], "Most frequent confusions")
     for one in result.confusions:
         pair = Text(f"{printable(one.true)} → {printable(one.predicted)}", overflow="fold")
-        confusions.add_row(pair, f"{one.num_reviews:,}", f"{one.share:.1%}")
+        confusions.add_row(pair, f"{one.num_texts:,}", f"{one.share:.1%}")
     console.print(confusions)
 
 
@@ -248,5 +246,5 @@ def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
     for one in ranges:
         above = f"{one.above:{style}} to " if one.above else "up to "
         right = "–" if one.accuracy is None else f"{one.accuracy:.2%}"
-        drawn.add_row(f"{above}{one.up_to:{style}}", f"{one.num_reviews:,}", right)
+        drawn.add_row(f"{above}{one.up_to:{style}}", f"{one.num_texts:,}", right)
     stdout_console().print(drawn)

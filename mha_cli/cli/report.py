@@ -73,16 +73,16 @@ def report(
     section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
     if find_spec("jinja2") is None:
         raise MhaError("mha report needs Jinja2", "pip install 'jinja2>=3.1,<4'")
-    with ended_in_order(), status("reading") as watcher:
+    with ended_in_order(), status("reading") as callbacks:
         refuse_confusion_matrix(len(model.class_names))
-        labelled = labelled_reviews(model, section, split, watcher)
+        labelled = labelled_reviews(model, section, split, callbacks)
         twins = word_order_split(section) if split is None else None
-        word_order = labelled_reviews(model, section, twins, watcher) if twins else labelled
-        watcher.log("starting TensorFlow")
+        word_order = labelled_reviews(model, section, twins, callbacks) if twins else labelled
+        callbacks.log("starting TensorFlow")
         from mha_cli.report.contents import report as report_on
         from mha_cli.report.page import write_page
 
-        found = report_on(run_name(path), model, section, labelled, word_order, history, watcher)
+        found = report_on(run_name(path), model, section, labelled, word_order, history, callbacks)
         options = {
             "--split": [split],
             "--data": data,
@@ -109,7 +109,7 @@ def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[s
     """The commands that make the page again; the training is the first, where the checkpoint is a run's and its texts can be read again."""
     from mha_cli.checkpoint.runs import CHECKPOINT
 
-    trained = checkpoint.name == CHECKPOINT and config.data.source != "given"
+    trained = checkpoint.name == CHECKPOINT and config.data.source != "memory"
     given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
     report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given, *flags])
     return [*(["mha train --config config.yaml --output again"] if trained else []), report_again]

@@ -48,7 +48,7 @@ def serve(
     if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
         raise MhaError(f"mha serve needs {' and '.join(missing)}", "pip install 'fastapi>=0.132,<1' 'uvicorn>=0.30,<1'")
     prepare_to_compute()
-    from mha_cli.cli.given import load_checkpoint  # NumPy: keep `mha --help` fast
+    from mha_cli.cli.inputs import load_checkpoint  # NumPy: keep `mha --help` fast
 
     model = load_checkpoint(checkpoint)
     from mha_cli.serve.app import application

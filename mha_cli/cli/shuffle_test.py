@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like
-from mha_cli.cli.given import config_path
+from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import (
     DataOption,
     EncodingOption,
@@ -59,8 +59,8 @@ def shuffle_test(
     label_column: LabelColumnOption = None,
     encoding: EncodingOption = None,
     no_quoting: NoQuotingOption = False,
-    max_reviews: Annotated[
-        int | None, typer.Option("--max-reviews", min=1, help="Test on a random part of this size.", show_default="all")
+    max_texts: Annotated[
+        int | None, typer.Option("--max-texts", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; that of the training stands in the config.")] = 0,
     plot: PlotOption = None,
@@ -102,14 +102,14 @@ def shuffle_test(
             data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
             for path, model in zip(paths, read, strict=True)
         ]
-        with status("reading") as watcher:
+        with status("reading") as callbacks:
             labelled = [
-                labelled_reviews(model, section, split or word_order_split(section), watcher)
+                labelled_reviews(model, section, split or word_order_split(section), callbacks)
                 for model, section in zip(read, sections, strict=True)
             ]
             from mha_cli.analysis.shuffle import compare
 
-            results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_reviews, seed, watcher)
+            results = compare(list(zip(map(run_name, paths), read, labelled, strict=True)), shuffles, max_texts, seed, callbacks)
     else:
         config_file = config_path(config)
         settings = load_config(config_file, overrides or [])
@@ -117,12 +117,12 @@ def shuffle_test(
         directory = output or new_run_directory(f"{new_run_name(config_file, settings)}-shuffle-test")
         refuse_used(directory)  # before TensorFlow is there
         refuse_unreadable(settings.data, split)
-        with training_progress() as watcher:
-            prepared = prepare(settings, watcher)
-            watcher.log("starting TensorFlow")
+        with training_progress() as callbacks:
+            prepared = prepare(settings, callbacks)
+            callbacks.log("starting TensorFlow")
             from mha_cli.analysis.shuffle import train_and_compare
 
-            results = train_and_compare(prepared, directory, shuffles, split, max_reviews, seed, watcher)
+            results = train_and_compare(prepared, directory, shuffles, split, max_texts, seed, callbacks)
     if plot is not None:
         save_picture(shuffle_figure(results), plot)
     print_json(results) if as_json else render.shuffle(results)

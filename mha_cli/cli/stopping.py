@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
 
-from mha_cli.system.watcher import StepProgress, Watcher
+from mha_cli.system.callbacks import Callbacks, StepProgress
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -31,14 +31,14 @@ class StopRequest:
         """Say that a signal was heard."""
         self.log("stopping after this step; Ctrl-C again ends at once" if self.patient else "stopping")
 
-    def watched(self, watcher: Watcher) -> Watcher:
-        """The same watcher, which asks the run to stop; from the first step on there is something to save, and the request is patient."""
+    def watched(self, callbacks: Callbacks) -> Callbacks:
+        """The same callbacks, which asks the run to stop; from the first step on there is something to save, and the request is patient."""
 
         def on_step(progress: StepProgress) -> None:
             self.patient = True
-            watcher.on_step(progress)
+            callbacks.on_step(progress)
 
-        return dataclasses.replace(watcher, on_step=on_step, stop=lambda: self.signal is not None)
+        return dataclasses.replace(callbacks, on_step=on_step, stop=lambda: self.signal is not None)
 
     @property
     def exit_code(self) -> int:

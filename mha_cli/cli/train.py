@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mha_cli.cli.given import config_path
+from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.errors import MhaError
 from mha_cli.system.address_limit import settings_for_less_memory
@@ -57,20 +57,20 @@ def train(
     from mha_cli.cli.progress import training_progress
     from mha_cli.cli.stopping import stop_request
     from mha_cli.data.preparation import prepare
-    from mha_cli.system.watcher import SILENT
+    from mha_cli.system.callbacks import SILENT
 
     with settings_for_less_memory(), stop_request() as request:
         try:
             holding = run_directory(folder, settings, resume) if task.is_chief else nullcontext(RunDirectory(folder))
             with holding as held, training_progress() as progress:
                 request.log = progress.log
-                watcher = progress if task.is_chief else SILENT
+                callbacks = progress if task.is_chief else SILENT
                 # With other workers later: TensorFlow has to know them before it reads a set of TensorFlow Datasets.
-                data = prepare(settings, watcher) if task.num_workers == 1 else None
-                watcher.log("starting TensorFlow")
+                data = prepare(settings, callbacks) if task.num_workers == 1 else None
+                callbacks.log("starting TensorFlow")
                 from mha_cli.training.run import train as run_training
 
-                summary = run_training(settings if data is None else data.config, held, request.watched(watcher), data)
+                summary = run_training(settings if data is None else data.config, held, request.watched(callbacks), data)
         except KeyboardInterrupt:
             if not task.is_chief:
                 raise MhaError("interrupted", "the chief says how to go on", request.exit_code) from None

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli.given import config_path
+from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.cli.train import scoring_command
 from mha_cli.errors import MhaError
@@ -80,15 +80,15 @@ def tune(
     budget = Budget(minutes, trials)
     with settings_for_less_memory(), stop_request() as request:
         try:
-            with held_study(folder, settings, search or []) as study, training_progress() as watcher:
-                request.log = watcher.log
+            with held_study(folder, settings, search or []) as study, training_progress() as callbacks:
+                request.log = callbacks.log
                 study.refuse_finished(budget)
-                data = prepare(tried, watcher)
+                data = prepare(tried, callbacks)
                 space = space_of(search or default_search(data.config), data.config)
-                watcher.log("starting TensorFlow")
+                callbacks.log("starting TensorFlow")
                 from mha_cli.tuning.search import tune as run_search
 
-                summary = run_search(settings, study, space, budget, data, request.watched(watcher))
+                summary = run_search(settings, study, space, budget, data, request.watched(callbacks))
         except KeyboardInterrupt:
             if not (folder / STUDY).is_file():
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None

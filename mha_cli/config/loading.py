@@ -21,7 +21,7 @@ from mha_cli.config.settings import (
     Config,
     DataSettings,
     FilesData,
-    GivenData,
+    MemoryData,
     ModelConfig,
     SampleData,
     Settings,
@@ -165,7 +165,7 @@ _SECTIONS: dict[str, type[Settings]] = {
     "model": ModelConfig,
     "training": TrainingConfig,
 }
-_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData, "given": GivenData}
+_SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData, "memory": MemoryData}
 
 
 def section_of(name: str) -> str:

@@ -69,8 +69,8 @@ def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
         weights["ngram_embeddings"] = (config.model.ngram_buckets, config.model.embed_dim)
     if config.model.subword_buckets:
         weights["subword_embeddings"] = (config.model.subword_buckets, config.model.embed_dim)
-    if config.model.convolution_width:
-        weights["convolution_kernel"] = (config.model.convolution_width, config.model.embed_dim)
+    if config.model.conv_kernel_size:
+        weights["convolution_kernel"] = (config.model.conv_kernel_size, config.model.embed_dim)
     return _group("embedding", "layers/positional_embedding", weights)
 
 
@@ -86,7 +86,7 @@ def _encoder(config: Config, block: int) -> Iterator[Parameter]:
         ("output", (heads, head_width, width), (width,)),
     ):
         attention |= {f"{name}_kernel": kernel, f"{name}_bias": bias}
-    if model.scoring == "additive":
+    if model.attention_score == "additive":
         attention["score_kernel"] = (heads, head_width)
     name = f"encoder_{block}"
     group = "layers/transformer_encoder" + (f"_{block}" if block else "")

@@ -41,7 +41,7 @@ class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
 
     source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
-    num_reviews: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter of that.")
+    num_texts: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter of that.")
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same texts.")
 
 
@@ -138,10 +138,10 @@ class FilesData(DataSettings):
         return [self.test] if isinstance(self.test, str) else self.test or []
 
 
-class GivenData(DataSettings):
+class MemoryData(DataSettings):
     """Texts that a Python program gave to mha_cli.train; nothing else can read them again."""
 
-    source: Literal["given"] = Field("given", description="Texts of a Python program.")
+    source: Literal["memory"] = Field("memory", description="Texts of a Python program.")
 
 
 MAX_BUCKETS = 2**24
@@ -189,7 +189,7 @@ class TextConfig(Settings):
         return (None, 1 + self.subword_characters) if self.subword_characters else (None,)
 
 
-_WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "convolution_width": 0, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
+_WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "conv_kernel_size": 0, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
 """The most that a setting may be in a model that ignores the order of words."""
 
 HeadCount = Annotated[int, Field(ge=1, le=256)]
@@ -211,7 +211,7 @@ class ModelConfig(Settings):
         le=MAX_BUCKETS,
         description="Rows of the table of subwords, a power of two; their mean embedding is added to the token's; 0 for none.",
     )
-    convolution_width: int = Field(
+    conv_kernel_size: int = Field(
         0,
         ge=0,
         le=99,
@@ -247,7 +247,9 @@ class ModelConfig(Settings):
     normalization: Literal["post", "pre"] = Field(
         "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
     )
-    scoring: Literal["dot_product", "additive"] = Field("dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k).")
+    attention_score: Literal["dot_product", "additive"] = Field(
+        "dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k)."
+    )
     use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
     attention_form: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
         "auto",
@@ -258,7 +260,7 @@ class ModelConfig(Settings):
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Share of pooled features zeroed in training, before the classifier.")
 
-    @field_validator("convolution_width")
+    @field_validator("conv_kernel_size")
     @classmethod
     def _convolution_has_a_middle(cls, width: int) -> int:
         if width and width % 2 == 0:
@@ -292,7 +294,7 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _form_computes_scoring(self) -> Self:
-        if self.attention_form in ("blockwise", "folded") and self.scoring == "additive":
+        if self.attention_form in ("blockwise", "folded") and self.attention_score == "additive":
             raise ValueError(f"attention_form={self.attention_form} computes dot products only; take attention_form=auto")
         if self.attention_form == "folded" and self.attention_dropout:
             raise ValueError("attention_form=folded computes no attention_dropout; take attention_form=auto")
@@ -375,7 +377,7 @@ class TrainingConfig(Settings):
         description="Weight of a text's loss: balanced is texts / (classes * texts of its class), so that all classes count alike, "
         "however rare.",
     )
-    labelled_epochs: int = Field(
+    finetune_epochs: int = Field(
         0,
         ge=0,
         le=10_000,
@@ -385,7 +387,7 @@ class TrainingConfig(Settings):
     patience: int | None = Field(
         None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
     )
-    select_by: Literal["accuracy", "loss", "last"] = Field(
+    monitor: Literal["accuracy", "loss", "last"] = Field(
         "accuracy",
         description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
     )
@@ -393,12 +395,12 @@ class TrainingConfig(Settings):
         False,
         description="The n-gram scores are fitted on vectors of n-grams as well, which come from all texts, those without labels, too.",
     )
-    distil_scores: bool = Field(
+    distill_linear: bool = Field(
         False,
         description="The n-gram scores teach the encoder: the target of a text is half its label, half what scores fitted on other texts "
         "say of it; of a text without a label it is all theirs.",
     )
-    keep_scores: bool = Field(
+    keep_linear: bool = Field(
         True, description="Whether n-gram scores that have taught the encoder stay beside it in the checkpoint; without, it stands alone."
     )
     refit_scores: bool = Field(
@@ -409,8 +411,8 @@ class TrainingConfig(Settings):
 
     @model_validator(mode="after")
     def _patience_waits_for_a_better_epoch(self) -> Self:
-        if self.patience and self.select_by == "last":
-            raise ValueError(f"patience={self.patience} waits for a better epoch, and select_by=last has none; take select_by=loss")
+        if self.patience and self.monitor == "last":
+            raise ValueError(f"patience={self.patience} waits for a better epoch, and monitor=last has none; take monitor=loss")
         return self
 
     @model_validator(mode="after")
@@ -429,7 +431,7 @@ class Config(Settings):
         False, description="Decide what is not set here from the data: lengths, sizes of tables, epochs and the like; see recipes.md."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
-    data: Annotated[SampleData | TfdsData | FilesData | GivenData, Field(discriminator="source")] = SampleData()
+    data: Annotated[SampleData | TfdsData | FilesData | MemoryData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
@@ -437,15 +439,15 @@ class Config(Settings):
     @property
     def learns_from_validation(self) -> bool:
         """Whether the n-gram scores learn from the validation part in the end."""
-        return self.model.score_ngrams > 0 and self.training.refit_scores and self.training.keep_scores
+        return self.model.score_ngrams > 0 and self.training.refit_scores and self.training.keep_linear
 
     def of_checkpoint(self) -> Self:
         """The config of what the run keeps: without n-gram scores if they were only to teach the encoder."""
-        if self.training.keep_scores:
+        if self.training.keep_linear:
             return self
         none = {name: field.default for name, field in ModelConfig.model_fields.items() if name.startswith("score_")}
         training = self.training.model_copy(
-            update={"distil_scores": False, "keep_scores": True, "labelled_epochs": 0, "score_vectors": False}
+            update={"distill_linear": False, "keep_linear": True, "finetune_epochs": 0, "score_vectors": False}
         )
         text = self.text if self.model.subword_buckets else self.text.model_copy(update={"subword_characters": 0})
         return self.model_copy(update={"text": text, "model": self.model.model_copy(update=none), "training": training})
@@ -481,29 +483,31 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _scores_to_distil(self) -> Self:
-        if self.training.distil_scores and not self.model.score_ngrams:
-            raise ValueError("training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
+        if self.training.distill_linear and not self.model.score_ngrams:
+            raise ValueError("training.distill_linear has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
         if self.training.score_vectors and not self.model.score_ngrams:
             raise ValueError("training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3")
-        may_distil = self.training.distil_scores or (self.auto and self.model.score_ngrams)
-        if not (self.training.keep_scores or may_distil):
-            raise ValueError("training.keep_scores=false leaves out scores that teach nobody; take distil_scores=true, or keep_scores=true")
+        may_distil = self.training.distill_linear or (self.auto and self.model.score_ngrams)
+        if not (self.training.keep_linear or may_distil):
+            raise ValueError(
+                "training.keep_linear=false leaves out scores that teach nobody; take distill_linear=true, or keep_linear=true"
+            )
         return self
 
     @model_validator(mode="after")
     def _guesses_need_texts(self) -> Self:
-        labelled, epochs = self.training.labelled_epochs, self.training.epochs
+        labelled, epochs = self.training.finetune_epochs, self.training.epochs
         if not labelled:
             return self
-        if not self.auto and not self.training.distil_scores:
+        if not self.auto and not self.training.distill_linear:
             raise ValueError(
-                f"training.labelled_epochs={labelled} leaves out guessed labels, and without distil_scores there are none; take 0"
+                f"training.finetune_epochs={labelled} leaves out guessed labels, and without distill_linear there are none; take 0"
             )
         if not self.auto and labelled >= epochs:
-            raise ValueError(f"training.labelled_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}")
+            raise ValueError(f"training.finetune_epochs={labelled} leaves no epoch to guessed labels; take fewer than epochs={epochs}")
         name = {"tfds": "unlabelled_split", "files": "unlabelled"}.get(self.data.source)
         if name is None:
-            raise ValueError(f"training.labelled_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0")
+            raise ValueError(f"training.finetune_epochs needs unlabelled texts, which source={self.data.source} has none of; take 0")
         if getattr(self.data, name) is None:
-            raise ValueError(f"training.labelled_epochs needs unlabelled texts; set data.{name}, or take training.labelled_epochs=0")
+            raise ValueError(f"training.finetune_epochs needs unlabelled texts; set data.{name}, or take training.finetune_epochs=0")
         return self

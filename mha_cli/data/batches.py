@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 
 Rows = npt.NDArray[np.int64]
 
@@ -39,17 +39,17 @@ def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, b
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def scoring_batches(lengths: npt.NDArray[np.int64], forward_pass: ForwardPass, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
+def scoring_batches(lengths: npt.NDArray[np.int64], memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
     """Every review once, the shortest first, in batches as large as they may be.
 
     Args:
         lengths: numbers of tokens, one a review, (N,).
-        forward_pass: estimate of the memory that a batch takes.
+        memory_estimate: estimate of the memory that a batch takes.
         most_tokens: tokens in a batch, padding included; a longer review is a batch of its own.
     """
 
     def fit(reviews: int, length: int) -> bool:
-        return reviews * length <= most_tokens and forward_pass.fits(reviews, length)
+        return reviews * length <= most_tokens and memory_estimate.fits(reviews, length)
 
     return _cut(np.argsort(lengths, kind="stable"), lengths, fit)
 

@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
+from mha_cli.data.data_issues import Oddities, combined_in_words, find_combined, find_oddities
 from mha_cli.data.decisions import Facts, facts_of
+from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.data.labels import name_of
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
-from mha_cli.data.oddities import Oddities, combined_in_words, find_combined, find_oddities
-from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import MhaError, listed, plural, printable
-from mha_cli.text.encoding import TextEncoder, ids_of, tokens_of
+from mha_cli.text.encoding import TextPipeline, ids_of, tokens_of
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class EncodedReviews:
+class EncodedTexts:
     """Reviews as the model reads them.
 
     Args:
@@ -79,17 +79,17 @@ class EncodedReviews:
         of_rows = [numbers[self.offsets[row] : self.offsets[row + 1]] for row in rows]
         return padded(of_rows, length, np.int32 if values is None else np.float32)
 
-    def subset(self, rows: Rows) -> EncodedReviews:
+    def subset(self, rows: Rows) -> EncodedTexts:
         """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
-        return EncodedReviews(
+        return EncodedTexts(
             TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows),
             offsets,
             self.labels[rows],
             self.num_truncated,
         )
 
-    def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedReviews:
+    def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedTexts:
         """``most`` of the reviews, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
         rows = self.random_rows(most, rng)
         return self if len(rows) == len(self) else self.subset(rows)
@@ -149,7 +149,7 @@ class Corpus:
     """
 
     def __init__(
-        self, reviews: Iterable[Review], settings: TextConfig, class_names: tuple[str, ...] | None, where: str, by_names: bool = False
+        self, reviews: Iterable[LabelledText], settings: TextConfig, class_names: tuple[str, ...] | None, where: str, by_names: bool = False
     ) -> None:
         self.settings = settings
         self._where = where
@@ -241,7 +241,7 @@ class Corpus:
             np.add.at(counts, self._tokens_of(row), 1)
         return most_frequent(self._distinct, counts, self.settings.vocabulary_size)
 
-    def encode(self, rows: Rows, vocabulary: Vocabulary) -> EncodedReviews:
+    def encode(self, rows: Rows, vocabulary: Vocabulary) -> EncodedTexts:
         """The given reviews with the ids of a vocabulary, cut to length."""
         final = tokens_of(self._distinct, vocabulary, self.settings)
         return _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], self.settings)
@@ -251,7 +251,7 @@ class Corpus:
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
-def of_known_classes(placed: Iterable[PlacedReview], class_names: Collection[str]) -> Iterator[Review]:
+def of_known_classes(placed: Iterable[LocatedText], class_names: Collection[str]) -> Iterator[LabelledText]:
     """The same reviews with the class names of a model, without their places."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
     for one in placed:
@@ -261,7 +261,7 @@ def of_known_classes(placed: Iterable[PlacedReview], class_names: Collection[str
         yield one.review._replace(label=known[one.review.label])
 
 
-def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names: tuple[str, ...], where: str) -> EncodedReviews:
+def encode_reviews(reviews: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
     """Labelled reviews as a trained model reads them; see ``of_known_classes``."""
     class_ids = {name: class_id for class_id, name in enumerate(class_names)}
     labels = array("i")
@@ -277,14 +277,14 @@ def encode_reviews(reviews: Iterable[Review], encoder: TextEncoder, class_names:
     return encoded
 
 
-def encode_texts(texts: Iterable[str], encoder: TextEncoder) -> EncodedReviews:
+def encode_texts(texts: Iterable[str], encoder: TextPipeline) -> EncodedTexts:
     """Texts without a class as a model reads them; their labels are zeros."""
     return _join((encoder.tokens(encoder.tokenize(text)) for text in texts), None, encoder.settings)
 
 
-def join_reviews(first: EncodedReviews, second: EncodedReviews) -> EncodedReviews:
+def join_reviews(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
     """All reviews of the first, then all of the second."""
-    return EncodedReviews(
+    return EncodedTexts(
         TokenStore(reviews.tokens[start:stop] for reviews in (first, second) for start, stop in pairwise(reviews.offsets)),
         np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         np.concatenate([first.labels, second.labels]),
@@ -302,7 +302,7 @@ def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 50
     log(number)
 
 
-def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedReviews:
+def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedTexts:
     """Cut every review to length and lay them one after another."""
     stored, offsets, num_truncated = TokenStore(), array("q", [0]), 0
     for tokens in reviews:
@@ -312,7 +312,7 @@ def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | arra
         offsets.append(len(stored))
         num_truncated += len(tokens) > settings.sequence_length
     class_ids = np.zeros(len(offsets) - 1, np.int32) if labels is None else np.array(labels, np.int32)
-    return EncodedReviews(stored, np.frombuffer(offsets, dtype=np.int64), class_ids, num_truncated)
+    return EncodedTexts(stored, np.frombuffer(offsets, dtype=np.int64), class_ids, num_truncated)
 
 
 def _in_order(labels: Collection[str]) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
     is_weighed = scored and facts.median_length > LONG_TEXT and model.get("positions") != "none"
     has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # which the scores would label, for every epoch to read
-    stands_alone = named.get("training", {}).get("keep_scores") is False
+    stands_alone = named.get("training", {}).get("keep_linear") is False
     most_rows = MOST_SCORES // num_outputs(facts.num_classes)
     decided = {
         "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
@@ -118,7 +118,7 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         "training": {
             "epochs": max(2, min(10, round(100_000 / facts.num_texts))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
-            "distil_scores": scored and (stands_alone or (facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not has_unlabelled)),
+            "distill_linear": scored and (stands_alone or (facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not has_unlabelled)),
         },
     }
     return {

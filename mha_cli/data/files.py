@@ -9,17 +9,17 @@ from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING
 
+from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.data.labels import labelled
 from mha_cli.data.paths import matching_paths, natural_order
-from mha_cli.data.reviews import PlacedReview, Review
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.gzipped import CHUNK_BYTES, unpacked
 from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8
 from mha_cli.records.reader import USUAL, Dialect, Reading
 from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
+from mha_cli.records.warnings import StreamWarnings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mha_cli.records.readers import Format
 
 UNLABELLED_FOLDER = "unsup"
-"""Sub-folder of the Large Movie Review Dataset whose reviews have no class."""
+"""Sub-folder of the Large Movie LabelledText Dataset whose reviews have no class."""
 
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
 _ROWS: dict[Format, str] = {
@@ -45,7 +45,7 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
     return Columns(text or "text", (label or "label",), *settings, required=True)
 
 
-class FileReviews:
+class FileTexts:
     """The reviews that a config's ``data.train`` and ``data.test`` name.
 
     Args:
@@ -53,14 +53,14 @@ class FileReviews:
         by_options: True if options of the command can name the columns, rather than the config.
 
     Attributes:
-        doubts: oddities of the data read so far.
+        warnings: oddities of the data read so far.
     """
 
     def __init__(self, settings: FilesData, by_options: bool = False) -> None:
         self._settings = settings
         self._columns = labelled_columns(settings.text_column, settings.label_column, by_options)
         self._dialect = Dialect(settings.encoding, settings.quoting)
-        self.doubts = Doubts(strict=True)
+        self.warnings = StreamWarnings(strict=True)
 
     @property
     def name(self) -> str:
@@ -81,11 +81,11 @@ class FileReviews:
         """The lines of ``data.unlabelled``."""
         return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled, self._dialect)
 
-    def read(self, split: str) -> Iterator[Review]:
+    def read(self, split: str) -> Iterator[LabelledText]:
         """The reviews of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
         return (placed.review for placed in self.read_placed(split))
 
-    def read_placed(self, split: str) -> Iterator[PlacedReview]:
+    def read_placed(self, split: str) -> Iterator[LocatedText]:
         """The same, and where each stands."""
         given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
         if split not in given:
@@ -94,9 +94,9 @@ class FileReviews:
             raise MhaError("the config names no test data", "give --data FILE, or train again with --set data.test_share=0.2")
         if self._settings.test_share and (split == "train" or not given["test"]):
             drawn = self._test_part if split == "test" else ~self._test_part
-            doubts = self.doubts if split == "train" else None  # both parts are in the same files
-            return compress(read_labelled(given["train"], self._columns, self._dialect, doubts), drawn)
-        return read_labelled(given[split], self._columns, self._dialect, self.doubts)
+            warnings = self.warnings if split == "train" else None  # both parts are in the same files
+            return compress(read_labelled(given["train"], self._columns, self._dialect, warnings), drawn)
+        return read_labelled(given[split], self._columns, self._dialect, self.warnings)
 
     @cached_property
     def _test_part(self) -> npt.NDArray[np.bool_]:
@@ -108,13 +108,17 @@ class FileReviews:
         return drawn_for_testing(reviews, share, by_names, self.name)
 
 
-def read_labelled(paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, doubts: Doubts | None = None) -> Iterator[PlacedReview]:
+def read_labelled(
+    paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
+) -> Iterator[LocatedText]:
     """Labelled reviews from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
     every = [path for given in paths for path in matching_paths(given)]
-    return chain.from_iterable([read_labelled_file(path, columns, dialect, doubts) for path in every])
+    return chain.from_iterable([read_labelled_file(path, columns, dialect, warnings) for path in every])
 
 
-def read_labelled_file(path: str, columns: Columns, dialect: Dialect = USUAL, doubts: Doubts | None = None) -> Iterator[PlacedReview]:
+def read_labelled_file(
+    path: str, columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
+) -> Iterator[LocatedText]:
     """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
 
     A file is in the format that ``labelled_format`` finds, plain or gzipped. In objects a label may be a string, a whole
@@ -126,11 +130,11 @@ def read_labelled_file(path: str, columns: Columns, dialect: Dialect = USUAL, do
         path: file or folder; a leading ``~`` is the home folder.
         columns: columns of a file; of no meaning in a folder.
         dialect: encoding and quoting.
-        doubts: record of what is odd about the file.
+        warnings: record of what is odd about the file.
     """
     if is_folder(path):
         return _folder_reviews(os.path.expanduser(path), file_reading(path, columns, dialect))
-    return _file_reviews(path, labelled_format(path, dialect), columns, dialect, doubts or Doubts(strict=True))
+    return _file_reviews(path, labelled_format(path, dialect), columns, dialect, warnings or StreamWarnings(strict=True))
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
@@ -198,19 +202,19 @@ def unpacked_file(path: str) -> Iterator[bytes]:
     return unpacked(file_pieces(path), shown_path(path), path.lower().endswith(".gz"))
 
 
-def file_reading(path: str, columns: Columns, dialect: Dialect, doubts: Doubts | None = None) -> Reading:
+def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: StreamWarnings | None = None) -> Reading:
     """How a file of one's own is read: bytes that are not UTF-8 are refused."""
-    return Reading(shown_path(path), columns, dialect, doubts or Doubts(strict=True), path.lower().endswith(".gz"))
+    return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(strict=True), path.lower().endswith(".gz"))
 
 
-def _file_reviews(path: str, form: Format, columns: Columns, dialect: Dialect, doubts: Doubts) -> Iterator[PlacedReview]:
+def _file_reviews(path: str, form: Format, columns: Columns, dialect: Dialect, warnings: StreamWarnings) -> Iterator[LocatedText]:
     if form == "fasttext":
         columns = labelled_columns(by_options=columns.text_setting.startswith("--"))  # it has no others
     shown, empty = shown_path(path), True
-    for record in read_records(form, file_pieces(path), file_reading(path, columns, dialect, doubts)):
+    for record in read_records(form, file_pieces(path), file_reading(path, columns, dialect, warnings)):
         empty = False
         review = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
-        yield PlacedReview(review, path, record.line)
+        yield LocatedText(review, path, record.line)
     if empty:
         raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
 
@@ -218,7 +222,7 @@ def _file_reviews(path: str, form: Format, columns: Columns, dialect: Dialect, d
 # A folder with one sub-folder a class
 
 
-def _folder_reviews(folder: str, reading: Reading) -> Iterator[PlacedReview]:
+def _folder_reviews(folder: str, reading: Reading) -> Iterator[LocatedText]:
     class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
     if not class_folders:
         raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")
@@ -227,7 +231,7 @@ def _folder_reviews(folder: str, reading: Reading) -> Iterator[PlacedReview]:
             raise _no_texts(entry)
     for entry in class_folders:
         for text_file in _text_files(entry):
-            yield PlacedReview(labelled(_text_of(text_file, reading), entry.name, shown_path(entry.path)), text_file.path)
+            yield LocatedText(labelled(_text_of(text_file, reading), entry.name, shown_path(entry.path)), text_file.path)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

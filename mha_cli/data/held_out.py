@@ -9,12 +9,12 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
-from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, plural, shown_path
 
 
-def drawn_for_testing(reviews: Iterable[Review], share: float, by_names: bool, name: str) -> npt.NDArray[np.bool_]:
+def drawn_for_testing(reviews: Iterable[LabelledText], share: float, by_names: bool, name: str) -> npt.NDArray[np.bool_]:
     """Whether each review belongs to the test part, (N,).
 
     Equal texts are on one side. Each class gives its share of distinct texts: those with the lowest digest. So neither a seed nor the order

@@ -19,14 +19,14 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
 
-def wilson_interval(num_correct: int, num_reviews: int) -> tuple[float, float]:
+def wilson_interval(num_correct: int, num_texts: int) -> tuple[float, float]:
     """95 % confidence interval of an accuracy, or of another share.
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference".
     """
     from scipy.stats import binomtest
 
-    found = binomtest(num_correct, num_reviews).proportion_ci(confidence_level=0.95, method="wilson")
+    found = binomtest(num_correct, num_texts).proportion_ci(confidence_level=0.95, method="wilson")
     return float(found.low), float(found.high)
 
 

@@ -6,10 +6,10 @@ import json
 import re
 import unicodedata
 
-from mha_cli.data.reviews import Review
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import without_surrogates
-from mha_cli.text.expressions import all_latin, unformatted
+from mha_cli.text.patterns import all_latin, unformatted
 
 LEAVE_OUT = "give every text a class, or leave the row out"
 ONE_VALUE = "give every text a class: a string, a whole number, true or false"
@@ -22,10 +22,10 @@ _TRUTH = {"true": "True", "false": "False"}
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
-def labelled(text: str, label: object, location: str, column: str = "") -> Review:
+def labelled(text: str, label: object, location: str, column: str = "") -> LabelledText:
     """A text with the class name of its label; other arguments as of ``class_name``."""
     name, spelling = class_name(label, location, column), str(label)
-    return Review(text, name, "" if spelling == name else spelling)
+    return LabelledText(text, name, "" if spelling == name else spelling)
 
 
 def class_name(label: object, location: str, column: str = "") -> str:

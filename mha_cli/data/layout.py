@@ -13,7 +13,6 @@ from typing import NamedTuple, TypeAlias
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.headers import LABEL_NAMES, has_header, plain_name
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.objects import dotted_keys, value_at
@@ -23,6 +22,7 @@ from mha_cli.records.readers import Format, text_lines
 from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
 from mha_cli.records.rows import BrokenRow, Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows
+from mha_cli.records.warnings import StreamWarnings
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22
@@ -122,7 +122,7 @@ def _objects(path: str, form: Format, dialect: Dialect) -> _Sample:
 
 
 def _json_objects(path: str, dialect: Dialect) -> Iterator[Mapping[str, object]]:
-    reading = file_reading(path, Columns(), dialect, Doubts())
+    reading = file_reading(path, Columns(), dialect, StreamWarnings())
     for number, line in enumerate(text_lines(file_pieces(path), reading), 1):
         if isinstance(line, MhaError):
             raise line
@@ -144,7 +144,7 @@ def _by_key(objects: Iterable[Mapping[str, object]]) -> Values:
 
 def _table(path: str, form: Format, text_column: str | None, label_column: str | None, dialect: Dialect) -> _Sample:
     columns = Columns(text_column or "1", (label_column or "2",), "--text-column", "--label-column", required=True)
-    reading = file_reading(path, columns, dialect, Doubts())
+    reading = file_reading(path, columns, dialect, StreamWarnings())
     separator, found = table_rows("\t" if form == "tsv" else ",", text_lines(file_pieces(path), reading), reading)
     rows, size = list[list[str]](), 0
     fault: Row | BrokenRow | None = None

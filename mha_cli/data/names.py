@@ -53,8 +53,8 @@ def groups_by_names(names: Sequence[Sequence[str]]) -> Rows:
             review = groups[review]
         return review
 
-    num_reviews = Counter(name for of_review in names for name in set(of_review))
-    if not any(2 <= number <= COMMON for number in num_reviews.values()):
+    num_texts = Counter(name for of_review in names for name in set(of_review))
+    if not any(2 <= number <= COMMON for number in num_texts.values()):
         return np.arange(len(names))
     vectors = TfidfVectorizer(analyzer=list, min_df=2, max_df=COMMON, sublinear_tf=True).fit_transform(names)
     links = []

@@ -8,12 +8,12 @@ import numpy as np
 
 from mha_cli.config.settings import Config
 from mha_cli.data.decisions import decide, facts_of
-from mha_cli.data.files import FileReviews
+from mha_cli.data.files import FileTexts
 from mha_cli.data.preparation import default_split
 from mha_cli.data.profile import Tally, TextFigures
 from mha_cli.data.sources import open_source, with_columns
-from mha_cli.records.doubts import Doubts
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.records.warnings import StreamWarnings
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.vocabulary import SPECIAL_TOKENS, most_frequent
 
 
@@ -59,20 +59,20 @@ class DataOverview:
     test: SplitOverview | None
 
 
-def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILENT) -> DataOverview:
+def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = SILENT) -> DataOverview:
     """Read training and test data once each, as a stream.
 
     Args:
         config: settings that name the data, and by which they are read; what they leave open is decided as in a training.
         by_options: True if options of the command can name the columns of a file.
     """
-    source = open_source(with_columns(config.data, watcher.note), watcher.log, by_options)
+    source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
 
     def read(split: str) -> tuple[Tally, TextFigures]:
-        doubts = source.doubts if isinstance(source, FileReviews) else Doubts()
-        num_blank, num_quoted_rows = doubts.num_blank, doubts.num_quoted_rows
-        tally = Tally(source.read(split), config.text, f"{source.name}, split {split}", watcher, with_words=True)
-        return tally, tally.figures(doubts.num_blank - num_blank, doubts.num_quoted_rows - num_quoted_rows)
+        warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
+        num_blank, num_quoted_rows = warnings.num_blank, warnings.num_quoted_rows
+        tally = Tally(source.read(split), config.text, f"{source.name}, split {split}", callbacks, with_words=True)
+        return tally, tally.figures(warnings.num_blank - num_blank, warnings.num_quoted_rows - num_quoted_rows)
 
     train, figures = read(source.splits[0])
     train.refuse_unlearnable()
@@ -94,8 +94,8 @@ def look_over(config: Config, by_options: bool = False, watcher: Watcher = SILEN
         num_new = sum(number for label, number in tally.classes.items() if label not in train.classes)
         test = overview(split, tally, of_test, known_there, num_in_training=num_in_training, num_new_classes=num_new)
     first = overview(source.splits[0], train, figures, known)
-    for doubt in source.doubts.lines if isinstance(source, FileReviews) else ():
-        watcher.note(doubt)
+    for warning in source.warnings.lines if isinstance(source, FileTexts) else ():
+        callbacks.note(warning)
     return DataOverview(source.name, len(vocabulary), text.sequence_length, first, test)
 
 

@@ -15,15 +15,15 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, encode_reviews, encode_texts, of_known_classes
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_reviews, encode_texts, of_known_classes
 from mha_cli.data.decisions import decide, rules
-from mha_cli.data.files import FileReviews
-from mha_cli.data.given import GivenReviews
-from mha_cli.data.reviews import PlacedReview, ReviewSource
+from mha_cli.data.files import FileTexts
+from mha_cli.data.in_memory import MemoryTexts
+from mha_cli.data.labelled_text import LocatedText, TextSource
 from mha_cli.data.sources import DataSection, open_source, with_columns
 from mha_cli.errors import MhaError, listed, plural, printable
-from mha_cli.system.watcher import SILENT, Watcher
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import FOREIGN, Vocabulary, doubt_of_unknown
 
 NAMED_CLASSES = 5
@@ -52,53 +52,53 @@ class PreparedData:
     """
 
     config: Config
-    train: EncodedReviews
+    train: EncodedTexts
     targets: npt.NDArray[np.float32]
-    validation: EncodedReviews
+    validation: EncodedTexts
     vocabulary: Vocabulary
     class_names: tuple[str, ...]
-    unlabelled: EncodedReviews | None = None
+    unlabelled: EncodedTexts | None = None
     num_guessed: int = 0
 
 
-def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | None = None) -> PreparedData:
+def prepare(config: Config, callbacks: Callbacks = SILENT, given: MemoryTexts | None = None) -> PreparedData:
     """Read the training split, hold out the validation part, build the vocabulary and encode both.
 
     Args:
         config: settings of the run.
         given: reviews to read, where the config names none.
     """
-    config = config.model_copy(update={"data": with_columns(config.data, watcher.note)})
-    source = open_source(config.data, watcher.log) if given is None else given
+    config = config.model_copy(update={"data": with_columns(config.data, callbacks.note)})
+    source = open_source(config.data, callbacks.log) if given is None else given
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')}"))
+    reviews = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
     where = source.name if given else f"{source.name}, split {split}"
     corpus = Corpus(reviews, config.text, source.class_names, where, config.data.validation == "names")
-    if isinstance(source, FileReviews | GivenReviews):
-        _note_oddities(corpus, source, watcher)
+    if isinstance(source, FileTexts | MemoryTexts):
+        _note_oddities(corpus, source, callbacks)
     if rare := corpus.single_text_classes:
         classes = f"{plural(len(rare), 'class')} {'has' if len(rare) == 1 else 'have'}"
         names = listed([printable(name) for name in rare], NAMED_CLASSES)
-        watcher.note(f"{source.name}: {classes} a single text, which is learnt from and not validated with: {names}")
+        callbacks.note(f"{source.name}: {classes} a single text, which is learnt from and not validated with: {names}")
     if config.auto:
-        config = _decided(config, corpus, watcher)
+        config = _decided(config, corpus, callbacks)
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
     known = corpus.count_shared(validation_rows, train_rows)
     if known > MOST_KNOWN * len(validation_rows):
         are = "is" if known == 1 else "are"
         parts = f"{known:,} of {plural(len(validation_rows), 'text')} {are} among those learnt from, to the letter"
-        watcher.note(f"{source.name}, validation part: {parts}; its figures are optimistic for other texts")
+        callbacks.note(f"{source.name}, validation part: {parts}; its figures are optimistic for other texts")
     vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
     train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
-    if doubt := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
-        watcher.note(f"{source.name}, validation part: {doubt}")
+    if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
+        callbacks.note(f"{source.name}, validation part: {warning}")
     encoded, training = None, config.training
-    if unlabelled is not None and not (training.distil_scores or training.score_vectors):
-        watcher.note(f"{source.name}: nothing reads the texts without labels; see training.distil_scores and score_vectors")
+    if unlabelled is not None and not (training.distill_linear or training.score_vectors):
+        callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and score_vectors")
     elif unlabelled is not None:
-        texts = counted(unlabelled, lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
-        encoded = encode_texts(texts, TextEncoder(config.text, vocabulary))
+        texts = counted(unlabelled, lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
+        encoded = encode_texts(texts, TextPipeline(config.text, vocabulary))
     return PreparedData(
         config=config,
         train=train,
@@ -110,7 +110,7 @@ def prepare(config: Config, watcher: Watcher = SILENT, given: GivenReviews | Non
     )
 
 
-def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
+def _decided(config: Config, corpus: Corpus, callbacks: Callbacks) -> Config:
     """The config with what the texts decide, which is noted; the corpus goes by it from here on."""
     facts = corpus.facts()
     decided = decide(config, facts)
@@ -120,31 +120,31 @@ def _decided(config: Config, corpus: Corpus, watcher: Watcher) -> Config:
         lines += [f"  {section}: {found}"] if found else []
     for line in lines:
         for part in textwrap.wrap(line, NOTE_WIDTH, subsequent_indent="    ", break_long_words=False):
-            watcher.note(part)
+            callbacks.note(part)
     corpus.settings = decided.text
     return decided
 
 
-def _note_oddities(corpus: Corpus, source: FileReviews | GivenReviews, watcher: Watcher) -> None:
+def _note_oddities(corpus: Corpus, source: FileTexts | MemoryTexts, callbacks: Callbacks) -> None:
     """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
-    doubts = source.doubts
-    odd = replace(corpus.oddities(doubts.num_blank), num_quoted_rows=doubts.num_quoted_rows)
+    warnings = source.warnings
+    odd = replace(corpus.oddities(warnings.num_blank), num_quoted_rows=warnings.num_quoted_rows)
     if found := odd.line():
-        watcher.note(f"{source.name}, {plural(len(corpus), 'text')}; {found}")
-    for doubt in doubts.lines:
-        watcher.note(doubt)
+        callbacks.note(f"{source.name}, {plural(len(corpus), 'text')}; {found}")
+    for warning in warnings.lines:
+        callbacks.note(warning)
     for split in source.splits[1:]:
         try:
             known = corpus.count_known(review.text for review in source.read(split))
         except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
-            watcher.note(f"the {split} data cannot be read: {error}")
+            callbacks.note(f"the {split} data cannot be read: {error}")
         else:
             if known:
                 texts, are = plural(known, "text"), "is" if known == 1 else "are"
-                watcher.note(f"{source.name}: {texts} of the {split} data {are} among the training data, to the letter")
+                callbacks.note(f"{source.name}: {texts} of the {split} data {are} among the training data, to the letter")
 
 
-def _doubt(reviews: EncodedReviews, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
+def _doubt(reviews: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
     """A warning about reviews whose words are mostly unknown, or nothing."""
     return doubt_of_unknown(reviews.num_unknown, len(reviews.tokens) - reviews.count(vocabulary.mark_ids), way_out)
 
@@ -179,7 +179,7 @@ def one_hot(labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.f
 
 
 @dataclass(frozen=True)
-class LabelledReviews:
+class LabelledTexts:
     """A split of a data source as a model reads it.
 
     Args:
@@ -192,14 +192,14 @@ class LabelledReviews:
 
     data: str
     split: str
-    reviews: EncodedReviews
+    reviews: EncodedTexts
     rows: Rows | None = None
     caveat: str = ""
 
 
 def labelled_reviews(
-    checkpoint: Checkpoint, data: DataSection, split: str | None = None, watcher: Watcher = SILENT, *, unseen: bool = False
-) -> LabelledReviews:
+    checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
+) -> LabelledTexts:
     """Read a split of a data source for a checkpoint's model.
 
     Args:
@@ -208,8 +208,8 @@ def labelled_reviews(
         split: split of the source; its test split by default. ``validation`` is the part held out in training.
         unseen: True to refuse a validation part that n-gram scores have learnt from.
     """
-    data = with_columns(data, watcher.note)
-    source = open_source(data, watcher.log, by_options=True)
+    data = with_columns(data, callbacks.note)
+    source = open_source(data, callbacks.log, by_options=True)
     config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
@@ -224,21 +224,21 @@ def labelled_reviews(
     else:
         split = split or default_split(data)
         reviews = of_known_classes(_placed(source, split), checkpoint.class_names)
-        reviews = counted(reviews, lambda number: watcher.log(f"reading {source.name}, split {split}: {plural(number, 'text')}"))
-        encoder = TextEncoder(config.text, checkpoint.vocabulary)
+        reviews = counted(reviews, lambda number: callbacks.log(f"reading {source.name}, split {split}: {plural(number, 'text')}"))
+        encoder = TextPipeline(config.text, checkpoint.vocabulary)
         encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
-    checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     if caveat:
-        watcher.note(caveat)
-    if doubt := _doubt(encoded, checkpoint.vocabulary):
-        watcher.note(f"{source.name}, split {split}: {doubt}")
-    return LabelledReviews(source.name, split, encoded, rows, caveat)
+        callbacks.note(caveat)
+    if warning := _doubt(encoded, checkpoint.vocabulary):
+        callbacks.note(f"{source.name}, split {split}: {warning}")
+    return LabelledTexts(source.name, split, encoded, rows, caveat)
 
 
-def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequence[int]) -> list[PlacedReview]:
+def placed_reviews(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LocatedText]:
     """Some of the labelled reviews as they stand in their source, which is read once more.
 
     Args:
@@ -252,7 +252,7 @@ def placed_reviews(data: DataSection, labelled: LabelledReviews, numbers: Sequen
     return [found[row] for row in rows]
 
 
-def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int, PlacedReview]:
+def placed_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int, LocatedText]:
     """The reviews of these numbers in a split, from 0."""
     wanted = set(rows)
     found = {row: review for row, review in enumerate(_placed(source, split)) if row in wanted}
@@ -261,18 +261,18 @@ def placed_at(source: ReviewSource, split: str, rows: Sequence[int]) -> dict[int
     return found
 
 
-def _placed(source: ReviewSource, split: str) -> Iterator[PlacedReview]:
+def _placed(source: TextSource, split: str) -> Iterator[LocatedText]:
     """The reviews of a split; of a source without files, its name and their number from 1 are the place."""
-    if isinstance(source, FileReviews):
+    if isinstance(source, FileTexts):
         return source.read_placed(split)
-    return (PlacedReview(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
+    return (LocatedText(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
 
 
 def same_reviews(
-    checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, watcher: Watcher = SILENT
-) -> list[LabelledReviews]:
+    checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
+) -> list[LabelledTexts]:
     """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_reviews``."""
-    first, read = checkpoints[0], dict[object, LabelledReviews]()
+    first, read = checkpoints[0], dict[object, LabelledTexts]()
     for other in checkpoints:
         if odd := sorted(set(first.class_names) ^ set(other.class_names)):
             names = listed([printable(name) for name in odd], NAMED_CLASSES)
@@ -284,8 +284,8 @@ def same_reviews(
     for one in checkpoints:
         key = (one.config.text, one.class_names, one.vocabulary.tokens, split == "validation" and one.name)
         if key not in read:
-            read[key] = labelled_reviews(one, data, split, watcher, unseen=True)
-        one.forward_pass.refuse_too_long(int(read[key].reviews.lengths.max(initial=0)))
+            read[key] = labelled_reviews(one, data, split, callbacks, unseen=True)
+        one.memory_estimate.refuse_too_long(int(read[key].reviews.lengths.max(initial=0)))
         found.append(read[key])
     return found
 

@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import counted, refuse_unlearnable
+from mha_cli.data.data_issues import Oddities, find_oddities
 from mha_cli.data.files import labelled_columns, read_labelled
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.layout import Layout, find_layout
-from mha_cli.data.oddities import Oddities, find_oddities
 from mha_cli.data.paths import matching_paths
-from mha_cli.data.reviews import Review
 from mha_cli.data.scripts import script_shares
 from mha_cli.errors import MhaError, listed, plural, shown_path
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.reader import USUAL, Dialect
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.records.warnings import StreamWarnings
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.tokenizer import make_tokenizer
 
 MOST_CLASSES = 10_000
@@ -82,7 +82,7 @@ def profile_data(
     given: Sequence[str],
     text_column: str | None = None,
     label_column: str | None = None,
-    watcher: Watcher = SILENT,
+    callbacks: Callbacks = SILENT,
     dialect: Dialect = USUAL,
 ) -> DataProfile:
     """Look at labelled texts: guess from the beginning of the first file what is where, then read all of them once, as a stream.
@@ -94,14 +94,14 @@ def profile_data(
         dialect: encoding and quoting of the files.
     """
     paths = [path for pattern in given for path in matching_paths(pattern)]
-    layout, doubts = find_layout(paths[0], text_column, label_column, dialect), Doubts(strict=True)
+    layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings(strict=True)
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
-    reviews = (placed.review for placed in read_labelled(paths, columns, dialect, doubts))
-    tally = Tally(reviews, TextConfig(), listed([*map(shown_path, paths)], 1), watcher)
+    reviews = (placed.review for placed in read_labelled(paths, columns, dialect, warnings))
+    tally = Tally(reviews, TextConfig(), listed([*map(shown_path, paths)], 1), callbacks)
     tally.refuse_unlearnable()
-    for doubt in doubts.lines:
-        watcher.note(doubt)
-    return DataProfile(tuple(given), len(paths), layout, tally.figures(doubts.num_blank, doubts.num_quoted_rows), dialect)
+    for warning in warnings.lines:
+        callbacks.note(warning)
+    return DataProfile(tuple(given), len(paths), layout, tally.figures(warnings.num_blank, warnings.num_quoted_rows), dialect)
 
 
 class Tally:
@@ -120,7 +120,7 @@ class Tally:
     """
 
     def __init__(
-        self, reviews: Iterable[Review], settings: TextConfig, name: str, watcher: Watcher = SILENT, with_words: bool = False
+        self, reviews: Iterable[LabelledText], settings: TextConfig, name: str, callbacks: Callbacks = SILENT, with_words: bool = False
     ) -> None:
         self._name = name
         tokenize = make_tokenizer(settings)
@@ -128,7 +128,7 @@ class Tally:
         self.words, self.num_texts_with = Counter[str](), Counter[str]()
         self._spellings = Counter[tuple[str, str]]()
         labels, lengths, hashes = array("i"), array("q"), array("q")
-        for review in counted(reviews, lambda number: watcher.log(f"reading {name}: {plural(number, 'text')}")):
+        for review in counted(reviews, lambda number: callbacks.log(f"reading {name}: {plural(number, 'text')}")):
             tokens = tokenize(review.text)
             labels.append(class_ids.setdefault(review.label, len(class_ids)))
             lengths.append(len(tokens))

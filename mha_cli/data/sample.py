@@ -24,7 +24,7 @@ from functools import cache
 from itertools import permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from mha_cli.data.reviews import Review
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Plan(NamedTuple):
     closing: str
 
 
-class SampleReviews:
+class SampleTexts:
     """The built-in reviews: ``train``, ``test`` (a quarter of its size) and ``twins``, the word-order twins of the test split.
 
     Every review has a counterpart of the other class in the same split, so the classes are exactly balanced;
@@ -183,26 +183,26 @@ class SampleReviews:
     def unlabelled(self) -> None:
         """None: the grammar labels all that it makes."""
 
-    def read(self, split: str) -> Iterator[Review]:
+    def read(self, split: str) -> Iterator[LabelledText]:
         """The reviews of a split, shuffled, in an order that the seed fixes."""
         return (review for _, review in self.read_with_plans(split))
 
-    def read_with_plans(self, split: str) -> Iterator[tuple[Plan, Review]]:
+    def read_with_plans(self, split: str) -> Iterator[tuple[Plan, LabelledText]]:
         """The same reviews in the same order, each with its sentence plan."""
         if split not in self.splits:
             raise MhaError(f"the sample reviews have no split {printable(repr(split))}", did_you_mean(split, self.splits))
         return self._generate(is_test=split != "train", only_twins=split == "twins")
 
-    def _generate(self, *, is_test: bool, only_twins: bool) -> Iterator[tuple[Plan, Review]]:
+    def _generate(self, *, is_test: bool, only_twins: bool) -> Iterator[tuple[Plan, LabelledText]]:
         rng = random.Random(2 * self._config.seed + is_test)
-        num_pairs = self._config.num_reviews // (8 if is_test else 2)
+        num_pairs = self._config.num_texts // (8 if is_test else 2)
         num_twin_pairs = round(num_pairs * 2 / 3)
 
         twin_plans, plain_plans = _plans(CONTRASTS, is_test), _plans(PLAIN, is_test)
         # Adjectives of a negative review and of its positive counterpart: of twins the same two in the other order, else two of each list.
         twin_words = [((negative, positive), (positive, negative)) for positive, negative in product(POSITIVE, NEGATIVE)]
         plain_words = list(zip(permutations(NEGATIVE, 2), permutations(POSITIVE, 2), strict=True))
-        # Drawn without replacement, so that no review repeats: the grammar has more than the largest num_reviews asks for.
+        # Drawn without replacement, so that no review repeats: the grammar has more than the largest num_texts asks for.
         draws = rng.sample(range(len(twin_plans) * len(twin_words)), num_twin_pairs)
         draws += rng.sample(range(len(plain_plans) * len(plain_words)), num_pairs - num_twin_pairs)
         order = list(range(2 * num_pairs))
@@ -216,7 +216,7 @@ class SampleReviews:
             plans, words = (twin_plans, twin_words) if is_twin else (plain_plans, plain_words)
             plan_index, words_index = divmod(draws[pair], len(words))
             plan = plans[plan_index]
-            yield plan, Review(_render(plan, *words[words_index][class_id]), self.class_names[class_id])
+            yield plan, LabelledText(_render(plan, *words[words_index][class_id]), self.class_names[class_id])
 
 
 @cache

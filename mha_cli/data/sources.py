@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from mha_cli.config.settings import FilesData, GivenData, SampleData, TfdsData
+from mha_cli.config.settings import FilesData, MemoryData, SampleData, TfdsData
+from mha_cli.data.labelled_text import TextSource
 from mha_cli.data.paths import matching_paths
-from mha_cli.data.reviews import ReviewSource
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.reader import Dialect
 
-DataSection: TypeAlias = SampleData | TfdsData | FilesData | GivenData
+DataSection: TypeAlias = SampleData | TfdsData | FilesData | MemoryData
 
 
 def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: None) -> DataSection:
@@ -42,7 +42,7 @@ def with_columns(settings: DataSection, note: Callable[[str], None] = lambda _: 
     return settings.model_copy(update={"text_column": found.text_column, "label_column": found.label_column})
 
 
-def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: None, by_options: bool = False) -> ReviewSource:
+def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: None, by_options: bool = False) -> TextSource:
     """The data source of a config.
 
     Args:
@@ -50,17 +50,17 @@ def open_source(settings: DataSection, log: Callable[[str], None] = lambda _: No
         by_options: True if options of the command can name the columns of a file.
     """
     settings = with_columns(settings)
-    if isinstance(settings, GivenData):
+    if isinstance(settings, MemoryData):
         raise MhaError("the texts were given by a Python program, which alone has them", "name others, with --data or in the config")
     if isinstance(settings, SampleData):
-        from mha_cli.data.sample import SampleReviews
+        from mha_cli.data.sample import SampleTexts
 
-        return SampleReviews(settings)
+        return SampleTexts(settings)
     if isinstance(settings, FilesData):
-        from mha_cli.data.files import FileReviews
+        from mha_cli.data.files import FileTexts
 
-        return FileReviews(settings, by_options)
-    from mha_cli.data.tfds import TfdsReviews
+        return FileTexts(settings, by_options)
+    from mha_cli.data.tfds import TfdsTexts
 
     log(f"reading {settings.name}")
-    return TfdsReviews(settings, log)
+    return TfdsTexts(settings, log)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.labels import class_name, labelled
-from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError, closest, did_you_mean, printable, shown_path
 from mha_cli.system.tensorflow_setup import import_tensorflow
 
@@ -42,7 +42,7 @@ _OWN_FEATURES = "tensorflow_datasets."
 _PORTS = {"http": 80, "https": 443, "ftp": 21}
 
 
-class TfdsReviews:
+class TfdsTexts:
     """The reviews of a TFDS set; the set is downloaded and prepared first if its folder does not hold it.
 
     Besides a split's name TFDS's own notation for parts of splits is understood: ``train[90%:]``, ``train+test``.
@@ -72,7 +72,7 @@ class TfdsReviews:
             if (split := getattr(settings, setting)) is not None:
                 self._check_split(split, f" (data.{setting})")
 
-    def read(self, split: str) -> Iterator[Review]:
+    def read(self, split: str) -> Iterator[LabelledText]:
         """The reviews of a split, in the order of the set's files; bytes that are not UTF-8 become U+FFFD."""
         self._check_split(split)
         return self._labelled(split)
@@ -87,7 +87,7 @@ class TfdsReviews:
         self._check_split(split)
         return (text.decode("utf-8", "replace") for (text,) in self._columns(split, self._settings.text_key))
 
-    def _labelled(self, split: str) -> Iterator[Review]:
+    def _labelled(self, split: str) -> Iterator[LabelledText]:
         for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
             if label < 0:  # what TFDS writes where a split has no labels
                 shown = printable(split)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
-from mha_cli.data.preparation import LabelledReviews
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.runtime.classifier import forward_of
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,21 @@ class Accuracy:
 
     Args:
         data: source and split, in words.
-        num_reviews: labelled reviews scored.
+        num_texts: labelled reviews scored.
         checkpoint: accuracy of the checkpoint, in [0, 1].
         export: accuracy of the export, in [0, 1].
         num_changed: reviews to which the export gives another class.
     """
 
     data: str
-    num_reviews: int
+    num_texts: int
     checkpoint: float
     export: float
     num_changed: int
 
 
 def compare(
-    run: Callable[[npt.NDArray[np.int32]], Any], checkpoint: Checkpoint, labelled: LabelledReviews, watcher: Watcher = SILENT
+    run: Callable[[npt.NDArray[np.int32]], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT
 ) -> Accuracy:
     """Score an export beside its checkpoint.
 
@@ -48,11 +48,11 @@ def compare(
     reviews, forward = labelled.reviews, forward_of(checkpoint)
     answers = np.zeros((2, len(reviews)), dtype=np.int64)
     scored = 0
-    for rows in scoring_batches(reviews.lengths, checkpoint.forward_pass):
+    for rows in scoring_batches(reviews.lengths, checkpoint.memory_estimate):
         tokens = reviews.padded(rows)
         answers[:, rows] = [np.asarray(probabilities(tokens)).argmax(axis=1) for probabilities in (forward, run)]
         scored += len(rows)
-        watcher.on_reviews(scored, len(reviews))
+        callbacks.on_reviews(scored, len(reviews))
     ours, exported = (answers == reviews.labels).mean(axis=1)
     return Accuracy(
         f"{labelled.data}, split {labelled.split}", len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum())

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.batches import padded
-from mha_cli.data.sample import SampleReviews
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.data.sample import SampleTexts
+from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
 
 SAMPLE_TEXTS = 16
@@ -44,13 +44,13 @@ def check_reviews(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
     """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
-    texts = [review.text for review in islice(SampleReviews(SampleData()).read("test"), SAMPLE_TEXTS)]
+    texts = [review.text for review in islice(SampleTexts(SampleData()).read("test"), SAMPLE_TEXTS)]
     texts += ODD_TEXTS
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
-    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
     reviews = [encoder.encode(text).tokens for text in texts]
-    checkpoint.forward_pass.at_once().refuse_too_long(max(map(len, reviews)))
+    checkpoint.memory_estimate.at_once().refuse_too_long(max(map(len, reviews)))
     return reviews
 
 
@@ -60,7 +60,7 @@ def batches_of(reviews: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> 
     for row in range(len(reviews)):
         yield [row], padded([reviews[row]])
     order = sorted(range(len(reviews)), key=lambda row: len(reviews[row]))
-    batch = checkpoint.forward_pass.at_once().most_texts(min(max(map(len, reviews)) + SPARE_POSITIONS, most), BATCH)
+    batch = checkpoint.memory_estimate.at_once().most_texts(min(max(map(len, reviews)) + SPARE_POSITIONS, most), BATCH)
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
         longest = len(reviews[rows[-1]])

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
-from mha_cli.data.preparation import LabelledReviews
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, plural, printable
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
 from mha_cli.runtime.classifier import forward_of
-from mha_cli.runtime.scoring import probabilities_of
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.whole_files import atomic_place
 
 Tokens = npt.NDArray[np.int32]
@@ -100,7 +100,7 @@ def known_format(name: str) -> Format:
 
 
 def export_checkpoint(
-    checkpoint: Checkpoint, name: str, output: Path, watcher: Watcher = SILENT, labelled: LabelledReviews | None = None
+    checkpoint: Checkpoint, name: str, output: Path, callbacks: Callbacks = SILENT, labelled: LabelledTexts | None = None
 ) -> Export:
     """Write a checkpoint in another format. It takes its place only after it has answered like the checkpoint.
 
@@ -113,9 +113,9 @@ def export_checkpoint(
     chosen = known_format(name)
     reviews = check_reviews(checkpoint)
     with atomic_place(output) as place:
-        watcher.log(f"writing {output.name}")
+        callbacks.log(f"writing {output.name}")
         chosen.write(checkpoint, place)
-        watcher.log(f"checking {output.name} on {plural(len(reviews), 'text')}")
+        callbacks.log(f"checking {output.name} on {plural(len(reviews), 'text')}")
         run = chosen.opened(place)
         difference, num_changed = differences(run, checkpoint, reviews)
         if not difference <= chosen.tolerance:  # NaN is refused as well
@@ -124,7 +124,7 @@ def export_checkpoint(
                 "nothing was written; take another format",
                 EXIT_FAILURE,
             )
-        accuracy = compare(run, checkpoint, labelled, watcher) if labelled else None
+        accuracy = compare(run, checkpoint, labelled, callbacks) if labelled else None
         num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
     return Export(str(output), name, num_bytes, len(reviews), difference, chosen.tolerance, num_changed, accuracy)
 

@@ -150,7 +150,7 @@ def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
         sums_BLD, numbers_BL1 = _subword_sums(graph, table, model.subword_buckets, checkpoint.config.text.subword_characters)
         mean_BLD = graph("Div", sums_BLD, graph("Max", numbers_BL1, graph.constant(np.float32(1.0))))
         x_BLD = graph("Add", x_BLD, mean_BLD)
-    if model.convolution_width:
+    if model.conv_kernel_size:
         x_BLD = _with_neighbours(graph, x_BLD, mask_BL, weights["embedding/convolution_kernel"])
     if model.positions == "none":
         return x_BLD
@@ -350,7 +350,7 @@ def _attention(graph: _Graph, x_BLD: str, mask_BM: str, weights: Weights, checkp
         return graph("Transpose", split, perm=[0, 2, 1, 3], name=f"{name}{which}")
 
     q_BHLK, k_BHMK, v_BHMV = project("query"), project("key"), project("value")
-    if model.scoring == "additive":
+    if model.attention_score == "additive":
         score_1H11K = graph.constant(weights["score_kernel"][None, :, None, None, :], f"{name}score_kernel")
         sums_BHLMK = graph("Tanh", graph("Add", _unsqueeze(graph, q_BHLK, 3), _unsqueeze(graph, k_BHMK, 2)))
         products = graph("Mul", sums_BHLMK, score_1H11K)

@@ -109,7 +109,7 @@ class MultiHeadAttention(Layer):
         output_dim: width of the output, O; the width of the query by default.
         use_bias: whether the four projections add a bias.
         dropout: share of the attention weights zeroed in training, in [0, 1).
-        scoring: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
+        attention_score: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
         use_scale: whether dot products are multiplied by 1/√d_k.
         form: order of the computation, which leaves the result as it is: ``fused`` (all heads in one product), ``per_head`` (a loop over
             the heads, the form to read), ``blockwise`` or ``folded`` (less memory or time, see ``fast/``), or ``auto``, which chooses.
@@ -128,7 +128,7 @@ class MultiHeadAttention(Layer):
         output_dim: int | None = None,
         use_bias: bool = True,
         dropout: float = 0.0,
-        scoring: str = "dot_product",
+        attention_score: str = "dot_product",
         use_scale: bool = True,
         form: str = "auto",
         **kwargs: Any,
@@ -136,10 +136,10 @@ class MultiHeadAttention(Layer):
         super().__init__(**kwargs)
         check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
         check_shares(dropout=dropout)
-        check_choice("scoring", scoring, SCORINGS)
-        check_form(form, scoring, dropout)
+        check_choice("attention_score", attention_score, SCORINGS)
+        check_form(form, attention_score, dropout)
         self.num_heads, self.key_dim, self.value_dim, self.output_dim = num_heads, key_dim, value_dim, output_dim
-        self.use_bias, self.dropout, self.scoring, self.use_scale, self.form = use_bias, dropout, scoring, use_scale, form
+        self.use_bias, self.dropout, self.attention_score, self.use_scale, self.form = use_bias, dropout, attention_score, use_scale, form
         self.seed_generator = keras.random.SeedGenerator() if dropout else None
         self.supports_masking = True  # the output keeps the query's mask
 
@@ -154,7 +154,7 @@ class MultiHeadAttention(Layer):
         self.key_kernel, self.key_bias = self._projection("key", (key_width, heads, head_key), (heads, head_key))
         self.value_kernel, self.value_bias = self._projection("value", (value_width, heads, head_value), (heads, head_value))
         self.output_kernel, self.output_bias = self._projection("output", (heads, head_value, output_width), (output_width,))
-        if self.scoring == "additive":
+        if self.attention_score == "additive":
             self.score_kernel = self.add_weight(name="score_kernel", shape=(heads, head_key), initializer="glorot_uniform")
 
     def _projection(self, name: str, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -251,9 +251,9 @@ class MultiHeadAttention(Layer):
     def attend(
         self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, head: int | slice = slice(None)
     ) -> tuple[Any, Any]:
-        """The attention function that the scoring names, for all heads or for one."""
+        """The attention function that the attention_score names, for all heads or for one."""
         drop = partial(keras.random.dropout, rate=dropout, seed=self.seed_generator) if dropout else None
-        if self.scoring == "additive":
+        if self.attention_score == "additive":
             return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, drop)
         return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
 

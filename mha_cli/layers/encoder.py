@@ -35,7 +35,7 @@ class TransformerEncoder(Layer):
         use_bias: whether the attention projections add a bias.
         attention_dropout: share of the attention weights zeroed in training.
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
-        scoring: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
+        attention_score: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
         use_scale: whether dot products are multiplied by 1/√d_k.
         attention_form: how attention is computed, see ``form`` of ``MultiHeadAttention``.
 
@@ -57,7 +57,7 @@ class TransformerEncoder(Layer):
         use_bias: bool = True,
         attention_dropout: float = 0.0,
         dropout: float = 0.0,
-        scoring: str = "dot_product",
+        attention_score: str = "dot_product",
         use_scale: bool = True,
         attention_form: str = "auto",
         **kwargs: Any,
@@ -70,7 +70,7 @@ class TransformerEncoder(Layer):
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
         self.embed_dim, self.feed_forward_dim, self.activation = embed_dim, feed_forward_dim, activation
         self.num_heads, self.key_dim, self.value_dim, self.use_bias = num_heads, key_dim, value_dim, use_bias
-        self.scoring, self.use_scale, self.attention_form = scoring, use_scale, attention_form
+        self.attention_score, self.use_scale, self.attention_form = attention_score, use_scale, attention_form
         self.normalization, self.attention_dropout, self.dropout = normalization, attention_dropout, dropout
         policy = self.dtype_policy
         self.attention = MultiHeadAttention(
@@ -80,7 +80,7 @@ class TransformerEncoder(Layer):
             output_dim=embed_dim,
             use_bias=use_bias,
             dropout=attention_dropout,
-            scoring=scoring,
+            attention_score=attention_score,
             use_scale=use_scale,
             form=attention_form,
             dtype=policy,

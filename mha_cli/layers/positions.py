@@ -46,7 +46,7 @@ class PositionalEmbedding(Layer):
         ngram_dropout: share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training, in [0, 1).
         subword_buckets: rows of the table that all subwords share by hash, a power of two; 0 for none. With it, tokens have characters
             beside their ids.
-        convolution_width: tokens that the convolution sees, N, odd, the token itself in their middle; 0 for none. It starts at zero, and
+        conv_kernel_size: tokens that the convolution sees, N, odd, the token itself in their middle; 0 for none. It starts at zero, and
             carries order, so ``positions="none"`` takes 0 only.
 
     Masking: ``compute_mask`` is True where the id is not 0, and Keras hands it to the layers that follow.
@@ -67,7 +67,7 @@ class PositionalEmbedding(Layer):
         ngram_buckets: int = 0,
         ngram_dropout: float = 0.0,
         subword_buckets: int = 0,
-        convolution_width: int = 0,
+        conv_kernel_size: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -80,13 +80,13 @@ class PositionalEmbedding(Layer):
             check_buckets(ngram_buckets=ngram_buckets)
         if subword_buckets:
             check_buckets(subword_buckets=subword_buckets)
-        if convolution_width and (convolution_width < 0 or convolution_width % 2 == 0):
-            raise ValueError(f"convolution_width is {convolution_width}; it must be odd, or 0")
-        if convolution_width and positions == "none":
-            raise ValueError(f"convolution_width is {convolution_width}, but it carries word order and positions is 'none'; take 0")
+        if conv_kernel_size and (conv_kernel_size < 0 or conv_kernel_size % 2 == 0):
+            raise ValueError(f"conv_kernel_size is {conv_kernel_size}; it must be odd, or 0")
+        if conv_kernel_size and positions == "none":
+            raise ValueError(f"conv_kernel_size is {conv_kernel_size}, but it carries word order and positions is 'none'; take 0")
         self.sequence_length, self.vocabulary_size, self.embed_dim, self.positions = sequence_length, vocabulary_size, embed_dim, positions
         self.dropout, self.max_ngram, self.ngram_buckets, self.ngram_dropout = dropout, max_ngram, ngram_buckets, ngram_dropout
-        self.subword_buckets, self.convolution_width = subword_buckets, convolution_width
+        self.subword_buckets, self.conv_kernel_size = subword_buckets, conv_kernel_size
         self.sum_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
 
@@ -116,9 +116,9 @@ class PositionalEmbedding(Layer):
             self.subword_embeddings = self.add_weight(
                 name="subword_embeddings", shape=(self.subword_buckets, self.embed_dim), initializer="uniform", autocast=False
             )
-        if self.convolution_width:
+        if self.conv_kernel_size:
             self.convolution_kernel = self.add_weight(
-                name="convolution_kernel", shape=(self.convolution_width, self.embed_dim), initializer="zeros"
+                name="convolution_kernel", shape=(self.conv_kernel_size, self.embed_dim), initializer="zeros"
             )
 
     def call(self, token_ids: Any, training: bool | None = None) -> Any:
@@ -155,7 +155,7 @@ class PositionalEmbedding(Layer):
 
     def with_neighbours(self, words_BLD: Any, mask_BL: Any) -> Any:
         """What ``embed_words`` gives, and what the convolution makes of it added: x_t + Σ_n k_n ⊙ x_(t + n - (N - 1) / 2), (B, L, D)."""
-        if not self.convolution_width:
+        if not self.conv_kernel_size:
             return words_BLD
         words_BLD = words_BLD * ops.expand_dims(ops.cast(mask_BL, words_BLD.dtype), 2)
         kernel_ND1 = ops.expand_dims(ops.cast(self.convolution_kernel, words_BLD.dtype), 2)

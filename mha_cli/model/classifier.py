@@ -40,7 +40,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         ngram_buckets=model.ngram_buckets,
         ngram_dropout=model.ngram_dropout,
         subword_buckets=model.subword_buckets,
-        convolution_width=model.convolution_width,
+        conv_kernel_size=model.conv_kernel_size,
         name="embedding",
     )(token_ids)
     for block in range(model.num_blocks):
@@ -52,7 +52,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
             activation=model.activation,
             normalization=model.normalization,
             attention_dropout=model.attention_dropout,
-            scoring=model.scoring,
+            attention_score=model.attention_score,
             use_scale=model.use_scale,
             attention_form=model.attention_form,
             name=f"encoder_{block}",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mha_cli.analysis.evaluation import Range
     from mha_cli.analysis.inside.head_scores import HeadReport
     from mha_cli.analysis.shuffle import ShuffleResult
-    from mha_cli.system.watcher import EpochRecord
+    from mha_cli.system.callbacks import EpochRecord
     from mha_cli.tuning.search import TuningSummary
 
 MAX_COLUMNS = 4
@@ -51,7 +51,7 @@ def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     axes.set_xticks(range(len(results)), names)
     axes.set_ylabel("accuracy in %")
     axes.set_ylim(0, 115)
-    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {plural(results[0].num_reviews, 'text')}")
+    axes.set_title(f"{plain(results[0].data)}\nsplit {plain(results[0].split)}, {plural(results[0].num_texts, 'text')}")
     figure.legend(loc="outside lower center", ncols=min(len(results), 2), frameon=False)  # below the bars, which reach the bottom
     return figure
 
@@ -71,7 +71,7 @@ def comparison_figure(result: Comparison) -> Figure:
     differences.axvline(0, color="black", linewidth=0.8)
     accuracies.set_xlabel("accuracy in % (95 % interval)")
     differences.set_xlabel(f"points more than {end_of(result.models[0].name)}\n(95 % interval)")
-    figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {plural(result.num_reviews, 'text')}")
+    figure.suptitle(f"{plain(result.data)}, split {plain(result.split)}, {plural(result.num_texts, 'text')}")
     return figure
 
 
@@ -109,7 +109,7 @@ def heads_figure(report: HeadReport) -> Figure:
     figure, (above, below) = new_figure(width, 5.0, 2, 1)
     above.bar(names, [100 * score.accuracy_fall for score in report.heads])
     above.set_ylabel("accuracy lost\nwithout it, points")
-    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {plural(report.num_reviews, 'text')}")
+    above.set_title(f"{plain(report.data)}\nsplit {plain(report.split)}, {plural(report.num_texts, 'text')}")
     below.bar(names, [score.importance for score in report.heads], color="C1")
     below.set_ylabel("gradient importance,\nnats")
     below.set_xlabel("block.head")
@@ -179,7 +179,7 @@ def lengths_figure(ranges: Sequence[Range]) -> Figure:
     """The accuracy in every range of lengths, with the texts that are in it."""
     figure, (axes,) = new_figure(4.0, 3.0)
     bars = axes.bar([f"to {one.up_to:,.0f}" for one in ranges], [100 * (one.accuracy or 0) for one in ranges])
-    axes.bar_label(bars, [f"{one.num_reviews:,}" for one in ranges], padding=2, fontsize=8)
+    axes.bar_label(bars, [f"{one.num_texts:,}" for one in ranges], padding=2, fontsize=8)
     axes.set_ylim(0, 112)
     axes.set_ylabel("accuracy in %")
     axes.set_xlabel("tokens; above the bars: texts")

@@ -17,10 +17,10 @@ from mha_cli.checkpoint.runs import choose_checkpoint, run_directory
 from mha_cli.config.loading import config_from_dict, section_of
 from mha_cli.config.recipes import find_config
 from mha_cli.config.yaml_file import read_yaml
-from mha_cli.data.given import GivenReviews
-from mha_cli.data.reviews import PlacedReview
+from mha_cli.data.in_memory import MemoryTexts
+from mha_cli.data.labelled_text import LocatedText
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 if TYPE_CHECKING:
     from mha_cli.analysis.evaluation import Evaluation
@@ -58,19 +58,19 @@ def train(
         settings: settings by their names, such as ``epochs=3``, in place of the config's.
     """
     resolved = given_config(config, settings)
-    given = GivenReviews(texts, labels)
+    given = MemoryTexts(texts, labels)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if output is None else output)
         run = stack.enter_context(run_directory(folder, resolved))
         from mha_cli.data.preparation import prepare
 
-        watcher = SILENT if log is None else Watcher(note=log, on_epoch=lambda record: log(str(record)))
-        data = prepare(resolved, watcher, given)
+        callbacks = SILENT if log is None else Callbacks(note=log, on_epoch=lambda record: log(str(record)))
+        data = prepare(resolved, callbacks, given)
         from mha_cli.system.tensorflow_setup import graphs_let_go  # TensorFlow: after everything that may be refused
         from mha_cli.training.run import train as run_training
 
         with graphs_let_go():  # a program may train many
-            summary = run_training(data.config, run, watcher, data)
+            summary = run_training(data.config, run, callbacks, data)
         checkpoint = read_checkpoint(summary.checkpoint)
     return Classifier(dataclasses.replace(checkpoint, name=str(summary.checkpoint) if output else ""))
 
@@ -84,15 +84,15 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
         labels: class of each, by its name.
     """
     from mha_cli.data.corpus import encode_reviews, of_known_classes
-    from mha_cli.data.preparation import LabelledReviews
+    from mha_cli.data.preparation import LabelledTexts
 
-    given = GivenReviews(texts, labels)
-    placed = (PlacedReview(review, f"labels[{number}]") for number, review in enumerate(given.read()))
+    given = MemoryTexts(texts, labels)
+    placed = (LocatedText(review, f"labels[{number}]") for number, review in enumerate(given.read()))
     encoded = encode_reviews(of_known_classes(placed, model.classes), model.encoder, model.classes, given.name)
-    model.checkpoint.forward_pass.refuse_too_long(int(encoded.lengths.max(initial=0)))
+    model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
 
-    return score(model.checkpoint, LabelledReviews(given.name, "given", encoded))
+    return score(model.checkpoint, LabelledTexts(given.name, "memory", encoded))
 
 
 def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
@@ -107,7 +107,7 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     if not all(value.get(section) is None or isinstance(value[section], Mapping) for section in ("data", "text", "model", "training")):
         return config_from_dict(value, name)  # which says so
     data = value.get("data") or {}
-    value["data"] = {"source": "given"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
+    value["data"] = {"source": "memory"} | {key: data[key] for key in ("validation", "validation_share") if key in data}
     for key, setting in settings.items():
         plain = setting.item() if isinstance(setting, np.generic) else setting
         section = section_of(key)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.lines import not_utf_8
 from mha_cli.records.record import ALL, TEXT_COLUMN, Columns, Record
+from mha_cli.records.warnings import StreamWarnings
 
 NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
 
@@ -43,7 +43,7 @@ class Reading:
         name: name of the stream in messages.
         columns: columns or keys that are wanted.
         dialect: encoding and quoting.
-        doubts: record of what is odd about the stream.
+        warnings: record of what is odd about the stream.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
         on_fault: function from the fault of a single record, and its first line, to the record that stands in for it. What is wrong
             with the stream as a whole, its gzip data or its header, is raised in any case.
@@ -52,7 +52,7 @@ class Reading:
     name: str
     columns: Columns = field(default_factory=Columns)
     dialect: Dialect = USUAL
-    doubts: Doubts = field(default_factory=Doubts)
+    warnings: StreamWarnings = field(default_factory=StreamWarnings)
     gzipped: bool = False
     on_fault: Callable[[MhaError, int], Record] = raised
 
@@ -71,12 +71,12 @@ class Reading:
         return self.columns.text_setting.startswith("data.")
 
     def decoded(self, line: bytes, number: int) -> str:
-        """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``doubts`` refuses them."""
+        """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``warnings`` refuses them."""
         try:
             return line.decode()
         except UnicodeDecodeError as error:
             fault = not_utf_8(error, self.name, number, self.encoding_setting)
-        self.doubts.count_not_utf_8(fault, number)
+        self.warnings.count_not_utf_8(fault, number)
         return line.decode("utf-8", "replace")
 
 
@@ -97,7 +97,7 @@ def line_records(
                 raise raw
             line = reading.decoded(raw, number)
             if skip_blank and line.isspace():
-                reading.doubts.num_blank += 1
+                reading.warnings.num_blank += 1
                 continue
             record = record_of(line, raw, number)
         except MhaError as fault:
@@ -112,7 +112,7 @@ def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterat
 
     def record_of(line: str, raw: bytes, number: int) -> Record:
         if number == 1:
-            reading.doubts.begin_plain(line.strip(), reading.name, reading.columns.text)
+            reading.warnings.begin_plain(line.strip(), reading.name, reading.columns.text)
         text = line.removesuffix("\n").removesuffix("\r")
         return Record(text, raw, fields_of_plain_line(fields, text), b"", number)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mha_cli.errors import MhaError
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import SEPARATORS, is_number
 from mha_cli.records.rows import Row, TableLines, rows_of
+from mha_cli.records.warnings import StreamWarnings
 
 MOST_LINES = 100
 """Lines that are looked at before one of several separators that fit is taken."""
@@ -27,7 +27,7 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
         preferred: separator that the format is named for.
         reading: how the table is read.
     """
-    columns, quiet = reading.columns, replace(reading, doubts=Doubts())
+    columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings())
     wanted = (columns.text, *columns.fields)
     tables = {separator: rows_of(TableLines(_first_lines(lines), quiet), separator, quiet) for separator in (preferred, *SEPARATORS)}
     first: dict[str, list[str]] = {}

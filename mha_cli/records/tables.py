@@ -45,7 +45,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
                 raise row
             yield reading.on_fault(row, row.line)
         elif not row.values:
-            reading.doubts.num_blank += 1
+            reading.warnings.num_blank += 1
             continue
         elif not num_columns:
             location = f"{reading.name}:{row.line}"
@@ -65,7 +65,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
                 yield reading.on_fault(other_width(row, num_columns, separator, reading.name, columns.has_header), row.line)
             else:
                 if number := num_quoted_rows(row, separator):
-                    reading.doubts.count_quoted_rows(f"{reading.name}:{row.line}", number, reading.no_quoting)
+                    reading.warnings.count_quoted_rows(f"{reading.name}:{row.line}", number, reading.no_quoting)
                 values: list[Any] = [*row.values, dict(zip(names, row.values, strict=True))] if columns.takes_all else row.values
                 yield Record(values[text_at], b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
         empty = False

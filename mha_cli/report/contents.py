@@ -13,14 +13,14 @@ from mha_cli.analysis.evaluation import Evaluation, answers_of, evaluation_of
 from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.data.preparation import LabelledReviews, placed_reviews
-from mha_cli.data.reviews import PlacedReview
+from mha_cli.data.labelled_text import LocatedText
+from mha_cli.data.preparation import LabelledTexts, placed_reviews
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.runtime.inspection import explain
 from mha_cli.runtime.metrics import confidence_bins
-from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
+from mha_cli.text.encoding import TextPipeline
 
 MOST_MISTAKES = 10
 """Wrong answers that are shown."""
@@ -94,10 +94,10 @@ def report(
     name: str,
     checkpoint: Checkpoint,
     data: DataSection,
-    labelled: LabelledReviews,
-    word_order: LabelledReviews,
+    labelled: LabelledTexts,
+    word_order: LabelledTexts,
     history: Sequence[EpochRecord] = (),
-    watcher: Watcher = SILENT,
+    callbacks: Callbacks = SILENT,
 ) -> Report:
     """Score a checkpoint, explain its worst mistakes, shuffle words and silence heads.
 
@@ -109,15 +109,15 @@ def report(
         word_order: texts whose words are shuffled.
         history: epochs of its training.
     """
-    probabilities, seconds = answers_of(checkpoint, labelled, watcher)
+    probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
     labels, answers, confidence = labelled.reviews.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
     for number, (row, placed) in enumerate(zip(worst, placed_reviews(data, labelled, worst.tolist()), strict=True), 1):
-        watcher.log(f"explaining mistake {number} of {len(worst)}")
+        callbacks.log(f"explaining mistake {number} of {len(worst)}")
         mistakes.append(_mistake(checkpoint, placed, checkpoint.class_names[answers[row]], float(confidence[row])))
-    (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, watcher=watcher)
+    (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
     for_heads = max(1, min(MOST_FOR_HEADS, ANSWERS_FOR_HEADS // sum(checkpoint.config.model.heads)))
     return Report(
         name=name,
@@ -127,13 +127,13 @@ def report(
         reliability=confidence_bins(probabilities, labels),
         mistakes=mistakes,
         shuffle=shuffle,
-        heads=score_heads(checkpoint, labelled, for_heads, watcher)[0],
+        heads=score_heads(checkpoint, labelled, for_heads, callbacks)[0],
         caveat=labelled.caveat,
     )
 
 
-def _mistake(checkpoint: Checkpoint, placed: PlacedReview, answer: str, probability: float) -> Mistake:
-    words = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.review.text)
+def _mistake(checkpoint: Checkpoint, placed: LocatedText, answer: str, probability: float) -> Mistake:
+    words = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.review.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same

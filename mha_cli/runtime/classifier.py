@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
-from mha_cli.data.given import texts_in
+from mha_cli.data.in_memory import texts_in
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.forward import class_probabilities
-from mha_cli.runtime.scoring import probabilities_of
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.text.encoding import TextPipeline
 
 NO_MARK = "-"
 """Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
@@ -74,7 +74,7 @@ class Prediction:
         return self.num_unknown == self.num_words > 0
 
     @property
-    def mark(self) -> str:
+    def flags(self) -> str:
         """What is odd about the text, and its answer therefore to be doubted, in a word or two for programs."""
         marks = {"empty": self.empty, "unknown": self.all_unknown, "cut": self.truncated}
         return ",".join(mark for mark, applies in marks.items() if applies) or NO_MARK
@@ -109,7 +109,7 @@ class Classifier:
     def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
         self.checkpoint = checkpoint
         self.engine = engine or Engine(checkpoint)
-        self.encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+        self.encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
 
     @property
     def classes(self) -> tuple[str, ...]:

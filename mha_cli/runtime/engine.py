@@ -35,7 +35,7 @@ def usual_engine(model: ModelConfig | None = None) -> EngineName:
     OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units (``benchmarks/engine.py``), but takes some hundred megabytes
     of addresses. Additive scoring it does not fuse.
     """
-    fused = model is None or model.scoring == "dot_product"
+    fused = model is None or model.attention_score == "dot_product"
     return "openvino" if fused and find_spec("openvino") is not None and not few_addresses() else "numpy"
 
 

@@ -99,7 +99,7 @@ def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
     if model.subword_buckets:
         sums_BLD, numbers_BL1 = subword_sums(weights["embedding/subword_embeddings"], tokens)
         x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
-    if model.convolution_width:
+    if model.conv_kernel_size:
         x_BLD = with_neighbours(x_BLD, token_ids_BL != 0, weights["embedding/convolution_kernel"])
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
@@ -243,11 +243,11 @@ def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, k
     k_BHMK = np.where(real_B1M1, k_BHMK, k_BHMK[:, :, :1])  # a padded key scores as the first does, so that it never is the largest alone
     # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
     v_and_one = np.concatenate([v_BHMV, np.ones_like(v_BHMV[..., :1])], axis=-1) * real_B1M1
-    moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.scoring == "dot_product"
+    moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.attention_score == "dot_product"
     batch, heads, length, width = q_BHLK.shape
     sums = np.empty((batch, heads, length, v_and_one.shape[-1]), np.float32)
     attention_BHLM = np.zeros((batch, heads, length, length) if keep_attention else (0, heads, 0, 0), np.float32)
-    for rows, queries in _score_blocks(batch, length, heads if model.scoring == "dot_product" else max(heads, width)):
+    for rows, queries in _score_blocks(batch, length, heads if model.attention_score == "dot_product" else max(heads, width)):
         scores = attention_scores(q_BHLK[rows, :, queries], k_BHMK[rows], weights, model)
         if not moderate:
             scores -= scores.max(axis=-1, keepdims=True)
@@ -280,7 +280,7 @@ def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, 
 
 def attention_scores(q_BHLK: Array, k_BHMK: Array, weights: Weights, model: ModelConfig) -> Array:
     """How well each key suits each query, (B, H, L, M): q·k / √d_k, or wᵀ tanh(q + k) (Bahdanau et al. 2015, section A.1.2)."""
-    if model.scoring == "additive":
+    if model.attention_score == "additive":
         heads = zip(q_BHLK.swapaxes(0, 1), k_BHMK.swapaxes(0, 1), weights["score_kernel"], strict=True)
         return np.stack([np.tanh(q_BLK[:, :, None] + k_BMK[:, None]) @ w_K for q_BLK, k_BMK, w_K in heads], axis=1)
     scale = np.float32(q_BHLK.shape[-1] ** -0.5 if model.use_scale else 1.0)

@@ -10,11 +10,11 @@ from contextlib import closing, contextmanager, suppress
 
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.gzipped import CHUNK_BYTES
 from mha_cli.records.reader import NAME_FORMAT, USUAL, Dialect, Reading, fields_of_plain_line, refuse_fields_of_plain_lines
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
+from mha_cli.records.warnings import StreamWarnings
 
 STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20
@@ -32,7 +32,7 @@ def read_inputs(
     default_column: str = TEXT_COLUMN,
     standard_input: int = 0,
     dialect: Dialect = USUAL,
-    on_doubt: Callable[[str], None] = lambda _: None,
+    on_warning: Callable[[str], None] = lambda _: None,
     on_wait: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Record]:
     """The records of several files, one file after the other. Bytes that are not in the encoding become U+FFFD.
@@ -45,7 +45,7 @@ def read_inputs(
         default_column: column or key of the text where none is asked for.
         standard_input: descriptor of standard input.
         dialect: encoding and quoting of the files.
-        on_doubt: callback for what is to be said of a file that is odd, and read all the same.
+        on_warning: callback for what is to be said of a file that is odd, and read all the same.
         on_wait: callback with a descriptor, just before the reader waits for more to read there.
     """
     paths = [path for given in paths for path in matching_paths(given)]
@@ -58,11 +58,11 @@ def read_inputs(
 
     def one_by_one() -> Iterator[Record]:
         for path, path_form in zip(paths, forms, strict=True):
-            doubts = Doubts(guessed=form is None)
+            warnings = StreamWarnings(guessed=form is None)
             with closing(_pieces(path, standard_input, on_wait)) as pieces:
-                yield from read_records(path_form, pieces, Reading(shown_name(path), columns, dialect, doubts))
-            for doubt in doubts.lines:
-                on_doubt(doubt)
+                yield from read_records(path_form, pieces, Reading(shown_name(path), columns, dialect, warnings))
+            for warning in warnings.lines:
+                on_warning(warning)
 
     return one_by_one()
 

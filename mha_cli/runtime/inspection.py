@@ -13,7 +13,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.forward import attention_weights
-from mha_cli.runtime.scoring import named, probabilities_of
+from mha_cli.runtime.probabilities import named, probabilities_of
 from mha_cli.system.working_memory import refuse_bytes
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.vocabulary import UNKNOWN_ID
@@ -169,7 +169,7 @@ def _view(
     checkpoint: Checkpoint, text: str, weight_bytes: int, most_words: int | None = None
 ) -> tuple[AttentionView, npt.NDArray[np.int32]]:
     """The attention weights, and the tokens that the model reads."""
-    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.forward_pass.name
+    classifier, model, name = Classifier(checkpoint), checkpoint.config.model, checkpoint.memory_estimate.name
     tokens = classifier.encoder.encode(text).tokens
     if not len(tokens):
         raise MhaError("the text has no words", "give a text with at least one word")

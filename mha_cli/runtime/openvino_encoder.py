@@ -49,7 +49,7 @@ class OpenVinoEncoder:
     def __init__(self, checkpoint: Checkpoint, precision: str, threads: int = 1) -> None:
         self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
         self._model, self._longest = checkpoint.config.model, checkpoint.config.text.sequence_length
-        self._forward_pass = checkpoint.forward_pass.at_once()
+        self._forward_pass = checkpoint.memory_estimate.at_once()
         self._is_moderate = all(map(_is_moderate, self._weights.values()))
         settings = {
             "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
@@ -132,7 +132,7 @@ def _attention(x_BLD: Any, bias_BM: Any, weights: Weights, model: ModelConfig) -
 
     q_BHLK, k_BHMK, v_BHMV = project("query"), project("key"), project("value")
     bias_B11M = ops.unsqueeze(bias_BM, _axes(1, 2))
-    if model.scoring == "additive":
+    if model.attention_score == "additive":
         sums_BHLMK = ops.tanh(ops.add(ops.unsqueeze(q_BHLK, _axes(3)), ops.unsqueeze(k_BHMK, _axes(2))))
         products = ops.multiply(sums_BHLMK, _constant(weights["score_kernel"][None, :, None, None, :]))
         weights_BHLM = ops.softmax(ops.add(ops.reduce_sum(products, _axes(-1)), bias_B11M), -1)

@@ -67,7 +67,7 @@ def hidden_bytes(model: ModelConfig) -> int:
 
 
 @dataclass(frozen=True)
-class ForwardPass:
+class MemoryEstimate:
     """What decides how much memory a forward pass takes.
 
     Args:
@@ -86,7 +86,7 @@ class ForwardPass:
     gradient: bool = False
     characters: int = 0
 
-    def at_once(self) -> ForwardPass:
+    def at_once(self) -> MemoryEstimate:
         """The same where attention is computed all at once, whatever form the settings name, as other programs compute it."""
         return replace(self, model=self.model.model_copy(update={"attention_form": "fused"}), in_blocks=False)
 
@@ -127,7 +127,7 @@ class ForwardPass:
     def _score_bytes(self, texts: int, length: int, heads: int) -> int:
         """Memory for attention scores."""
         model = self.model
-        additive = model.scoring == "additive"
+        additive = model.attention_score == "additive"
         if self.in_blocks:
             return ARRAYS_OF_SCORES * FLOAT * max(SCORE_BLOCK, length * (2 * model.head_key_dim if additive else heads))
         scores = texts * heads * length**2

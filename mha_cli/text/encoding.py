@@ -35,7 +35,7 @@ class EncodedText(NamedTuple):
     num_marks: int
 
 
-class TextEncoder:
+class TextPipeline:
     """The way from a text to the tokens that the model reads.
 
     Args:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mha_cli.text.expressions import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
+from mha_cli.text.patterns import all_latin, latin_words, may_have_addresses, plain_words, unformatted, unicode_words
 
 if TYPE_CHECKING:
     from mha_cli.config.settings import TextConfig

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedReviews, join_reviews
+from mha_cli.data.corpus import EncodedTexts, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import plural
-from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, score_reviews
-from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.linear.fit import FittedScores, cross_fit_scores, score_reviews
+from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.training.distribution import Distribution
 
 SHARE = 0.5
@@ -62,7 +62,7 @@ def taught_by_scores(
     return taught, FittedScores.from_arrays(arrays)
 
 
-def with_guesses(data: PreparedData, texts: EncodedReviews, targets: npt.NDArray[np.float32]) -> PreparedData:
+def with_guesses(data: PreparedData, texts: EncodedTexts, targets: npt.NDArray[np.float32]) -> PreparedData:
     """Texts without labels among those to learn from, as the classes that ``targets`` (M, C) gives them."""
     train = join_reviews(data.train, dataclasses.replace(texts, labels=targets.argmax(axis=1).astype(np.int32)))
     targets = np.concatenate([data.targets, targets])

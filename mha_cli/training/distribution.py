@@ -31,10 +31,10 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.cluster import ALONE, Task, task_of
-from mha_cli.system.watcher import SILENT, Watcher
 from mha_cli.training.optimizers import rows_once
 
 Arrays = list[npt.NDArray[Any]]
@@ -102,7 +102,7 @@ class Distribution:
         summed: npt.NDArray[Any] = self._strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(array), axis=None).numpy()
         return summed
 
-    def gathered(self, score: Callable[[EncodedReviews], npt.NDArray[np.float32]], reviews: EncodedReviews) -> npt.NDArray[np.float32]:
+    def gathered(self, score: Callable[[EncodedTexts], npt.NDArray[np.float32]], reviews: EncodedTexts) -> npt.NDArray[np.float32]:
         """What a function gives for every review, (N, C), of which each worker asks for its own part."""
         if self.task.num_workers == 1:
             return score(reviews)
@@ -158,13 +158,13 @@ class Distribution:
                 f"other {what} on worker {workers} than on the chief", "give all workers the same files, config and version of mha"
             )
 
-    def watched(self, watcher: Watcher) -> Watcher:
-        """The same watcher, which stops where all workers do."""
-        return watcher if self.task.num_workers == 1 else dataclasses.replace(watcher, stop=lambda: self.stopping)
+    def watched(self, callbacks: Callbacks) -> Callbacks:
+        """The same callbacks, which stops where all workers do."""
+        return callbacks if self.task.num_workers == 1 else dataclasses.replace(callbacks, stop=lambda: self.stopping)
 
 
 @contextmanager
-def distributed(setting: str, watcher: Watcher = SILENT) -> Iterator[Distribution]:
+def distributed(setting: str, callbacks: Callbacks = SILENT) -> Iterator[Distribution]:
     """Train with the devices and workers that ``training.distribution`` asks for; nothing may have been computed in TensorFlow before.
 
     Args:
@@ -172,19 +172,19 @@ def distributed(setting: str, watcher: Watcher = SILENT) -> Iterator[Distributio
     """
     task = task_of(setting)
     if task.num_workers > 1:
-        watcher.log(f"waiting for the other workers: {task.num_workers - 1}")
+        callbacks.log(f"waiting for the other workers: {task.num_workers - 1}")
         with _losses_named():
             terminate = signal.getsignal(signal.SIGTERM)
             strategy = _interruptibly(lambda: _multi_worker_strategy(task))
             signal.signal(signal.SIGTERM, terminate)  # TensorFlow has taken it, for a notice of preemption that nobody here waits for
-            yield Distribution(strategy, task, watcher.stop)
+            yield Distribution(strategy, task, callbacks.stop)
     elif setting == "mirrored" or (setting == "auto" and len(tf.config.list_physical_devices("GPU")) > 1):
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         if len(devices) == 1:
             raise MhaError(f"training.distribution=mirrored: the only device is {devices[0].name}", "take none")
-        yield Distribution(tf.distribute.MirroredStrategy([device.name for device in devices]), asked_to_stop=watcher.stop)
+        yield Distribution(tf.distribute.MirroredStrategy([device.name for device in devices]), asked_to_stop=callbacks.stop)
     else:
-        yield Distribution(asked_to_stop=watcher.stop)
+        yield Distribution(asked_to_stop=callbacks.stop)
 
 
 def _multi_worker_strategy(task: Task) -> Any:

@@ -51,16 +51,16 @@ class EpochInputs:
     def batches(self, epoch: int) -> list[Rows]:
         """The rows of the reviews of every step."""
         rng, settings = np.random.default_rng((self._config.seed, epoch, 1)), self._config.training
-        return training_batches(self._data.train.lengths[: self.num_reviews(epoch)], rng, settings.batch_size)
+        return training_batches(self._data.train.lengths[: self.num_texts(epoch)], rng, settings.batch_size)
 
-    def num_reviews(self, epoch: int) -> int:
+    def num_texts(self, epoch: int) -> int:
         """Reviews of an epoch: the last epochs may leave out those with a guessed class, which stand last."""
         settings, data = self._config.training, self._data
-        return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.labelled_epochs else len(data.train)
+        return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.finetune_epochs else len(data.train)
 
     def num_steps(self) -> int:
         """Steps of all epochs together: as many in each as in the first, or, without the guesses, as in the last."""
-        epochs, labelled = self._config.training.epochs, self._config.training.labelled_epochs
+        epochs, labelled = self._config.training.epochs, self._config.training.finetune_epochs
         return len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled
 
 
@@ -73,7 +73,7 @@ class EpochPosition:
         step: steps done.
         loss_sum: sum of the losses of the reviews so far, in nats.
         num_correct: reviews so far that were classified rightly.
-        num_reviews: reviews so far.
+        num_texts: reviews so far.
         seconds: time for these steps.
     """
 
@@ -81,29 +81,29 @@ class EpochPosition:
     step: int = 0
     loss_sum: float = 0.0
     num_correct: int = 0
-    num_reviews: int = 0
+    num_texts: int = 0
     seconds: float = 0.0
 
-    def after_step(self, loss_sum: float, num_correct: int, num_reviews: int, seconds: float) -> EpochPosition:
+    def after_step(self, loss_sum: float, num_correct: int, num_texts: int, seconds: float) -> EpochPosition:
         """The position a step further; all four are of that step."""
         return EpochPosition(
             self.epoch,
             self.step + 1,
             self.loss_sum + loss_sum,
             self.num_correct + num_correct,
-            self.num_reviews + num_reviews,
+            self.num_texts + num_texts,
             self.seconds + seconds,
         )
 
     @property
     def loss(self) -> float:
         """Mean over the reviews so far, in nats."""
-        return self.loss_sum / self.num_reviews
+        return self.loss_sum / self.num_texts
 
     @property
     def accuracy(self) -> float:
         """Share of the reviews so far that were classified rightly, in [0, 1]."""
-        return self.num_correct / self.num_reviews
+        return self.num_correct / self.num_texts
 
 
 class Pace:
@@ -113,11 +113,11 @@ class Pace:
         self._num_reviews = 0
         self._seconds: float | None = None
 
-    def with_step(self, num_reviews: int, seconds: float) -> float | None:
+    def with_step(self, num_texts: int, seconds: float) -> float | None:
         """Count a step; reviews per second so far."""
         if self._seconds is None:
             self._seconds = 0.0
             return None
-        self._num_reviews += num_reviews
+        self._num_reviews += num_texts
         self._seconds += seconds
         return self._num_reviews / self._seconds

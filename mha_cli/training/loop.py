@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.system.watcher import EpochRecord, StepProgress, Watcher
+from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.state import StateSaver, restore_state
 from mha_cli.training.trainer import Trainer
@@ -44,14 +44,14 @@ def fit(
         validation_loss, validation_accuracy = validation.score(trainer)
         if not math.isfinite(validation_loss):
             raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
-        keeps_last = settings.select_by == "last"
+        keeps_last = settings.monitor == "last"
         is_best = epoch == settings.epochs if keeps_last else best is None
-        if best and settings.select_by == "loss":
+        if best and settings.monitor == "loss":
             is_best = validation_loss < best.validation_loss
-        elif best and settings.select_by == "accuracy":
+        elif best and settings.monitor == "accuracy":
             is_best = validation_accuracy > best.validation_accuracy
         record = EpochRecord(
-            epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, done.num_reviews / done.seconds, is_best
+            epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, done.num_texts / done.seconds, is_best
         )
         if is_best:
             best = record
@@ -72,7 +72,7 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
     if trainer.position.epoch != epoch:
         trainer.position = EpochPosition(epoch)
     batches = inputs.batches(epoch)
-    before, following = (sum(map(inputs.num_reviews, epochs)) for epochs in (range(1, epoch), range(epoch, settings.epochs + 1)))
+    before, following = (sum(map(inputs.num_texts, epochs)) for epochs in (range(1, epoch), range(epoch, settings.epochs + 1)))
     earlier, last = trainer.position, time.perf_counter()
     for step, (rows, tokens) in enumerate(inputs.steps(epoch, batches), start=1):
         if step <= earlier.step:  # done before an interruption: only chance has to be where it was
@@ -93,9 +93,9 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
                 steps=len(batches),
                 loss=done.loss,
                 accuracy=done.accuracy,
-                done=(before + done.num_reviews) / (before + following),
+                done=(before + done.num_texts) / (before + following),
                 reviews_per_second=reviews_per_second,
-                seconds_left=None if reviews_per_second is None else (following - done.num_reviews) / reviews_per_second,
+                seconds_left=None if reviews_per_second is None else (following - done.num_texts) / reviews_per_second,
             )
         )
     return trainer.position
@@ -106,7 +106,7 @@ def fit_resumably(
     trainer: Trainer,
     validation: Validation,
     keep: Callable[[Checkpoint], None],
-    watcher: Watcher,
+    callbacks: Callbacks,
     keep_history: Callable[[list[EpochRecord]], None] = lambda _: None,
 ) -> list[EpochRecord]:
     """``fit``, from the saved state on if there is one, and with the state saved as training goes on; returns the history.
@@ -119,20 +119,20 @@ def fit_resumably(
         keep_history: function called with the history after every epoch, before the state is saved.
 
     Raises:
-        KeyboardInterrupt: the watcher asked to stop; the state is saved.
+        KeyboardInterrupt: the callbacks asked to stop; the state is saved.
     """
     records = restore_state(path, trainer)
     best = next((record for record in reversed(records) if record.best), None)
-    saver = StateSaver(path, trainer, records, watcher.stop)
+    saver = StateSaver(path, trainer, records, callbacks.stop)
 
     def on_step(progress: StepProgress) -> None:
-        watcher.on_step(progress)
+        callbacks.on_step(progress)
         saver.after_step()
 
     for record in fit(trainer, validation, keep, on_step, first_epoch=len(records) + 1, best=best):
         records.append(record)
         keep_history(records)
         saver.after_epoch()
-        watcher.on_epoch(record)
+        callbacks.on_epoch(record)
     saver.finish()
     return records

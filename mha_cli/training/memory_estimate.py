@@ -10,10 +10,10 @@ from mha_cli.config.settings import Config
 from mha_cli.data.batches import training_batches
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.ngram_scores.fit import MOST_REVIEWS
+from mha_cli.linear.fit import MOST_REVIEWS
 from mha_cli.system.memory import available_memory
 from mha_cli.system.processor import available_cores
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 
 BYTES = 4
 FRAMEWORK_BYTES = 700_000_000
@@ -61,9 +61,9 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
     units = num_outputs(len(data.class_names))
     table = model.score_buckets * units
-    unlabelled = [data.unlabelled] if data.unlabelled is not None and (training.distil_scores or training.score_vectors) else []
-    lengths = np.concatenate([part.lengths for part in (data.train, *(unlabelled if training.distil_scores else []))])
-    forward = ForwardPass(model.model_copy(update={"score_ngrams": 0, "score_subwords": False}), units, gradient=True)
+    unlabelled = [data.unlabelled] if data.unlabelled is not None and (training.distill_linear or training.score_vectors) else []
+    lengths = np.concatenate([part.lengths for part in (data.train, *(unlabelled if training.distill_linear else []))])
+    forward = MemoryEstimate(model.model_copy(update={"score_ngrams": 0, "score_subwords": False}), units, gradient=True)
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size)
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
     fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_REVIEWS)) for part in (data.train, *unlabelled))

@@ -18,9 +18,9 @@ from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDire
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.ngram_scores.fit import FittedScores, fit_scores, refit_scores
+from mha_cli.linear.fit import FittedScores, fit_scores, refit_scores
 from mha_cli.records.objects import plain_json
-from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
+from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import taught_by_scores
 from mha_cli.training.distribution import Distribution, distributed
@@ -61,7 +61,7 @@ class TrainingSummary:
     metrics: Mapping[str, float]
 
 
-def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data: PreparedData | None = None) -> TrainingSummary:
+def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, data: PreparedData | None = None) -> TrainingSummary:
     """Train a classifier in its run directory, from what is there on if the run was interrupted.
 
     Args:
@@ -70,16 +70,16 @@ def train(config: Config, output: RunDirectory, watcher: Watcher = SILENT, data:
         data: reviews from ``prepare``, where they are there already.
 
     Raises:
-        KeyboardInterrupt: the watcher asked to stop.
+        KeyboardInterrupt: the callbacks asked to stop.
     """
-    with distributed(config.training.distribution, watcher) as distribution:
+    with distributed(config.training.distribution, callbacks) as distribution:
         if data is None:
-            data = prepare(config, watcher)
+            data = prepare(config, callbacks)
             config = data.config
-        return _train(config, output, distribution.watched(watcher), data, distribution)
+        return _train(config, output, distribution.watched(callbacks), data, distribution)
 
 
-def _train(config: Config, output: RunDirectory, watcher: Watcher, data: PreparedData, distribution: Distribution) -> TrainingSummary:
+def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: PreparedData, distribution: Distribution) -> TrainingSummary:
     chief = distribution.task.is_chief
     distribution.refuse_difference("texts or settings", partial(fingerprint, config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
@@ -88,13 +88,13 @@ def _train(config: Config, output: RunDirectory, watcher: Watcher, data: Prepare
         keep_config(output, config)
         state.parent.mkdir(exist_ok=True)
 
-    to_learn, scores, refitted = fit_all_scores(config, data, watcher.log, distribution)
+    to_learn, scores, refitted = fit_all_scores(config, data, callbacks.log, distribution)
     validation = Validation.of_run(config, data, scores, refitted)
 
-    watcher.log("building the model")
+    callbacks.log("building the model")
     trainer = Trainer(config, to_learn, distribution)
     keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
-    records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), watcher, distribution.by_chief(keep_history))
+    records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), callbacks, distribution.by_chief(keep_history))
 
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -120,7 +120,7 @@ def fit_all_scores(
     """What the encoder learns from, the n-gram scores, and those that a checkpoint keeps instead; the chief fits them for all workers."""
     if not config.model.score_ngrams:
         return data, None, None
-    if config.training.distil_scores:
+    if config.training.distill_linear:
         to_learn, scores = taught_by_scores(config, data, log, distribution)
     else:
         to_learn, scores = data, FittedScores.from_arrays(distribution.from_chief(lambda: fit_scores(config, data, log).arrays()))

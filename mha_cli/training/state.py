@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.trainer import Trainer

@@ -13,17 +13,17 @@ import tensorflow as tf
 from mha_cli.config.settings import Config
 from mha_cli.data.batches import Rows
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.model.classifier import build_classifier, up_to_logits
-from mha_cli.model.scoring import compile_forward, cross_entropy, predict_outputs, predicted_classes
+from mha_cli.model.outputs import compile_forward, cross_entropy, predict_outputs, predicted_classes
 from mha_cli.system.tensorflow_setup import set_seed
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
+from mha_cli.training.argmax_positions import training_output, winners_suffice
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
-from mha_cli.training.winners import training_output, winners_suffice
 
 EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings", "embedding/subword_embeddings")
 """Weights of which a step touches few rows."""
@@ -56,8 +56,8 @@ class Trainer:
         self.optimizer.build(self._densely)
         self.table_optimizer = build_table_optimizer(config.training, [table.value for table in self._lazily], rate)
         self._train_step = self._compile_train_step()
-        forward_pass = ForwardPass(config.model, len(data.class_names), characters=config.text.subword_characters)
-        self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), forward_pass)
+        memory_estimate = MemoryEstimate(config.model, len(data.class_names), characters=config.text.subword_characters)
+        self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), memory_estimate)
         self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables]
         self.distribution.refuse_difference("weights at the start", self.arrays)
         self._seed_apart()
@@ -94,7 +94,7 @@ class Trainer:
         """Start from given weights of the encoder, by variable path."""
         _assign(self.model.weights, [weights[weight.path] for weight in self.model.weights])
 
-    def logits(self, reviews: EncodedReviews) -> Floats:
+    def logits(self, reviews: EncodedTexts) -> Floats:
         """What the encoder says of reviews, (N, U), before the sigmoid or softmax."""
         return self.distribution.gathered(self._score, reviews)
 

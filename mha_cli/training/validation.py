@@ -16,11 +16,11 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.linear.fit import FittedScores, score_reviews
+from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
-from mha_cli.ngram_scores.fit import FittedScores, score_reviews
-from mha_cli.ngram_scores.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.trainer import Trainer
 
 Floats = npt.NDArray[np.float32]

@@ -21,9 +21,9 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
-from mha_cli.ngram_scores.fit import FittedScores
+from mha_cli.linear.fit import FittedScores
+from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.tensorflow_setup import graphs_let_go
-from mha_cli.system.watcher import SILENT, EpochRecord, StepProgress, Watcher
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.loop import fit
@@ -73,7 +73,7 @@ class TuningSummary:
     training: TrainingSummary | None
 
 
-def tune(config: Config, study: Study, space: Space, budget: Budget, data: PreparedData, watcher: Watcher = SILENT) -> TuningSummary:
+def tune(config: Config, study: Study, space: Space, budget: Budget, data: PreparedData, callbacks: Callbacks = SILENT) -> TuningSummary:
     """Search until the budget is spent, then train the best settings in the study's run directory if they beat the recipe.
 
     Args:
@@ -84,19 +84,19 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
         data: texts for the trials, by ``trial_config``.
 
     Raises:
-        KeyboardInterrupt: the watcher asked to stop; finished trials, and the state of the last training, are kept.
+        KeyboardInterrupt: the callbacks asked to stop; finished trials, and the state of the last training, are kept.
     """
     output, config = study.output, config.model_copy(update={"data": with_columns(config.data)})
     study.refuse_other_texts(fingerprint(data.config, data))
     chooser = _chooser(study, space, config.seed)
     if study.seconds_left(budget) or not study.complete:
-        _search(config, study, chooser, space, budget, data, watcher)
+        _search(config, study, chooser, space, budget, data, callbacks)
     best, training = study.best, None
     tuned = _keep(config, best, output / BEST)
     if study.has_gained and not (output / METRICS).is_file():
-        watcher.note(f"training with the settings of trial {best.number}, as mha train does")
-        again = prepare(tuned, dataclasses.replace(watcher, note=lambda _: None))
-        training = train(again.config, output, watcher, again)
+        callbacks.note(f"training with the settings of trial {best.number}, as mha train does")
+        again = prepare(tuned, dataclasses.replace(callbacks, note=lambda _: None))
+        training = train(again.config, output, callbacks, again)
     assert best.accuracy is not None
     return TuningSummary(
         config=output / BEST,
@@ -138,9 +138,9 @@ def _frozen(trial: Trial, space: Space, value: float | None) -> optuna.trial.Fro
 
 
 def _search(
-    config: Config, study: Study, chooser: optuna.Study, space: Space, budget: Budget, data: PreparedData, watcher: Watcher
+    config: Config, study: Study, chooser: optuna.Study, space: Space, budget: Budget, data: PreparedData, callbacks: Callbacks
 ) -> None:
-    scored = _Scores(data, watcher)
+    scored = _Scores(data, callbacks)
     while study.seconds_left(budget) or not study.complete:
         is_first, number = not study.complete, len(study.trials)
         if is_first:
@@ -150,16 +150,16 @@ def _search(
         if not study.is_new(settings, size_of(space)) and not is_first:
             chooser.tell(trial, state=TrialState.FAIL)
             continue
-        watcher.log(f"trial {number}, {left / 60:.1f} minutes left")
+        callbacks.log(f"trial {number}, {left / 60:.1f} minutes left")
         begun, end = time.perf_counter(), math.inf if is_first else time.monotonic() + left
         stopped, record, reached = True, None, dict[int, float]()
         try:
             with graphs_let_go():
-                record, stopped = _try(trial, end, scored, data, watcher, reached)
+                record, stopped = _try(trial, end, scored, data, callbacks, reached)
         except MhaError as error:
             if is_first:
                 raise
-            watcher.note(f"trial {number}: {error.message}")
+            callbacks.note(f"trial {number}: {error.message}")
         loss, accuracy = (None, None) if record is None else (record.validation_loss, record.validation_accuracy)
         done = Trial(number, stopped, loss, accuracy, time.perf_counter() - begun, settings, reached)
         study.add(done)
@@ -169,19 +169,19 @@ def _search(
             _keep(config, best, study.output / BEST)
         if record is not None:
             others = "" if best is done else f"; best so far: trial {best.number}, {best.loss:.4f}, {best.accuracy:.2%}"
-            watcher.note(f"{done}{others}")
+            callbacks.note(f"{done}{others}")
 
 
 class _Scores:
     """What trials have of n-gram scores, which are fitted once for all that do not differ in them."""
 
-    def __init__(self, data: PreparedData, watcher: Watcher) -> None:
+    def __init__(self, data: PreparedData, callbacks: Callbacks) -> None:
         @lru_cache(KEPT_SCORES)
         def fitted(settings: str, class_weights: str) -> tuple[PreparedData, FittedScores | None]:
             model = data.config.model.model_copy(update=json.loads(settings))
             training = data.config.training.model_copy(update={"class_weights": class_weights})
             config = data.config.model_copy(update={"model": model, "training": training})
-            to_learn, scores, _ = fit_all_scores(config, data, watcher.log, Distribution())
+            to_learn, scores, _ = fit_all_scores(config, data, callbacks.log, Distribution())
             return to_learn, scores
 
         self._fitted = fitted
@@ -193,7 +193,7 @@ class _Scores:
 
 
 def _try(
-    trial: optuna.Trial, end: float, scored: _Scores, data: PreparedData, watcher: Watcher, reached: dict[int, float]
+    trial: optuna.Trial, end: float, scored: _Scores, data: PreparedData, callbacks: Callbacks, reached: dict[int, float]
 ) -> tuple[EpochRecord, bool]:
     """Train a trial; the epoch that it keeps, or the last one, and whether it was stopped before its end.
 
@@ -205,7 +205,7 @@ def _try(
         reached: dictionary that takes the validation loss after each quarter of the epochs.
 
     Raises:
-        KeyboardInterrupt: the watcher asked to stop.
+        KeyboardInterrupt: the callbacks asked to stop.
     """
     config = with_settings(data.config, settings_of(trial.params), "these settings")
     refuse_what_does_not_fit(config, data)
@@ -213,8 +213,8 @@ def _try(
     validation = Validation.of_run(config, data, scores)
 
     def on_step(progress: StepProgress) -> None:
-        watcher.on_step(progress)
-        if watcher.stop():
+        callbacks.on_step(progress)
+        if callbacks.stop():
             raise KeyboardInterrupt
 
     kept = record = None

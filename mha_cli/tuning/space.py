@@ -21,7 +21,7 @@ BY_MAGNITUDE = 10
 SEARCHED = ("model", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
-NOT_SEARCHED = ("refit_scores", "score_vectors", "distil_scores", "keep_scores", "labelled_epochs")
+NOT_SEARCHED = ("refit_scores", "score_vectors", "distill_linear", "keep_linear", "finetune_epochs")
 """Settings of training that stay as they are: they say what is learnt from what, and go together."""
 
 LEAST_SHARE = 0.2
@@ -39,7 +39,7 @@ def default_search(config: Config) -> list[str]:
     searched = {
         # How far the weights go, and how often they see a text.
         "training.learning_rate": f"{rate / 4:g}..{min(10.0, rate * 4):g}",
-        "training.epochs": f"{max(training.labelled_epochs + 1, epochs // 2)}..{2 * epochs}",
+        "training.epochs": f"{max(training.finetune_epochs + 1, epochs // 2)}..{2 * epochs}",
         # How much the encoder can hold.
         "model.embed_dim": ",".join(map(str, widths)),
         # What keeps it from learning few texts by heart.

@@ -24,16 +24,16 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig
 from mha_cli.data.intervals import wilson_interval
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.preparation import labelled_reviews
-from mha_cli.data.reviews import Review
-from mha_cli.data.sample import SampleReviews
+from mha_cli.data.sample import SampleTexts
 from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
 from mha_cli.layers.fast.dispatch import MOST_WEIGHTS
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.metrics import calibration_error
 from mha_cli.system import working_memory
-from mha_cli.system.watcher import Watcher
+from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.vocabulary import Vocabulary
 from tests.errors import error_of
 
@@ -41,11 +41,11 @@ Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
 
 
-def guesses(num_reviews: int, num_classes: int, seed: int = 0) -> tuple[Floats, Labels]:
+def guesses(num_texts: int, num_classes: int, seed: int = 0) -> tuple[Floats, Labels]:
     """Probabilities that have something to do with the labels."""
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
-    scores = rng.normal(size=(num_reviews, num_classes)) + np.eye(num_classes)[labels]
+    labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
+    scores = rng.normal(size=(num_texts, num_classes)) + np.eye(num_classes)[labels]
     return (np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)).astype(np.float32), labels
 
 
@@ -99,7 +99,7 @@ def test_the_calibration_error_at_its_ends() -> None:
 
 def test_accuracy_by_ranges_whose_upper_ends_belong_to_them() -> None:
     found = accuracy_by([0, 1, 2, 2.5, 7, 8, 9], (2, 4, 6, 8), np.array([True, False, True, False, True, True, False]))
-    assert [(one.above, one.up_to, one.num_reviews, one.accuracy) for one in found] == [
+    assert [(one.above, one.up_to, one.num_texts, one.accuracy) for one in found] == [
         (0, 2, 3, pytest.approx(2 / 3)),
         (2, 4, 1, 0),
         (4, 6, 0, None),
@@ -125,15 +125,15 @@ def test_confusion_has_true_classes_in_rows() -> None:
 def test_class_scores_by_hand_in_the_order_of_the_ids() -> None:
     probabilities = np.eye(3, dtype=np.float32)[[0, 1, 1, 1, 2]]
     zebra, ant, mole = class_scores(probabilities, np.array([0, 0, 0, 1, 0], dtype=np.int32), ("zebra", "ant", "mole"))
-    assert (zebra.name, zebra.precision, zebra.recall, zebra.f1, zebra.num_reviews) == ("zebra", 1.0, 0.25, pytest.approx(0.4), 4)
-    assert (ant.name, ant.precision, ant.recall, ant.f1, ant.num_reviews) == ("ant", pytest.approx(1 / 3), 1.0, pytest.approx(0.5), 1)
-    assert (mole.name, mole.precision, mole.recall, mole.f1, mole.num_reviews) == ("mole", 0.0, None, 0.0, 0)
+    assert (zebra.name, zebra.precision, zebra.recall, zebra.f1, zebra.num_texts) == ("zebra", 1.0, 0.25, pytest.approx(0.4), 4)
+    assert (ant.name, ant.precision, ant.recall, ant.f1, ant.num_texts) == ("ant", pytest.approx(1 / 3), 1.0, pytest.approx(0.5), 1)
+    assert (mole.name, mole.precision, mole.recall, mole.f1, mole.num_texts) == ("mole", 0.0, None, 0.0, 0)
 
 
 def test_what_would_divide_by_nothing_is_none() -> None:
     probabilities = np.eye(4, dtype=np.float32)[[0, 0, 1]]
     scores = class_scores(probabilities, np.array([0, 2, 2], dtype=np.int32), ("found", "answered", "there", "neither"))
-    found = {score.name: (score.precision, score.recall, score.f1, score.num_reviews) for score in scores}
+    found = {score.name: (score.precision, score.recall, score.f1, score.num_texts) for score in scores}
     assert found == {
         "found": (0.5, 1.0, pytest.approx(2 / 3), 1),
         "answered": (0.0, None, 0.0, 0),
@@ -173,7 +173,7 @@ def test_confusions_come_in_order_and_the_rarer_class_before() -> None:
 def test_the_validation_split_is_the_one_held_out_in_training(checkpoint_path: Path, tiny_config: Config) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "validation"))
-    assert (found.data, found.split, found.num_reviews) == ("sample", "validation", 40)
+    assert (found.data, found.split, found.num_texts) == ("sample", "validation", 40)
     assert found.accuracy == checkpoint.metrics["validation_accuracy"]
     assert found.loss == pytest.approx(checkpoint.metrics["validation_loss"], abs=1e-6)
 
@@ -182,12 +182,12 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
     passed: list[tuple[int, int]] = []
-    watcher = Watcher(log=told.append, on_reviews=lambda *counts: passed.append(counts))
-    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, watcher=watcher), watcher)
-    reviews = list(SampleReviews(SampleData(num_reviews=400)).read("test"))
+    callbacks = Callbacks(log=told.append, on_reviews=lambda *counts: passed.append(counts))
+    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, callbacks=callbacks), callbacks)
+    reviews = list(SampleTexts(SampleData(num_texts=400)).read("test"))
     predictions = Classifier(checkpoint).predict([review.text for review in reviews])
 
-    assert (found.data, found.split, found.num_reviews) == ("sample", "test", len(reviews))
+    assert (found.data, found.split, found.num_texts) == ("sample", "test", len(reviews))
     assert told[-1] == "reading sample, split test: 100 texts"
     assert passed[-1] == (100, 100)
     pairs = [(review.label, prediction) for review, prediction in zip(reviews, predictions, strict=True)]
@@ -200,7 +200,7 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
         [sum(label == true and prediction.label == predicted for label, prediction in pairs) for predicted in ("neg", "pos")]
         for true in ("neg", "pos")
     ]
-    assert [(row.name, row.num_reviews) for row in found.classes] == [("neg", 50), ("pos", 50)]
+    assert [(row.name, row.num_texts) for row in found.classes] == [("neg", 50), ("pos", 50)]
     assert found.roc_auc is not None
     assert 0 <= found.roc_auc <= 1
     assert 0 <= found.calibration_error <= 1
@@ -225,7 +225,7 @@ def three_classes() -> Checkpoint:
 def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     reviews = [
-        Review(
+        LabelledText(
             " ".join(rng.choice(["good", "bad", "dull", "the", "film", "unheard-of"], rng.integers(0, 9))),
             str(rng.choice(["bad", "so-so"])),
         )
@@ -245,7 +245,7 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
     assert found.confusion == expected.tolist()
     assert found.accuracy == expected.trace() / 60
     assert tuple(row.name for row in found.classes) == names
-    assert [row.num_reviews for row in found.classes] == expected.sum(axis=1).tolist()
+    assert [row.num_texts for row in found.classes] == expected.sum(axis=1).tolist()
     assert found.roc_auc is None  # no review is good
     assert found.num_truncated == sum(prediction.truncated for prediction in predictions)
     read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))

@@ -16,14 +16,14 @@ from mha_cli.analysis.inside.pruning import least_important, prune, retrain, wit
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
-from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import LabelledReviews, labelled_reviews, prepare
+from mha_cli.data.corpus import EncodedTexts
+from mha_cli.data.preparation import LabelledTexts, labelled_reviews, prepare
+from mha_cli.linear.fit import fit_scores
 from mha_cli.model.classifier import to_model
-from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
-from mha_cli.runtime.scoring import Scorer
-from mha_cli.system.watcher import EpochRecord, Watcher
+from mha_cli.runtime.probabilities import Scorer
+from mha_cli.system.callbacks import Callbacks, EpochRecord
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation, decompose
 from tests.checkpoints import small_checkpoint
@@ -40,7 +40,7 @@ MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]]
         [(0, 0), (2, 1), (2, 4)],
     ),
     "two-blocks": (("neg", "pos"), {"num_blocks": 2, "num_heads": 2}, [(1, 0)]),
-    "additive": (("neg", "pos"), {"num_heads": 7, "scoring": "additive"}, [(0, 0), (0, 6)]),
+    "additive": (("neg", "pos"), {"num_heads": 7, "attention_score": "additive"}, [(0, 0), (0, 6)]),
     "head-by-head": (("neg", "pos"), {"num_heads": 7, "attention_form": "per_head"}, [(0, 3)]),
 }
 """Class names, settings, and the heads to remove."""
@@ -52,16 +52,16 @@ def case(request: pytest.FixtureRequest) -> tuple[Checkpoint, list[tuple[int, in
     return small_checkpoint(class_names, **model), removed
 
 
-def some_reviews(num_classes: int = 2, count: int = 29) -> EncodedReviews:
+def some_reviews(num_classes: int = 2, count: int = 29) -> EncodedTexts:
     """Reviews of all lengths from 1 to 13, labelled by chance."""
     rng = np.random.default_rng(count)
     lengths = rng.integers(1, 14, count)
     token_ids = rng.integers(1, 13, lengths.sum()).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return EncodedReviews(token_ids, offsets, rng.integers(0, num_classes, count).astype(np.int32), 0)
+    return EncodedTexts(token_ids, offsets, rng.integers(0, num_classes, count).astype(np.int32), 0)
 
 
-def every_row(reviews: EncodedReviews) -> np.ndarray:
+def every_row(reviews: EncodedTexts) -> np.ndarray:
     return reviews.padded(np.arange(len(reviews)))
 
 
@@ -209,7 +209,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
     checkpoint = small_checkpoint(names, num_blocks=2, num_heads=[3, 2], key_dim=5)
     reviews = some_reviews(num_classes, count=11)
     masks = [tf.Variable(tf.ones(count)) for count in checkpoint.config.model.heads]
-    found = gradient_importance(to_model(checkpoint), masks, reviews, checkpoint.forward_pass)
+    found = gradient_importance(to_model(checkpoint), masks, reviews, checkpoint.memory_estimate)
     assert [len(of_block) for of_block in found] == [3, 2]
 
     def losses(block: int, head: int, factor: float) -> np.ndarray:
@@ -231,8 +231,8 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
 def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
-    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), watcher=Watcher(log=told.append))
-    assert (report.data, report.split, report.num_reviews) == ("sample", "test", len(reviews))
+    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), callbacks=Callbacks(log=told.append))
+    assert (report.data, report.split, report.num_texts) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:
         return mean_loss_and_accuracy(Scorer(model)(reviews), reviews.labels)[1]
@@ -250,7 +250,7 @@ def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(check
 def test_weights_so_large_that_numbers_overflow() -> None:
     checkpoint = small_checkpoint()
     large = {path: np.full_like(weight, 3e38) for path, weight in checkpoint.weights.items()}
-    labelled = LabelledReviews("data", "test", some_reviews())
+    labelled = LabelledTexts("data", "test", some_reviews())
     assert error_of(lambda: score_heads(dataclasses.replace(checkpoint, weights=large, name="a.keras"), labelled)) == (
         "a.keras: the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate"
     )
@@ -259,10 +259,10 @@ def test_weights_so_large_that_numbers_overflow() -> None:
 @pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews() -> None:
     checkpoint = small_checkpoint()
-    labelled = labelled_reviews(checkpoint, SampleData(num_reviews=400))
-    report, reviews = score_heads(checkpoint, labelled, max_reviews=31)
-    again, same = score_heads(checkpoint, labelled, max_reviews=31)
-    assert report.num_reviews == len(reviews) == 31
+    labelled = labelled_reviews(checkpoint, SampleData(num_texts=400))
+    report, reviews = score_heads(checkpoint, labelled, max_texts=31)
+    again, same = score_heads(checkpoint, labelled, max_texts=31)
+    assert report.num_texts == len(reviews) == 31
     assert again == report
     np.testing.assert_array_equal(same.tokens[:], reviews.tokens[:])
 
@@ -294,7 +294,7 @@ def validation_loss(checkpoint: Checkpoint) -> float:
 
 def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
     config = checkpoint.config
-    changed = config.model_copy(update={"training": config.training.model_copy(update={"select_by": "loss", **training})})
+    changed = config.model_copy(update={"training": config.training.model_copy(update={"monitor": "loss", **training})})
     return dataclasses.replace(checkpoint, config=changed)
 
 
@@ -305,7 +305,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     noisy = embeddings + np.random.default_rng(0).normal(0, 0.5, embeddings.shape).astype(np.float32)
     pruned = dataclasses.replace(pruned, weights={**pruned.weights, "embedding/token_embeddings": noisy})
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 2, pruned.config.data, Watcher(on_epoch=records.append))
+    retrained = retrain(pruned, 2, pruned.config.data, Callbacks(on_epoch=records.append))
     assert {path: weight.shape for path, weight in retrained.weights.items()} == {
         path: weight.shape for path, weight in pruned.weights.items()
     }
@@ -322,7 +322,7 @@ def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
 def test_retraining_that_makes_it_worse_leaves_all_but_the_last_layer(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=10.0)
     records: list[EpochRecord] = []
-    retrained = retrain(pruned, 1, pruned.config.data, Watcher(on_epoch=records.append))
+    retrained = retrain(pruned, 1, pruned.config.data, Callbacks(on_epoch=records.append))
     assert records[0].validation_loss > validation_loss(pruned) > validation_loss(retrained)
     assert not records[0].best
     assert retrained.metrics == pruned.metrics
@@ -333,7 +333,7 @@ def test_retraining_that_makes_it_worse_leaves_all_but_the_last_layer(checkpoint
 @pytest.mark.usefixtures("untraced")
 def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(tmp_path: Path) -> None:
     overrides = [
-        "data.num_reviews=300",
+        "data.num_texts=300",
         "model.score_ngrams=1",
         "model.score_buckets=512",
         "training.refit_scores=true",
@@ -351,7 +351,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
         np.testing.assert_allclose(retrained.weights[path], weight, atol=1e-5, err_msg=path)
 
 
-@pytest.mark.parametrize("change", [{"data": SampleData(num_reviews=400, seed=1)}, {"seed": 5}])
+@pytest.mark.parametrize("change", [{"data": SampleData(num_texts=400, seed=1)}, {"seed": 5}])
 def test_retraining_on_other_data_is_refused(change: dict[str, Any], checkpoint_path: Path) -> None:
     """Another vocabulary would give the words other ids than those that the weights were trained with."""
     checkpoint = read_checkpoint(checkpoint_path)

@@ -21,14 +21,14 @@ from mha_cli.analysis.shuffle import (
 )
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config, SampleData
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, labelled_reviews
 from mha_cli.errors import MhaError
-from mha_cli.system.watcher import Watcher
+from mha_cli.system.callbacks import Callbacks
 
 
-def encoded(reviews: list[list[int]], labels: list[int] | None = None) -> EncodedReviews:
-    return EncodedReviews(
+def encoded(reviews: list[list[int]], labels: list[int] | None = None) -> EncodedTexts:
+    return EncodedTexts(
         tokens=np.array([token_id for review in reviews for token_id in review], dtype=np.int32),
         offsets=np.array([0, *np.cumsum([len(review) for review in reviews])], dtype=np.int64),
         labels=np.array(labels or [0] * len(reviews), dtype=np.int32),
@@ -36,7 +36,7 @@ def encoded(reviews: list[list[int]], labels: list[int] | None = None) -> Encode
     )
 
 
-def decoded(reviews: EncodedReviews) -> list[list[int]]:
+def decoded(reviews: EncodedTexts) -> list[list[int]]:
     return [reviews.tokens[start:stop].tolist() for start, stop in zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True)]
 
 
@@ -80,13 +80,13 @@ def test_a_subset_holds_the_given_reviews() -> None:
 # The verdict
 
 
-def result(accuracy: float = 0.9, shuffled: float = 0.9, largest_change: float = 0.4, num_reviews: int = 1000) -> ShuffleResult:
+def result(accuracy: float = 0.9, shuffled: float = 0.9, largest_change: float = 0.4, num_texts: int = 1000) -> ShuffleResult:
     return ShuffleResult(
         name="run",
         positions="learned",
         data="sample",
         split="twins",
-        num_reviews=num_reviews,
+        num_texts=num_texts,
         accuracy=accuracy,
         shuffled_accuracies=[shuffled],
         shuffled_mean=shuffled,
@@ -126,7 +126,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     assert (with_positions.name, with_positions.positions) == ("with-positions", "learned")
     assert (without.name, without.positions) == ("without-positions", "none")
     for found in (with_positions, without):
-        assert (found.data, found.split, found.num_reviews) == ("sample", "twins", 66)
+        assert (found.data, found.split, found.num_texts) == ("sample", "twins", 66)
         checkpoint = read_checkpoint(output / found.name / "checkpoint.keras")
         assert found.accuracy == evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "twins")).accuracy
         assert len(found.shuffled_accuracies) == 3
@@ -151,14 +151,14 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
 def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_path: Path) -> None:
     logged: list[str] = []
     checkpoint = read_checkpoint(checkpoint_path)
-    labelled = labelled_reviews(checkpoint, SampleData(num_reviews=800, seed=7), "test")
+    labelled = labelled_reviews(checkpoint, SampleData(num_texts=800, seed=7), "test")
 
-    def run(seed: int, watcher: Watcher) -> ShuffleResult:
-        (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_reviews=31, seed=seed, watcher=watcher)
+    def run(seed: int, callbacks: Callbacks) -> ShuffleResult:
+        (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_texts=31, seed=seed, callbacks=callbacks)
         return found
 
-    first, again, other = run(1, Watcher(log=logged.append)), run(1, Watcher()), run(2, Watcher())
-    assert (first.split, first.num_reviews) == ("test", 31)
+    first, again, other = run(1, Callbacks(log=logged.append)), run(1, Callbacks()), run(2, Callbacks())
+    assert (first.split, first.num_texts) == ("test", 31)
     assert (first.shuffled_mean, first.shuffled_spread) == (first.shuffled_accuracies[0], 0.0)
     assert first == again
     assert first.largest_change != other.largest_change
@@ -169,14 +169,14 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
 def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     labelled = labelled_reviews(checkpoint, checkpoint.config.data, "twins")
-    (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_reviews=1000)
-    assert (found.split, found.num_reviews) == ("twins", 66)
+    (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_texts=1000)
+    assert (found.split, found.num_texts) == ("twins", 66)
 
 
 def test_a_used_output_folder_is_refused_before_any_work(tiny_data: PreparedData, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     logged: list[str] = []
     with pytest.raises(MhaError) as raised:
-        train_and_compare(tiny_data, tmp_path, num_shuffles=1, watcher=Watcher(log=logged.append))
+        train_and_compare(tiny_data, tmp_path, num_shuffles=1, callbacks=Callbacks(log=logged.append))
     assert str(raised.value).startswith(f"--output {tmp_path}: ")
     assert logged == []

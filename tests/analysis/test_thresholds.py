@@ -14,11 +14,11 @@ from mha_cli.data.intervals import wilson_interval
 NAMES = ("bad", "mixed", "good")
 
 
-def guesses(num_reviews: int, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+def guesses(num_texts: int, seed: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
     """Probabilities that have something to do with the labels, in steps, so that many are equal."""
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 3, num_reviews).astype(np.int32)
-    scores = np.exp(np.round(rng.normal(size=(num_reviews, 3)) + 1.5 * np.eye(3)[labels], 1))
+    labels = rng.integers(0, 3, num_texts).astype(np.int32)
+    scores = np.exp(np.round(rng.normal(size=(num_texts, 3)) + 1.5 * np.eye(3)[labels], 1))
     return (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32), labels
 
 
@@ -48,7 +48,7 @@ def test_the_most_answers_of_a_precision_and_the_fewest_of_a_recall(
         below = max((size for size, _ in answers if size < good[number]), default=0.0)
         assert score.threshold == pytest.approx((good[number] + below) / 2 if below else 0.0)
         kept = [is_right for size, is_right in answers if size >= good[number]]
-        assert (score.num_answers, score.num_right, score.num_reviews) == (len(kept), sum(kept), of_class)
+        assert (score.num_answers, score.num_right, score.num_texts) == (len(kept), sum(kept), of_class)
         assert (score.precision, score.recall) == (sum(kept) / len(kept), sum(kept) / of_class)
         assert score.precision_interval == wilson_interval(sum(kept), len(kept))
         assert score.recall_interval == wilson_interval(sum(kept), of_class)

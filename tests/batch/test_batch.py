@@ -70,11 +70,11 @@ def test_rows_are_the_answers_of_predict(folder: Path, batch: Batch, monkeypatch
                 "row": answer["id"],
                 "label": answer["label"],
                 "probabilities": answer["probabilities"],
-                "mark": mark.split("\t")[2],
+                "flags": mark.split("\t")[2],
             }
             for answer, mark in zip(map(json.loads, answered.lines), marks.lines, strict=True)
         ]
-    assert {"-", "empty", "unknown", "cut"} <= {row["mark"] for row in rows}
+    assert {"-", "empty", "unknown", "cut"} <= {row["flags"] for row in rows}
 
 
 def test_an_answer_below_its_threshold_is_withheld(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_parquet_holds_the_same(folder: Path, batch: Batch) -> None:
 def test_it_reads_parquet(folder: Path, batch: Batch) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"review": ["the film", None, "superb"]}), folder / "in" / "x.parquet")
     assert batch("in/x.parquet", "--text-column", "review").code == 0
-    assert [row["mark"] for row in rows_of(folder / "out")] == ["-", "unreadable", "-"]
+    assert [row["flags"] for row in rows_of(folder / "out")] == ["-", "unreadable", "-"]
 
 
 # What is done again
@@ -299,8 +299,8 @@ def test_a_poisoned_row_is_marked_and_counted(folder: Path, batch: Batch) -> Non
     assert result.code == 0
     assert (summary_of(result)["unreadable"], summary_of(result)["rows"]) == (5, 68)
     rows = [row for row in rows_of(folder / "out") if row["file"].endswith("b.jsonl")]
-    assert [row["row"] for row in rows if row["mark"] == "unreadable"] == [2, 3, 4, 5, 7]
-    assert {(row["label"], row["probabilities"]) for row in rows if row["mark"] == "unreadable"} == {(None, None)}
+    assert [row["row"] for row in rows if row["flags"] == "unreadable"] == [2, 3, 4, 5, 7]
+    assert {(row["label"], row["probabilities"]) for row in rows if row["flags"] == "unreadable"} == {(None, None)}
     faults = json.loads(next((folder / "out").glob("_b-*")).read_bytes())["faults"]
     assert faults[1] == f'{folder}/in/b.jsonl:3: the text "text" is the value 7'
     assert len(faults) == 5
@@ -308,21 +308,21 @@ def test_a_poisoned_row_is_marked_and_counted(folder: Path, batch: Batch) -> Non
 
 def test_plain_lines_that_look_like_another_format_are_told(folder: Path, batch: Batch) -> None:
     (folder / "in" / "a.txt").write_text("__label__pos the film\n")
-    doubt = f"{folder}/in/a.txt: read as plain lines, though the first begins with __label__"
-    doubt += "; add --format fasttext, or --format lines if that is right"
+    warning = f"{folder}/in/a.txt: read as plain lines, though the first begins with __label__"
+    warning += "; add --format fasttext, or --format lines if that is right"
     result = batch("in", "--json")
-    assert (result.code, result.stderr) == (0, f"{doubt}\n")
-    assert summary_of(result)["doubts"] == {f"{folder}/in/a.txt": [doubt]}
-    assert json.loads(next((folder / "out").glob("_a-*")).read_bytes())["doubts"] == [doubt]
+    assert (result.code, result.stderr) == (0, f"{warning}\n")
+    assert summary_of(result)["warnings"] == {f"{folder}/in/a.txt": [warning]}
+    assert json.loads(next((folder / "out").glob("_a-*")).read_bytes())["warnings"] == [warning]
     assert batch("in").stderr == ""  # the part is there
 
 
 def test_bytes_that_are_not_utf_8_are_told(folder: Path, batch: Batch) -> None:
     (folder / "in" / "a.txt").write_bytes(b"the caf\xe9\n")
     result = batch("in")
-    doubt = f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at place 8 of the line; such bytes are read as U+FFFD"
+    warning = f"{folder}/in/a.txt:1: not UTF-8: byte 0xE9 at place 8 of the line; such bytes are read as U+FFFD"
     hint = "save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252"
-    assert (result.code, result.stderr) == (0, f"{doubt}; {hint}\n")
+    assert (result.code, result.stderr) == (0, f"{warning}; {hint}\n")
 
 
 def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: Batch) -> None:

@@ -118,8 +118,8 @@ def test_the_parts_are_those_of_this_machine_alone(tmp_path: Path, start: Callab
     (tmp_path / "out").rename(tmp_path / "one")
     on_ray = start("-c", model, *LOCAL, "--json").ended()
     assert on_ray[0] == code == 1
-    assert [len(doubts) for doubts in one["doubts"].values()] == [2]
-    lines = [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}", *one["doubts"][str(tmp_path / "in" / "odd.txt")]]
+    assert [len(warnings) for warnings in one["warnings"].values()] == [2]
+    lines = [f"failed: {one['failed'][str(tmp_path / 'in' / 'broken.jsonl.gz')]}", *one["warnings"][str(tmp_path / "in" / "odd.txt")]]
     assert told(on_ray[2]) == told(stderr) == lines
     assert json.loads(on_ray[1]) | {"seconds": 0} == one | {"seconds": 0}
     assert tree(tmp_path / "out") == tree(tmp_path / "one")

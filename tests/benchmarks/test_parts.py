@@ -7,7 +7,7 @@ import parts
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.ngram_scores.stacking import fit_stack
+from mha_cli.linear.stacking import fit_stack
 from mha_cli.runtime.forward import class_probabilities, ngram_scores
 from tests.checkpoints import small_checkpoint
 from tests.reviews import encoded

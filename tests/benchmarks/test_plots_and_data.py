@@ -39,7 +39,7 @@ def test_reviews_are_made_of_the_sentences_of_their_class(tmp_path: Path) -> Non
 def test_a_sample_of_reviews_reaches_another_process() -> None:
     from mha_cli.data.preparation import PreparedData, prepare
 
-    data = prepare(load_config(book.harness.ROOT / "configs" / "sample.yaml", ["data.num_reviews=200"]))
+    data = prepare(load_config(book.harness.ROOT / "configs" / "sample.yaml", ["data.num_texts=200"]))
     rows = np.array([7, 2, 5])
     sample = PreparedData(**pickle.loads(book.pickled_sample(data, rows)))
     np.testing.assert_array_equal(sample.train.padded(np.arange(3)), data.train.padded(rows))

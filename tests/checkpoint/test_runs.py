@@ -26,7 +26,7 @@ from mha_cli.checkpoint.runs import (
 from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from mha_cli.system.whole_files import LOCK, locked
 
 if TYPE_CHECKING:

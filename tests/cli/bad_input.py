@@ -40,7 +40,7 @@ TOO_LONG = "File name too long; choose another name"
 A_LOOP = "Too many levels of symbolic links; choose another name"
 ROWS = b"text,label\nthe film was superb,pos\ndreadful,neg\n"
 TOO_FEW = "out of memory: {} KiB of addresses are allowed; raise the limit with ulimit -v"
-SCORED = '*"num_reviews": 2*'
+SCORED = '*"num_texts": 2*'
 
 NO_ADDRESS = (
     "--host {} --port {}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1, and a free port, or 0 for any"
@@ -242,7 +242,7 @@ SECTIONS: dict[str, list[Case]] = {
             "shuffle-test good.keras --shuffles many",
             "Invalid value for '--shuffles' / '-n': …'many'…; see `mha shuffle-test --help`",
         ),
-        Case("a negative number of texts", "shuffle-test good.keras --max-reviews -1", "Invalid value for '--max-reviews': …-1…"),
+        Case("a negative number of texts", "shuffle-test good.keras --max-texts -1", "Invalid value for '--max-texts': …-1…"),
         Case("a negative seed", "shuffle-test good.keras --seed -1", "Invalid value for '--seed': …-1…"),
         Case(
             "a seed that is no number",
@@ -528,8 +528,8 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "other columns, when scoring",
             f"{EVALUATE} --text-column text",
-            'reviews.csv:1: no column "text" among Review text, label; set --text-column',
-            files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
+            'reviews.csv:1: no column "text" among LabelledText text, label; set --text-column',
+            files={"reviews.csv": ROWS.replace(b"text", b"LabelledText text", 1)},
         ),
         _read("semicolons", ROWS.replace(b",", b";"), "works"),
         _train(
@@ -623,8 +623,8 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case(
             "no suspects",
-            "data reviews.csv --suspects 0",
-            "Invalid value for '--suspects': Input should be greater than or equal to 1 (found '0'); see `mha data --help`",
+            "data reviews.csv --label-issues 0",
+            "Invalid value for '--label-issues': Input should be greater than or equal to 1 (found '0'); see `mha data --help`",
             files={"reviews.csv": ROWS},
         ),
         _train(

@@ -58,7 +58,7 @@ TINY = Path(__file__).with_name("tiny.yaml")
 TRACED_SOON = ("model.attention_form=fused", "training.optimizer=rmsprop")
 """Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""
 TINY_SETTINGS = (
-    "data.num_reviews=1200",
+    "data.num_texts=1200",
     "model.attention_form=fused",
     "model.embed_dim=32",
     "model.feed_forward_dim=32",
@@ -68,7 +68,7 @@ TINY_SETTINGS = (
 )
 """Over TINY, for the model that is trained once for many tests."""
 SCORED_SETTINGS = (
-    "data.num_reviews=400",
+    "data.num_texts=400",
     "model.embed_dim=16",
     "model.feed_forward_dim=16",
     "model.score_ngrams=2",
@@ -185,7 +185,7 @@ def start_training(cwd: Path, *args: str | Path, env: Mapping[str, str] | None =
 
 def held_training(cwd: Path) -> Forked:
     """A training of ``run`` in a folder that is stopped, as by Ctrl-Z, soon after its first epoch; ``RESUME`` goes on with it."""
-    settings = (*TRACED_SOON, "data.num_reviews=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=20")
+    settings = (*TRACED_SOON, "data.num_texts=300", "model.embed_dim=32", "model.feed_forward_dim=32", "training.epochs=20")
     process = start_training(cwd, "--config", TINY, *(part for setting in settings for part in ("--set", setting)), "--output", "run")
     assert process.stderr is not None
     while not (line := process.stderr.readline()).startswith("epoch 1:"):

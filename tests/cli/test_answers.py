@@ -52,7 +52,7 @@ def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    ("counts", "mark"),
+    ("counts", "flags"),
     [
         ({}, "-"),
         ({"unknown": 4}, "-"),

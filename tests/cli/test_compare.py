@@ -107,14 +107,14 @@ def test_the_first_says_which_texts(compare: Compare, tmp_path: Path) -> None:
     assert message.startswith("elsewhere/checkpoint.keras: no config.yaml beside it agrees, so the data that it names is left alone")
     assert message.endswith("; say with --data what to read")
     columns = ("--label-column", "kind")
-    assert json.loads(compare(elsewhere, own, "--data", "reviews.csv", *columns, "--json").stdout)["num_reviews"] == 47
+    assert json.loads(compare(elsewhere, own, "--data", "reviews.csv", *columns, "--json").stdout)["num_texts"] == 47
 
 
 @pytest.mark.usefixtures("untraced", "reviews")
 def test_validation_parts_have_to_be_the_same(compare: Compare, tmp_path: Path) -> None:
     runs = [write_run(tmp_path, name, 0, seed=seed) for name, seed in (("runs/a", 3), ("runs/b", 3), ("runs/c", 4))]
     result = json.loads(compare(*runs[:2], "--split", "validation", "--json").stdout)
-    assert (result["split"], result["num_reviews"]) == ("validation", 5)
+    assert (result["split"], result["num_texts"]) == ("validation", 5)
     assert result["differences"][0]["verdict"] == "right on the very same texts as runs/a"
     message = "runs/c/checkpoint.keras: holds out other texts in training than runs/a/checkpoint.keras; say with --split which to take"
     assert refusal(compare(*runs, "--split", "validation")) == message

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mha_cli.cli.console import print_json
-from mha_cli.cli.surroundings import prepare_streams
+from mha_cli.cli.terminal import prepare_streams
 
 
 @pytest.mark.parametrize(("encoding", "written"), [("utf-8", "Rückgabe 😀"), ("latin-1", r"R\u00fcckgabe \ud83d\ude00")])

@@ -79,7 +79,7 @@ def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None
     rows[6], rows[21] = (rows[6][0], "good"), (rows[21][0], "bad")
     for name, part in (("lamps-1.csv", rows[:20]), ("lamps-2.csv", rows[20:])):
         (tmp_path / name).write_text(table(part))
-    result = mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--label-column", "3")
+    result = mha("data", "lamps-1.csv", "lamps-2.csv", "--label-issues", "2", "--label-column", "3")
     assert result.code == 0, result.stderr
     columns, agreement = result.stderr.splitlines()
     assert columns.startswith("lamps-1.csv and 1 more: text column what happened (longest texts, ")
@@ -92,10 +92,10 @@ def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None
         assert float(probability) < 0.5 < float(likelier) <= 1
         assert len(text) < 300
 
-    whole = json.loads(mha("data", "lamps-1.csv", "lamps-2.csv", "--suspects", "2", "--json").stdout)
-    assert (whole["num_texts"], whole["accuracy"], len(whole["suspects"])) == (40, 0.95, 2)
+    whole = json.loads(mha("data", "lamps-1.csv", "lamps-2.csv", "--label-issues", "2", "--json").stdout)
+    assert (whole["num_texts"], whole["accuracy"], len(whole["label_issues"])) == (40, 0.95, 2)
     assert (whole["layout"]["label_column"], whole["layout"]["label_reason"]) == ("verdict", "by its name")
-    first = whole["suspects"][0]
+    first = whole["label_issues"][0]
     assert f"{first['file']}:{first['line']}" == found[0][0]
     assert (first["label"], first["suggested"]) == (found[0][1], found[0][3])
     assert first["text"] in {rows[6][0], rows[21][0]}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 INSTALLED = (COMMAND[0], "-P", *COMMAND[1:])
 """As the script ``mha`` runs: the current folder is none that modules come from."""
 
-SETTINGS = ("data.num_reviews=200", "model.embed_dim=8", "model.feed_forward_dim=8", "training.epochs=1")
+SETTINGS = ("data.num_texts=200", "model.embed_dim=8", "model.feed_forward_dim=8", "training.epochs=1")
 TRAIN = ("train", "--config", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting)), "--output", "run", "--json")
 MODULES = ("numpy", "yaml", "json", "typer", "keras", "tensorflow", "mha_cli")
 KERAS = '{"backend": "nonsense", "floatx": "float16", "image_data_format": "channels_first", "epsilon": 0.5}'

@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
-from mha_cli.data.sample import SampleReviews
+from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mha_cli.data.reviews import Review
+    from mha_cli.data.labelled_text import LabelledText
     from tests.cli.command import Run
 
     Evaluate = Callable[..., Result]
@@ -29,8 +29,8 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
     return lambda *args: run_here("evaluate", *args, cwd=tmp_path, monkeypatch=monkeypatch)
 
 
-def sample_split(split: str) -> list[Review]:
-    return list(SampleReviews(SampleData(num_reviews=1200)).read(split))
+def sample_split(split: str) -> list[LabelledText]:
+    return list(SampleTexts(SampleData(num_texts=1200)).read(split))
 
 
 def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     said = np.array([names.index(prediction["label"]) for prediction in predictions])
     probabilities = np.array([[prediction["probabilities"][name] for name in names] for prediction in predictions])
 
-    assert (figures["data"], figures["split"], figures["num_reviews"]) == ("sample", "test", len(reviews))
+    assert (figures["data"], figures["split"], figures["num_texts"]) == ("sample", "test", len(reviews))
     assert figures["accuracy"] == (said == truth).mean()
     confusion = [[int(((truth == row) & (said == column)).sum()) for column in range(2)] for row in range(2)]
     assert figures["confusion"] == confusion
@@ -54,7 +54,7 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     assert figures["num_truncated"] == sum(prediction["truncated"] for prediction in predictions)
     for index, score in enumerate(figures["classes"]):
         assert score["name"] == names[index]
-        assert score["num_reviews"] == sum(confusion[index])
+        assert score["num_texts"] == sum(confusion[index])
         assert score["recall"] == pytest.approx(confusion[index][index] / sum(confusion[index]))
         assert score["precision"] == pytest.approx(confusion[index][index] / sum(row[index] for row in confusion))
         assert score["f1"] == pytest.approx(2 / (1 / score["precision"] + 1 / score["recall"]))
@@ -62,7 +62,7 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     shares = [sum(row) / len(truth) for row in confusion]
     assert figures["weighted_f1"] == pytest.approx(np.dot(shares, [score["f1"] for score in figures["classes"]]))
     assert figures["top_3_accuracy"] is None
-    assert {(pair["true"], pair["predicted"], pair["num_reviews"]) for pair in figures["confusions"]} == {
+    assert {(pair["true"], pair["predicted"], pair["num_texts"]) for pair in figures["confusions"]} == {
         ("neg", "pos", confusion[0][1]),
         ("pos", "neg", confusion[1][0]),
     }
@@ -73,10 +73,10 @@ def test_the_test_split_as_json(trained: Run, tmp_path: Path) -> None:
     assert 0 <= figures["calibration_error"] < 0.5
     read = np.minimum([prediction["tokens"] for prediction in predictions], 64)
     for name, values in (("by_probability", probabilities.max(axis=1)), ("by_length", read)):
-        assert sum(one["num_reviews"] for one in figures[name]) == len(reviews)
+        assert sum(one["num_texts"] for one in figures[name]) == len(reviews)
         for one in figures[name]:
             inside = (values > one["above"]) & (values <= one["up_to"])
-            assert one["num_reviews"] == inside.sum()
+            assert one["num_texts"] == inside.sum()
             assert one["accuracy"] == (pytest.approx((said == truth)[inside].mean()) if inside.any() else None)
     assert [one["up_to"] for one in figures["by_probability"]] == [0.6, 0.7, 0.8, 0.9, 1]
 
@@ -100,7 +100,7 @@ def test_a_table_for_people(trained: Run, evaluate: Evaluate) -> None:
 def test_the_split_held_out_in_training(trained: Run, evaluate: Evaluate) -> None:
     figures = json.loads(evaluate(trained.checkpoint, "--split", "validation", "--json").stdout)
     kept = json.loads((trained.directory / "metrics.json").read_text())["metrics"]
-    assert (figures["split"], figures["num_reviews"]) == ("validation", 120)
+    assert (figures["split"], figures["num_texts"]) == ("validation", 120)
     assert figures["accuracy"] == kept["validation_accuracy"]
     assert figures["loss"] == pytest.approx(kept["validation_loss"], abs=1e-5)
     assert figures["calibration_error"] == pytest.approx(kept["calibration_error_after"], abs=1e-4)
@@ -137,7 +137,7 @@ def test_thresholds_are_found_and_kept_and_predict_goes_by_them(
     for score in found:
         right = sum(answer == score["name"] == label for answer, label in zip(answers, labels, strict=True))
         assert (answers.count(score["name"]), right) == (score["num_answers"], score["num_right"])
-        assert labels.count(score["name"]) == score["num_reviews"]
+        assert labels.count(score["name"]) == score["num_texts"]
         assert score["recall"] >= 0.2
     assert 0 < answers.count("") < 60
 
@@ -165,7 +165,7 @@ def test_thresholds_are_chosen_on_the_part_held_out_and_go_into_a_run(trained: R
     done = evaluate("mine", "--find-threshold", "precision=0.9", "--output", "mine", "--json")
     assert (done.code, done.stderr) == (0, "mine/checkpoint.keras: written, with these thresholds, which mha predict goes by\n")
     figures = json.loads(done.stdout)
-    assert (figures["split"], figures["num_reviews"]) == ("validation", 120)
+    assert (figures["split"], figures["num_texts"]) == ("validation", 120)
     found, before = read_checkpoint(tmp_path / "mine" / "checkpoint.keras"), read_checkpoint(trained.checkpoint)
     assert found.thresholds == {score["name"]: score["threshold"] for score in figures["thresholds"]}
     assert (found.keras_config, found.metrics) == (before.keras_config, before.metrics)
@@ -180,7 +180,7 @@ def test_a_file_of_ones_own(trained: Run, evaluate: Evaluate, tmp_path: Path) ->
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     columns = ("--text-column", "review", "--label-column", "stars")
     figures = json.loads(evaluate(trained.checkpoint, "--data", "mine.jsonl", *columns, "--json").stdout)
-    assert (figures["data"], figures["split"], figures["num_reviews"]) == ("mine.jsonl", "test", 40)
+    assert (figures["data"], figures["split"], figures["num_texts"]) == ("mine.jsonl", "test", 40)
     assert tree(tmp_path).keys() == {"mine.jsonl"}
 
 

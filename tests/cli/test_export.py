@@ -13,7 +13,7 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.export.formats import FORMATS
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
 from tests.cli.command import refusal, run_mha, tree
 
@@ -32,7 +32,7 @@ TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film 
 """Short, unknown, and longer than the model's 13 tokens."""
 TOKENS = ["[PAD]", "[UNK]", *WORDS]
 
-NGRAMS = {"max_ngram": 3, "ngram_buckets": 32, "convolution_width": 5}
+NGRAMS = {"max_ngram": 3, "ngram_buckets": 32, "conv_kernel_size": 5}
 SCORES = {**NGRAMS, "score_ngrams": 2, "score_buckets": 64, "score_ending": 3, "score_windows": [2, 7]}
 SUBWORDS = {**SCORES, "subword_buckets": 32, "score_subwords": True, "score_buckets": 64}
 CASES: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
     "scores-of-all-places-alike": {**SCORES, "score_ending": 0, "score_windows": []},
     "subwords": {"subword_buckets": 32},
     "subwords-in-scores": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
-    "additive-no-positions": {"scoring": "additive", "positions": "none"},
+    "additive-no-positions": {"attention_score": "additive", "positions": "none"},
     "no-scale": {"use_scale": False},
     "blockwise": {"attention_form": "blockwise"},
 }
@@ -160,7 +160,7 @@ def test_the_export_says_what_predict_says(format_name: str, model: dict[str, An
 
     checkpoint = read_checkpoint(tmp_path / "a.keras")
     expected = np.array([list(prediction.probabilities.values()) for prediction in Classifier(checkpoint).predict(TEXTS)])
-    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
     reviews = [encoder.encode(text).tokens for text in TEXTS]
     padded = np.zeros((len(TEXTS), 13, *reviews[0].shape[1:]), np.int32)
     for row, review in enumerate(reviews):
@@ -205,7 +205,7 @@ def test_the_accuracy_of_the_small_form_is_stated(scored: Run, mha: Mha, tmp_pat
         json.loads(mha("evaluate", checkpoint, "--data", "sample", "--json").stdout) for checkpoint in (scored.checkpoint, "small.keras")
     )
     assert said["data"] == f"{whole['data']}, split {whole['split']}"
-    assert said["num_reviews"] == whole["num_reviews"]
+    assert said["num_texts"] == whole["num_texts"]
     assert said["checkpoint"] == pytest.approx(whole["accuracy"], abs=1e-3)  # NumPy here, Keras there
     assert said["export"] == pytest.approx(small["accuracy"], abs=1e-3)
     shown = mha("export", scored.checkpoint, "-f", "int8", "-o", "again.keras", "--data", "sample").stdout
@@ -242,7 +242,7 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     assert found["num_changed"] > 0
     assert found["accuracy"] == {
         "data": "reviews.csv, split test",
-        "num_reviews": len(texts),
+        "num_texts": len(texts),
         "checkpoint": pytest.approx(said.count("pos") / len(texts)),
         "export": 1.0,
         "num_changed": said.count("neg"),

@@ -42,8 +42,8 @@ def test_json_has_a_score_a_head(heads: Heads, blocks: Path) -> None:
     result = heads(blocks, "--data", "mine.tsv", "--json")
     assert result.code == 0, result.stderr
     said: dict[str, Any] = json.loads(result.stdout)
-    assert said.keys() == {"data", "split", "num_reviews", "accuracy", "heads", "pruning"}
-    assert (said["data"], said["split"], said["num_reviews"]) == ("mine.tsv", "test", 20)
+    assert said.keys() == {"data", "split", "num_texts", "accuracy", "heads", "pruning"}
+    assert (said["data"], said["split"], said["num_texts"]) == ("mine.tsv", "test", 20)
     assert said["pruning"] is None
     assert [(score["block"], score["head"]) for score in said["heads"]] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     for score in said["heads"]:
@@ -56,7 +56,7 @@ def test_json_has_a_score_a_head(heads: Heads, blocks: Path) -> None:
 
 @pytest.mark.usefixtures("untraced")
 def test_a_table_and_a_plot(heads: Heads, blocks: Path, tmp_path: Path) -> None:
-    result = heads(blocks, "--data", "mine.tsv", "--max-reviews", "7", "--plot", "heads.svg")
+    result = heads(blocks, "--data", "mine.tsv", "--max-texts", "7", "--plot", "heads.svg")
     assert result.code == 0, result.stderr
     assert not has_control_characters(result.stdout)
     heading = re.search(r"mine\.tsv, split test, 7 texts: accuracy (\d+\.\d\d)%", result.stdout)

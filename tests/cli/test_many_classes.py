@@ -43,17 +43,17 @@ def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
     figures = json.loads(mha("evaluate", "many.keras", "--data", "mine.csv", "--json").stdout)
     counts, scores = figures["confusion"], {score["name"]: score for score in figures["classes"]}
     assert (len(counts), len(scores)) == (77, 77)
-    occurs = [score["f1"] for name, score in scores.items() if score["num_reviews"] or any(row[NAMES.index(name)] for row in counts)]
+    occurs = [score["f1"] for name, score in scores.items() if score["num_texts"] or any(row[NAMES.index(name)] for row in counts)]
     assert len(occurs) < 77
     assert figures["macro_f1"] == pytest.approx(sum(occurs) / len(occurs))
-    assert figures["weighted_f1"] == pytest.approx(sum((score["f1"] or 0.0) * score["num_reviews"] for score in scores.values()) / 375)
+    assert figures["weighted_f1"] == pytest.approx(sum((score["f1"] or 0.0) * score["num_texts"] for score in scores.values()) / 375)
     assert figures["accuracy"] <= figures["top_3_accuracy"] <= 1
     pairs = sorted((counts[row][column] for row in range(77) for column in range(77) if row != column), reverse=True)
-    assert [pair["num_reviews"] for pair in figures["confusions"]] == pairs[:15]
+    assert [pair["num_texts"] for pair in figures["confusions"]] == pairs[:15]
     for pair in figures["confusions"]:
         row = NAMES.index(pair["true"])
-        assert pair["num_reviews"] == counts[row][NAMES.index(pair["predicted"])]
-        assert pair["share"] == pytest.approx(pair["num_reviews"] / sum(counts[row]))
+        assert pair["num_texts"] == counts[row][NAMES.index(pair["predicted"])]
+        assert pair["share"] == pytest.approx(pair["num_texts"] / sum(counts[row]))
 
     shown = mha("evaluate", "many.keras", "--data", "mine.csv")
     assert "The 15 classes of lowest F1, of 77 (--json has all)" in shown.stdout
@@ -69,7 +69,7 @@ def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
     [
         ("evaluate", "many.keras", "--data", "mine.csv"),
         ("shuffle-test", "many.keras", "--data", "mine.csv", "-n", "1"),
-        ("heads", "many.keras", "--data", "mine.csv", "--max-reviews", "5"),
+        ("heads", "many.keras", "--data", "mine.csv", "--max-texts", "5"),
         ("explain", "-c", "many.keras", "the film was superb"),
         ("attention", "-c", "many.keras", "the film was superb"),
         ("export", "many.keras", "--format", "int8", "--output", "small.keras"),

@@ -94,7 +94,7 @@ def test_what_training_says_next_scores_texts_that_it_has_not_learnt_from(refit:
         ("predict", "-c", "RUN", "it broke", "-o", "answers"),
         ("attention", "-c", "RUN", "it broke"),
         ("explain", "-c", "RUN", "it broke"),
-        ("heads", "RUN", "--max-reviews", "2"),
+        ("heads", "RUN", "--max-texts", "2"),
         ("shuffle-test", "RUN", "--split", "validation", "-n", "1"),
         ("export", "RUN", "--format", "int8", "--output", "small.keras"),
         ("doctor", "RUN"),
@@ -146,7 +146,7 @@ def test_forty_texts_and_classes_of_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert told in result.stderr.splitlines()
     scored = run_here("evaluate", "few", "--split", "validation", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     found, kept = json.loads(scored.stdout), json.loads((tmp_path / "few/metrics.json").read_text())["metrics"]
-    assert found["num_reviews"] == 4
+    assert found["num_texts"] == 4
     assert found["accuracy"] == kept["validation_accuracy"]
     assert found["loss"] == pytest.approx(kept["validation_loss"], abs=1e-6)
 
@@ -248,7 +248,7 @@ def test_one_file_is_scored_on_texts_that_no_training_saw(arguments: tuple[str, 
         scored = run_here("evaluate", "runs/messages", *arguments, "--json", cwd=one_file, monkeypatch=monkeypatch)
     assert scored.code == 0, scored.stderr
     found = json.loads(scored.stdout)
-    assert (found["split"], [row["num_reviews"] for row in found["classes"]]) == ("test", [50, 50])
+    assert (found["split"], [row["num_texts"] for row in found["classes"]]) == ("test", [50, 50])
     metrics = json.loads((one_file / "runs/messages/metrics.json").read_text())
     assert metrics["num_train"] + metrics["num_validation"] == 400
     told = "the thresholds are chosen on these texts, so their precision and recall are optimistic; --data FILE scores others"

@@ -16,7 +16,7 @@ import pytest
 
 from mha_cli.checkpoint.file import write_checkpoint
 from mha_cli.config.settings import SampleData
-from mha_cli.data.sample import SampleReviews
+from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
 from tests.cli.command import (
     COMMAND,
@@ -317,12 +317,12 @@ model.save(sys.argv[2])
 @pytest.mark.parametrize("run", ["scored", pytest.param("trained", marks=pytest.mark.process)])
 def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.text.encoding import TextEncoder
+    from mha_cli.text.encoding import TextPipeline
 
     trained: Run = request.getfixturevalue(run)
-    texts = [review.text for review in SampleReviews(SampleData(num_reviews=200)).read("test")]
+    texts = [review.text for review in SampleTexts(SampleData(num_texts=200)).read("test")]
     checkpoint = read_checkpoint(trained.checkpoint)
-    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
     done = subprocess.run(
         [sys.executable, "-c", KERAS, trained.checkpoint, tmp_path / "theirs.keras"],
         input=json.dumps([encoder.encode(text).tokens.tolist() for text in texts]),

@@ -156,7 +156,7 @@ def test_the_most_probable_classes(predict: Predict) -> None:
 ODD = ("a,b", 'a "q"\n', "\ud800", "=1+1", None, 1.5, [{"é": True}], "é\t\0")
 CELLS = ("a,b", 'a "q"\n', "\ufffd", "=1+1", "", "1.5", '[{"é": true}]', "é\t\0")
 PARQUET_CELLS = [cell or None for cell in CELLS]
-HEADER = ["label", "probability", "mark", "note", "input_label"]
+HEADER = ["label", "probability", "flags", "note", "input_label"]
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_classes_in_columns(name: str, top_k: str, threshold: str, names: list[s
         values = ["" if value is None else value if isinstance(value, str) else f"{value:.6f}" for value in values]
     else:
         found = parquet.read_table(tmp_path / name).to_pylist()
-    assert found == [dict(zip([*names, "mark"], [*values, "-"], strict=True))]
+    assert found == [dict(zip([*names, "flags"], [*values, "-"], strict=True))]
 
 
 @pytest.mark.parametrize("name", ["labels.jsonl", "labels.NDJSON", "labels.json", "labels.jsonl.gz"])
@@ -254,7 +254,7 @@ def test_all_columns_of_the_input(name: str, predict: Predict, tmp_path: Path) -
     (tmp_path / name).write_bytes(content)
     assert predict("-i", name, "--field", "*", "-o", "labels.csv") == Result(0, "", "")
     header, *found = csv.reader(io.StringIO((tmp_path / "labels.csv").read_bytes().decode(), newline=""))
-    assert header == ["label", "probability", "mark", *names]
+    assert header == ["label", "probability", "flags", *names]
     assert [row[3:] for row in found] == rows
     assert [line.split("\t")[3:] for line in predict("-i", name, "--field", "*").lines] == rows
 
@@ -289,7 +289,7 @@ def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> 
     for name in ("none.csv", "none.parquet"):
         assert predict("-o", name, "--field", "text", stdin="") == Result(0, "", "")
     assert (tmp_path / "none.csv").read_text() == "label,probability,mark,text\n"
-    assert parquet.read_table(tmp_path / "none.parquet").schema.names == ["label", "probability", "mark", "text"]
+    assert parquet.read_table(tmp_path / "none.parquet").schema.names == ["label", "probability", "flags", "text"]
 
 
 # A file

@@ -26,7 +26,7 @@ FIELDS = {
     "positions",
     "data",
     "split",
-    "num_reviews",
+    "num_texts",
     "accuracy",
     "shuffled_accuracies",
     "shuffled_mean",
@@ -127,7 +127,7 @@ def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_pa
     result = shuffle_test("--config", CONFIGS / "sample.yaml", "--json")
     assert result.code == 0, result.stderr
     with_positions, without = json.loads(result.stdout)
-    assert with_positions["num_reviews"] == 1000
+    assert with_positions["num_texts"] == 1000
     assert len(with_positions["shuffled_accuracies"]) == 5
     assert fits_page(with_positions, "sinusoidal positions")
     assert fits_page(without, "no positions")
@@ -158,7 +158,7 @@ def test_checkpoints_give_the_same_figures_again(shuffle_test: ShuffleTest, both
 @pytest.mark.process
 @pytest.mark.usefixtures("untraced")
 def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
-    result = shuffle_test(*both, "-n", "2", "--max-reviews", "60", "--plot", "order.SVG")
+    result = shuffle_test(*both, "-n", "2", "--max-texts", "60", "--plot", "order.SVG")
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     assert "sample, split twins, " in result.stdout
@@ -171,9 +171,9 @@ def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[P
 @pytest.mark.process
 @pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> None:
-    arguments = (both[0], "-n", "1", "--max-reviews", "37", "--json")
+    arguments = (both[0], "-n", "1", "--max-texts", "37", "--json")
     first, again, other = (json.loads(shuffle_test(*arguments, *seed).stdout)[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
-    assert first["num_reviews"] == 37
+    assert first["num_texts"] == 37
     assert first["shuffled_spread"] == 0
     assert first == again
     assert first["largest_change"] != other["largest_change"]
@@ -185,7 +185,7 @@ def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_pat
     (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpos\ndreadful, not superb\tneg\n")
     columns = ("--text-column", "body", "--label-column", "kind")
     result = json.loads(shuffle_test(both[1], "--data", "mine.tsv", *columns, "-n", "4", "--json").stdout)[0]
-    assert (result["data"], result["split"], result["num_reviews"]) == ("mine.tsv", "test", 2)
+    assert (result["data"], result["split"], result["num_texts"]) == ("mine.tsv", "test", 2)
     assert result["largest_change"] <= 1e-5
 
 

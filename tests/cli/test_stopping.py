@@ -29,7 +29,7 @@ def obeyed() -> Iterator[None]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.process)])
 def test_a_signal_ends_the_run_after_its_step_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    settings = (*TRACED_SOON, "data.num_reviews=600", "training.epochs=500")
+    settings = (*TRACED_SOON, "data.num_texts=600", "training.epochs=500")
     process = start_training(tmp_path, "--config", TINY, *(part for setting in settings for part in ("--set", setting)))
     assert process.stderr is not None
     while "epoch 1:" not in process.stderr.readline():
@@ -71,7 +71,7 @@ def test_the_same_command_starts_what_had_learnt_nothing(
 ) -> None:
     monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_, **__: os.kill(os.getpid(), number))
     for _ in range(2):
-        result = run_here("train", "-c", TINY, "--set", "data.num_reviews=200", "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
+        result = run_here("train", "-c", TINY, "--set", "data.num_texts=200", "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch)
         assert (result.code, result.stdout) == (code, "")
         assert result.stderr.splitlines()[-1] == "error: interrupted before there was anything to keep; start again"
         assert "stopping" in result.stderr.splitlines()

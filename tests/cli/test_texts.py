@@ -12,7 +12,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.text.encoding import TextPipeline
 from tests.cli.command import refusal, run_here, run_mha
 from tests.training.interruptions import assert_same_run
 
@@ -69,7 +69,7 @@ def test_what_is_decided_is_told_and_kept(trained: tuple[Path, Result]) -> None:
     assert config.training.epochs == 2
     assert "epochs=" not in told  # it was named
     history = [json.loads(line) for line in (cwd / "run" / "history.jsonl").read_text().splitlines()]
-    assert [record["best"] for record in history] == [True, True]  # select_by: last
+    assert [record["best"] for record in history] == [True, True]  # monitor: last
 
 
 @pytest.mark.process
@@ -89,7 +89,7 @@ def test_predict_evaluate_and_onnx_say_the_same(mha: Mha, tmp_path: Path) -> Non
     said = np.array([list(json.loads(line)["probabilities"].values()) for line in predicted.lines])
     assert mha("export", "run", "--format", "onnx", "--output", "a.onnx").code == 0
     checkpoint = read_checkpoint(tmp_path / "cwd" / "run" / "checkpoint.keras")
-    encoder = TextEncoder(checkpoint.config.text, checkpoint.vocabulary)
+    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
     session = onnxruntime.InferenceSession(tmp_path / "cwd" / "a.onnx")
     for text, probabilities in zip(TEXTS, said, strict=True):
         tokens = encoder.encode(text).tokens
@@ -130,7 +130,7 @@ def test_looking_into_an_answer_finds_the_same_answer(looked_at: tuple[str, ...]
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("heads", "run", "--data", "texts.csv", "--max-reviews", "9", "--json"),
+        ("heads", "run", "--data", "texts.csv", "--max-texts", "9", "--json"),
         ("shuffle-test", "run", "--split", "validation", "-n", "1", "--json"),
         ("export", "run", "--format", "int8", "--output", "small.keras", "--json"),
     ],

@@ -19,8 +19,8 @@ from mha_cli.cli.progress import status, step_text, training_progress
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import Corpus
-from mha_cli.data.sample import SampleReviews
-from mha_cli.system.watcher import EpochRecord, StepProgress
+from mha_cli.data.sample import SampleTexts
+from mha_cli.system.callbacks import EpochRecord, StepProgress
 from tests.cli.command import (
     TIMEOUT,
     TINY,
@@ -134,12 +134,12 @@ def test_evaluate_and_predict_agree_with_the_accuracy_that_was_recorded(
     best = json.loads((scored.directory / "metrics.json").read_text())["best"]
     arguments = ("evaluate", scored.checkpoint, "--split", "validation", "--json")
     figures = json.loads(run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch).stdout)
-    assert figures["num_reviews"] == 40
+    assert figures["num_texts"] == 40
     assert figures["accuracy"] == best["validation_accuracy"] > 0.5
     assert figures["loss"] == pytest.approx(best["validation_loss"], abs=1e-5)
 
     config = read_checkpoint(scored.checkpoint).config
-    reviews = list(SampleReviews(SampleData(num_reviews=400)).read("train"))
+    reviews = list(SampleTexts(SampleData(num_texts=400)).read("train"))
     _, rows = Corpus(reviews, config.text, None, "sample").split(config.data.validation_share, config.seed)
     texts = "\n".join(reviews[row].text for row in rows)
     lines = run_mha("predict", "--json", "-c", scored.checkpoint, stdin=texts, cwd=tmp_path).lines
@@ -170,11 +170,11 @@ EPOCH = EpochRecord(2, 0.25, 0.875, 0.5, 0.75, 1.5, 1234.0, True)
 
 def test_a_terminal_gets_a_live_display(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "_console", lambda: nullcontext(Console(stderr=True, force_terminal=True, width=150)))
-    with training_progress() as watcher:
-        watcher.log("reading [bold]\x1b[31m")
-        watcher.note("odd [bold]\x1b[31m")
-        watcher.on_step(STEP)
-        watcher.on_epoch(EPOCH)
+    with training_progress() as callbacks:
+        callbacks.log("reading [bold]\x1b[31m")
+        callbacks.note("odd [bold]\x1b[31m")
+        callbacks.on_step(STEP)
+        callbacks.on_epoch(EPOCH)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "odd [bold]\\x1b[31m\n" in shown.err  # a line of its own
@@ -189,10 +189,10 @@ from mha_cli.cli.progress import status, training_progress
 terminal = os.dup(2)
 nowhere = os.open(os.devnull, os.O_WRONLY)
 for shown in (training_progress, lambda: status("reading")):
-    with shown() as watcher:
+    with shown() as callbacks:
         os.dup2(nowhere, 2)  # as it is while TensorFlow starts
-        watcher.log("starting TensorFlow")
-        watcher.log("building the model")
+        callbacks.log("starting TensorFlow")
+        callbacks.log("building the model")
     os.dup2(terminal, 2)
     print("over", file=sys.stderr)
 """
@@ -221,8 +221,8 @@ def test_a_note_is_a_line_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", colours)
     for shown in (training_progress(), status("reading")):
-        with shown as watcher:
-            watcher.note("odd")
+        with shown as callbacks:
+            callbacks.note("odd")
         assert capsys.readouterr() == ("", "odd\n")
 
 
@@ -311,7 +311,7 @@ def test_an_extension_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_run_directory_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("mine")
-    result = _train_here(tmp_path, monkeypatch, "data.num_reviews=200", output="file/run")
+    result = _train_here(tmp_path, monkeypatch, "data.num_texts=200", output="file/run")
     assert refusal(result) == "--output file/run: cannot be used: Not a directory; choose another folder"
     assert tree(tmp_path) == {"file": b"mine"}
 
@@ -331,6 +331,6 @@ def test_out_of_memory_names_the_settings_that_help(of_tensorflow: bool, tmp_pat
         raise error
 
     monkeypatch.setattr("mha_cli.training.run.Trainer", fail)
-    result = run_here("train", "-c", TINY, "--set", "data.num_reviews=200", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = run_here("train", "-c", TINY, "--set", "data.num_texts=200", cwd=tmp_path, monkeypatch=monkeypatch)
     said = "error: out of memory; lower training.batch_size, text.sequence_length or model.embed_dim"
     assert (result.code, result.stderr.splitlines()[-1]) == (1, said)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.extras
 
-SETTINGS = (*TRACED_SOON, "data.num_reviews=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
+SETTINGS = (*TRACED_SOON, "data.num_texts=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
 TUNE = (
     *("tune", "-c", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),
     *("--search", "training.learning_rate=0.0001..0.02", "--output", "run", "--json", "--minutes", "60", "--trials"),
@@ -126,7 +126,7 @@ def test_ctrl_c_a_second_process_and_a_kill(tmp_path: Path) -> None:
 def summary(tuned: Run) -> TuningSummary:
     """Twelve trials, of which the last is the best."""
     pytest.importorskip("optuna")
-    from mha_cli.system.watcher import EpochRecord
+    from mha_cli.system.callbacks import EpochRecord
     from mha_cli.training.run import TrainingSummary
     from mha_cli.tuning.search import Trial, TuningSummary
 

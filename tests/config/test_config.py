@@ -117,7 +117,7 @@ def test_widths_of_the_heads() -> None:
 
 
 def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
-    model = ModelConfig(max_ngram=3, ngram_buckets=16, ngram_dropout=0.5, convolution_width=5, embed_dim=12).without_positions()
+    model = ModelConfig(max_ngram=3, ngram_buckets=16, ngram_dropout=0.5, conv_kernel_size=5, embed_dim=12).without_positions()
     assert model == ModelConfig(positions="none", embed_dim=12)
     assert ModelConfig.model_validate(model.model_dump()) == model
     scored = ModelConfig(score_ngrams=3, score_buckets=16, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
@@ -135,7 +135,7 @@ configs = st.builds(
     Config,
     seed=st.integers(0, 2**31 - 1),
     data=st.one_of(
-        st.builds(SampleData, num_reviews=st.integers(200, 1_000_000)),
+        st.builds(SampleData, num_texts=st.integers(200, 1_000_000)),
         st.builds(TfdsData, source=st.just("tfds"), name=texts, data_dir=st.none() | texts, text_key=texts),
         st.builds(FilesData, source=st.just("files"), train=texts, test=st.none() | texts, text_column=texts, label_column=texts),
     ),
@@ -364,7 +364,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
         ("data:\n  source: null\n", "x.yaml:2: data.source is None; choose from sample, tfds, files"),
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
-        ("data:\n  num_reviews: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
+        ("data:\n  num_texts: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
         ("data:\n  source: files\n", f"x.yaml:1: {NO_DATA}"),
         (
             'data:\n  source: tfds\n  name: "\\uD800"\n',
@@ -375,7 +375,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ("model:\n  embed_dim: -64\n", "x.yaml:2: model.embed_dim is -64; it should be greater than or equal to 1"),
         ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
         ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
-        ("data:\n  source: sample\n  num_reviews: 3\n", "x.yaml:3: data.num_reviews is 3; it should be greater than or equal to 200"),
+        ("data:\n  source: sample\n  num_texts: 3\n", "x.yaml:3: data.num_texts is 3; it should be greater than or equal to 200"),
         (
             "data:\n  source: sample\n  validation_share: 1\n",
             "x.yaml:3: data.validation_share is 1; it should be less than or equal to 0.5",
@@ -386,8 +386,8 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
         ),
         (
-            f"training:\n  labelled_epochs: {10**75}\n",
-            f"x.yaml:2: training.labelled_epochs is {10**58}…; it should be less than or equal to 10000",
+            f"training:\n  finetune_epochs: {10**75}\n",
+            f"x.yaml:2: training.finetune_epochs is {10**58}…; it should be less than or equal to 10000",
         ),
         # Numbers that are none
         ("training:\n  learning_rate: .nan\n", "x.yaml:2: training.learning_rate is nan; it should be a finite number"),
@@ -404,7 +404,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
         ),
         (
-            "model:\n  scoring: additive\n  attention_form: blockwise\n",
+            "model:\n  attention_score: additive\n  attention_form: blockwise\n",
             "x.yaml:1: model: attention_form=blockwise computes dot products only; take attention_form=auto",
         ),
         (
@@ -421,12 +421,12 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
         (
-            "model:\n  convolution_width: 3\n  positions: none\n",
-            "x.yaml:1: model: convolution_width=3 carries word order and positions=none must not; take convolution_width=0",
+            "model:\n  conv_kernel_size: 3\n  positions: none\n",
+            "x.yaml:1: model: conv_kernel_size=3 carries word order and positions=none must not; take conv_kernel_size=0",
         ),
         ("model:\n  score_buckets: 100000\n", "x.yaml:2: model.score_buckets: 100000 is not a power of two; take 65536 or 131072"),
         ("model:\n  subword_buckets: 3\n", "x.yaml:2: model.subword_buckets: 3 is not a power of two; take 2 or 4"),
-        ("model:\n  convolution_width: 4\n", "x.yaml:2: model.convolution_width: 4 tokens have no middle; take 3 or 5"),
+        ("model:\n  conv_kernel_size: 4\n", "x.yaml:2: model.conv_kernel_size: 4 tokens have no middle; take 3 or 5"),
         (
             "model:\n  subword_buckets: 16\n",
             "x.yaml:2: model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0",
@@ -481,43 +481,43 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ),
         # Labelled epochs without others before them
         (
-            "training:\n  labelled_epochs: 1\n",
-            "x.yaml:2: training.labelled_epochs=1 leaves out guessed labels, and without distil_scores there are none; take 0",
+            "training:\n  finetune_epochs: 1\n",
+            "x.yaml:2: training.finetune_epochs=1 leaves out guessed labels, and without distill_linear there are none; take 0",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  epochs: 3\n  distil_scores: true\n  labelled_epochs: 3\n",
-            "x.yaml:7: training.labelled_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  epochs: 3\n  distill_linear: true\n  finetune_epochs: 3\n",
+            "x.yaml:7: training.finetune_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
         ),
         # Scores that teach
         (
-            "training:\n  distil_scores: true\n",
-            "x.yaml:2: training.distil_scores has nothing to learn from with model.score_ngrams=0; take score_ngrams=3",
+            "training:\n  distill_linear: true\n",
+            "x.yaml:2: training.distill_linear has nothing to learn from with model.score_ngrams=0; take score_ngrams=3",
         ),
         (
             "training:\n  score_vectors: true\n",
             "x.yaml:2: training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3",
         ),
         (
-            "training:\n  keep_scores: false\n",
-            "x.yaml:2: training.keep_scores=false leaves out scores that teach nobody; take distil_scores=true, or keep_scores=true",
+            "training:\n  keep_linear: false\n",
+            "x.yaml:2: training.keep_linear=false leaves out scores that teach nobody; take distill_linear=true, or keep_linear=true",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  distil_scores: true\n  labelled_epochs: 1\n",
-            "x.yaml:6: training.labelled_epochs needs unlabelled texts, which source=sample has none of; take 0",
+            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  distill_linear: true\n  finetune_epochs: 1\n",
+            "x.yaml:6: training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0",
         ),
         (
             "data:\n  source: files\n  train: x.csv\nmodel:\n  score_ngrams: 1\n  score_buckets: 16\n"
-            "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
-            "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled, or take training.labelled_epochs=0",
+            "training:\n  distill_linear: true\n  finetune_epochs: 1\n",
+            "x.yaml:9: training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take training.finetune_epochs=0",
         ),
         (
             "data:\n  source: tfds\n  name: x\nmodel:\n  score_ngrams: 1\n  score_buckets: 16\n"
-            "training:\n  distil_scores: true\n  labelled_epochs: 1\n",
-            "x.yaml:9: training.labelled_epochs needs unlabelled texts; set data.unlabelled_split, or take training.labelled_epochs=0",
+            "training:\n  distill_linear: true\n  finetune_epochs: 1\n",
+            "x.yaml:9: training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take training.finetune_epochs=0",
         ),
         (
-            "training:\n  select_by: last\n  patience: 2\n",
-            "x.yaml:1: training: patience=2 waits for a better epoch, and select_by=last has none; take select_by=loss",
+            "training:\n  monitor: last\n  patience: 2\n",
+            "x.yaml:1: training: patience=2 waits for a better epoch, and monitor=last has none; take monitor=loss",
         ),
         (
             "training:\n  optimizer: adam\n  weight_decay: 0.1\n",
@@ -553,7 +553,7 @@ def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None
 @pytest.mark.parametrize("subword_buckets", [0, 64])
 def test_what_is_kept_of_a_run_whose_scores_only_teach_has_a_config_that_can_be_read(subword_buckets: int) -> None:
     scores = {"score_ngrams": 1, "score_buckets": 16, "score_subwords": True, "score_ending": 7, "subword_buckets": subword_buckets}
-    training = {"distil_scores": True, "keep_scores": False}
+    training = {"distill_linear": True, "keep_linear": False}
     config = config_from_dict({"text": {"subword_characters": 16}, "model": scores, "training": training}, "test")
     kept = config.of_checkpoint()
     assert kept.text.subword_characters == (16 if subword_buckets else 0)
@@ -561,7 +561,7 @@ def test_what_is_kept_of_a_run_whose_scores_only_teach_has_a_config_that_can_be_
 
 
 def test_what_auto_may_decide_is_not_refused_before() -> None:
-    named = {"training": {"labelled_epochs": 7, "keep_scores": False}, "model": {"score_ngrams": 1, "max_ngram": 1}}
+    named = {"training": {"finetune_epochs": 7, "keep_linear": False}, "model": {"score_ngrams": 1, "max_ngram": 1}}
     data = {"source": "files", "train": "x.csv", "unlabelled": "y.txt"}
     decided = decide(config_from_dict({"auto": True, "data": data, **named}, "test"), Facts(100, 2, 900, 99, 5.0, 10, 20))
-    assert (decided.training.labelled_epochs, decided.training.epochs, decided.training.distil_scores) == (7, 10, True)
+    assert (decided.training.finetune_epochs, decided.training.epochs, decided.training.distill_linear) == (7, 10, True)

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from mha_cli.config.settings import ModelConfig
 from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_length, padded, scoring_batches, training_batches
 from mha_cli.system import working_memory
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 
-SMALL = ForwardPass(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_form="blockwise"), 2)
+SMALL = MemoryEstimate(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_form="blockwise"), 2)
 """A model whose forward pass takes next to nothing."""
 
 many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))
 
 
-def review_lengths(num_reviews: int) -> npt.NDArray[np.int64]:
+def review_lengths(num_texts: int) -> npt.NDArray[np.int64]:
     """Lengths as skewed as those of real reviews, median 180."""
-    return np.random.default_rng(0).lognormal(np.log(180), 0.7, num_reviews).astype(np.int64)
+    return np.random.default_rng(0).lognormal(np.log(180), 0.7, num_texts).astype(np.int64)
 
 
 def padding_share(batches: list[Rows], lengths: npt.NDArray[np.int64]) -> float:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted, drop_words, encode_reviews, join_reviews, of_known_classes
-from mha_cli.data.reviews import PlacedReview, Review
-from mha_cli.data.sample import SampleReviews
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted, drop_words, encode_reviews, join_reviews, of_known_classes
+from mha_cli.data.labelled_text import LabelledText, LocatedText
+from mha_cli.data.sample import SampleTexts
+from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
 from tests.errors import error_of
 from tests.reviews import with_characters
@@ -30,20 +30,20 @@ STRANGE_TEXTS = ["", "…", "one", "Don’t <br/> stop_now", "café cafe\u0301 C
 def corpus(labels: str, texts: list[str] | None = None, settings: TextConfig = PLAIN, class_names: tuple[str, ...] | None = None) -> Corpus:
     """A corpus of one review per character of ``labels``."""
     texts = texts or [f"text {number}" for number in range(len(labels))]
-    return Corpus((Review(text, label) for text, label in zip(texts, labels, strict=True)), settings, class_names, "films.csv")
+    return Corpus((LabelledText(text, label) for text, label in zip(texts, labels, strict=True)), settings, class_names, "films.csv")
 
 
 def of_labels(labels: list[str]) -> Corpus:
     """A corpus of one review per label."""
-    return Corpus([Review("word", label) for label in labels], PLAIN, None, "films.csv")
+    return Corpus([LabelledText("word", label) for label in labels], PLAIN, None, "films.csv")
 
 
-def texts_of(reviews: EncodedReviews, vocabulary: Vocabulary) -> list[str]:
+def texts_of(reviews: EncodedTexts, vocabulary: Vocabulary) -> list[str]:
     """The words that the ids stand for."""
     return [" ".join(vocabulary.tokens[token_id] for token_id in reviews.tokens[start:stop]) for start, stop in _spans(reviews)]
 
 
-def _spans(reviews: EncodedReviews) -> list[tuple[int, int]]:
+def _spans(reviews: EncodedTexts) -> list[tuple[int, int]]:
     return list(zip(reviews.offsets[:-1], reviews.offsets[1:], strict=True))
 
 
@@ -67,12 +67,12 @@ def test_the_source_is_read_once() -> None:
     opened, passed = 0, 0
 
     class Source:
-        def __iter__(self) -> Iterator[Review]:
+        def __iter__(self) -> Iterator[LabelledText]:
             nonlocal opened, passed
             opened += 1
             for number in range(40):
                 passed += 1
-                yield Review(f"word {number}", "ab"[number % 2])
+                yield LabelledText(f"word {number}", "ab"[number % 2])
 
     reviews = Corpus(Source(), PLAIN, None, "films.csv")
     train, validation = reviews.split(0.25, seed=0)
@@ -84,7 +84,7 @@ def test_the_source_is_read_once() -> None:
 
 def test_counted_tells_how_many_have_passed() -> None:
     told: list[int] = []
-    reviews = [Review(str(number), "a") for number in range(7)]
+    reviews = [LabelledText(str(number), "a") for number in range(7)]
     assert list(counted(reviews, told.append, every=3)) == reviews
     assert told == [3, 6, 7]
     assert (list(counted([], told.append)), told[3:]) == ([], [0])
@@ -101,7 +101,7 @@ def test_counted_tells_how_many_have_passed() -> None:
     ],
 )
 def test_class_ids_follow_the_numbers_or_else_the_alphabet(labels: list[str], expected: tuple[str, ...]) -> None:
-    reviews = Corpus([Review("word", label) for label in labels * 2], PLAIN, None, "films.csv")
+    reviews = Corpus([LabelledText("word", label) for label in labels * 2], PLAIN, None, "films.csv")
     assert reviews.class_names == expected
     assert [expected[class_id] for class_id in reviews.labels] == labels * 2
 
@@ -156,7 +156,7 @@ def test_the_split_is_scikit_learns_stratified_one() -> None:
 def test_the_only_text_of_a_class_is_trained_on_when_names_decide() -> None:
     texts = [f"a film with Keanu{'abcdefghij'[number // 6]}" for number in range(60)]
     labels = "ab" * 30
-    reviews = Corpus(map(Review, texts, [*labels[:59], "single"]), PLAIN, None, "films.csv", by_names=True)
+    reviews = Corpus(map(LabelledText, texts, [*labels[:59], "single"]), PLAIN, None, "films.csv", by_names=True)
     for seed in range(10):
         train, validation = reviews.split(0.3, seed)
         assert sorted([*train, *validation]) == list(range(60))
@@ -202,12 +202,12 @@ def test_size_of_the_vocabulary() -> None:
 @pytest.mark.parametrize("sequence_length", [1, 5, 8, 600])
 def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, sequence_length: int) -> None:
     settings = TextConfig.model_validate({"sequence_length": sequence_length, "truncation": truncation})
-    reviews = [*SampleReviews(SampleData(num_reviews=200)).read("train")]
-    reviews += [Review(text, label) for text in STRANGE_TEXTS for label in ("neg", "pos")]
+    reviews = [*SampleTexts(SampleData(num_texts=200)).read("train")]
+    reviews += [LabelledText(text, label) for text in STRANGE_TEXTS for label in ("neg", "pos")]
     whole = Corpus(reviews, settings, ("neg", "pos"), "films.csv")
     rows, every = np.arange(0, len(reviews), 2), np.arange(len(reviews))
     vocabulary = whole.vocabulary(rows)
-    encoder = TextEncoder(settings, vocabulary)
+    encoder = TextPipeline(settings, vocabulary)
 
     from_corpus = whole.encode(every, vocabulary)
     from_stream = encode_reviews(iter(reviews), encoder, whole.class_names, "films.csv")
@@ -245,9 +245,9 @@ def test_with_subwords_every_token_brings_its_characters(truncation: str) -> Non
     texts = ["a fine film it was", "", "fine", "dull as é"]
     whole = corpus("abab", texts, settings)
     vocabulary = whole.vocabulary(np.arange(4))
-    encoder = TextEncoder(settings, vocabulary)
+    encoder = TextPipeline(settings, vocabulary)
     together = whole.encode(np.arange(4), vocabulary)
-    one_by_one = encode_reviews((Review(text, "a") for text in texts), encoder, ("a",), "films.csv")
+    one_by_one = encode_reviews((LabelledText(text, "a") for text in texts), encoder, ("a",), "films.csv")
     for encoded in (together, one_by_one, join_reviews(together.subset(np.array([0, 1])), together.subset(np.array([2, 3])))):
         assert encoded.lengths.tolist() == [3, 0, 1, 3]
         for row, text in enumerate(texts):
@@ -289,7 +289,7 @@ def test_a_class_of_no_review() -> None:
 
 
 def test_a_class_name_from_outside_is_shown_safely() -> None:
-    error = error_of(lambda: [*of_known_classes([PlacedReview(Review("word", "\x1b[31mred\n"), "a\x1b.csv", 2)], ("a", "b"))])
+    error = error_of(lambda: [*of_known_classes([LocatedText(LabelledText("word", "\x1b[31mred\n"), "a\x1b.csv", 2)], ("a", "b"))])
     assert error.isprintable()
     assert "x1b[31mred" in error
 
@@ -304,7 +304,7 @@ def test_no_words() -> None:
 
 @pytest.mark.parametrize(("line", "place"), [(7, "films.csv:7"), (None, "films.csv")])
 def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> None:
-    first, second = (PlacedReview(Review("word", label), "films.csv", line) for label in ("neg", "meh"))
+    first, second = (LocatedText(LabelledText("word", label), "films.csv", line) for label in ("neg", "meh"))
     assert [*of_known_classes([first], ("neg", "pos"))] == [first.review]
     assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"))] == ["\ufeffneg"]
     assert (
@@ -313,14 +313,16 @@ def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> N
 
 
 def test_encoding_no_reviews() -> None:
-    encoder = TextEncoder(PLAIN, Vocabulary(["word"]))
+    encoder = TextPipeline(PLAIN, Vocabulary(["word"]))
     assert error_of(lambda: encode_reviews([], encoder, ("neg", "pos"), "films.csv, split test")) == (
         "films.csv, split test: no texts; give labelled texts to score"
     )
 
 
 def test_encoding_reviews_without_words() -> None:
-    encoded = encode_reviews([Review("", "pos"), Review(" ", "neg")], TextEncoder(PLAIN, Vocabulary(["word"])), ("neg", "pos"), "films.csv")
+    encoded = encode_reviews(
+        [LabelledText("", "pos"), LabelledText(" ", "neg")], TextPipeline(PLAIN, Vocabulary(["word"])), ("neg", "pos"), "films.csv"
+    )
     assert (encoded.lengths.tolist(), encoded.labels.tolist()) == ([0, 0], [1, 0])
     assert encoded.padded(np.array([0, 1])).tolist() == [[0], [0]]
 

@@ -13,7 +13,7 @@ from mha_cli.config.recipes import RECIPES
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import Corpus
 from mha_cli.data.decisions import Facts, decide
-from mha_cli.data.reviews import Review
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError
 
 TEXTS = load_config(RECIPES / "text.yaml", ["data.train=texts.csv"])
@@ -63,7 +63,7 @@ def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
         ("model", "score_ending", facts(500, 2, 100, 200), facts(500, 2, 101, 200), (0, 50)),
         ("text", "subword_characters", facts(500, 2, 20, 50, characters=2.99), facts(500, 2, 20, 50, characters=3.0), (0, 16)),
         ("text", "subword_characters", facts(9, 2, 9, 9, tokens=5_000_001), facts(9, 2, 9, 9, tokens=5_000_000), (0, 16)),
-        ("training", "distil_scores", facts(5999, 6, 20, 50), facts(6000, 6, 20, 50), (False, True)),
+        ("training", "distill_linear", facts(5999, 6, 20, 50), facts(6000, 6, 20, 50), (False, True)),
         ("data", "validation_share", facts(4000, 2, 20, 50), facts(2000, 2, 20, 50), (0.05, 0.1)),
         ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 19), facts(9, 2, 9, 9, tokens=1 << 22), (1 << 21, 1 << 21)),
         ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 17), facts(9, 2, 9, 9, tokens=(1 << 17) + 1), (1 << 20, 1 << 21)),
@@ -77,8 +77,8 @@ def test_borders(section: str, setting: str, below: Facts, above: Facts, values:
 def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
     """Every epoch would read those as well, however many they are."""
     config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
-    assert decide(TEXTS, KINDS_OF_TEXTS["films"]).training.distil_scores
-    assert not decide(config, KINDS_OF_TEXTS["films"]).training.distil_scores
+    assert decide(TEXTS, KINDS_OF_TEXTS["films"]).training.distill_linear
+    assert not decide(config, KINDS_OF_TEXTS["films"]).training.distill_linear
 
 
 NAMED = {
@@ -97,8 +97,8 @@ NAMED = {
     "model.score_windows": [[], [3]],
     "training.epochs": [1],
     "training.batch_size": [4],
-    "training.distil_scores": [False, True],
-    "training.keep_scores": [False],
+    "training.distill_linear": [False, True],
+    "training.keep_linear": [False],
 }
 KINDS_OF_TEXTS = {
     "tiny": facts(4, 2, 3, 5),
@@ -148,7 +148,7 @@ def contradictory(named: dict[str, Any]) -> bool:
         any(buckets is not None and (buckets > 0) != is_read for buckets, is_read in tables)
         or (characters == 0 and bool(read))
         or bool(characters and subword_buckets == 0 and not named.get("model.score_subwords", scored > 0))
-        or named.get("training.distil_scores") is named.get("training.keep_scores") is False
+        or named.get("training.distill_linear") is named.get("training.keep_linear") is False
     )
 
 
@@ -159,7 +159,7 @@ def test_nothing_decides_where_auto_is_off() -> None:
 
 def test_facts_are_those_of_the_texts() -> None:
     texts = ["a film", "the film was good", "", "bad , bad", *["fine"] * 96]
-    corpus = Corpus((Review(text, "ab"[number % 2]) for number, text in enumerate(texts)), TEXTS.text, None, "texts.csv")
+    corpus = Corpus((LabelledText(text, "ab"[number % 2]) for number, text in enumerate(texts)), TEXTS.text, None, "texts.csv")
     found = corpus.facts()
     assert found == Facts(100, 2, 2 + 4 + 3 + 96, 8, 22 / 7, 1, 2)  # a mark has no letters to read
     assert str(Facts(25_000, 2, 1, 101_000, 7.26, 174, 900)) == (
@@ -168,5 +168,5 @@ def test_facts_are_those_of_the_texts() -> None:
 
 
 def test_emojis_have_no_number_of_letters() -> None:
-    emojis = Corpus((Review(text, text) for text in "😀😡" * 2), TEXTS.text, None, "texts.csv").facts()
+    emojis = Corpus((LabelledText(text, text) for text in "😀😡" * 2), TEXTS.text, None, "texts.csv").facts()
     assert str(emojis) == "4 texts in 2 classes; half are up to 1 token long, 98 % up to 1; 2 distinct tokens"

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from mha_cli.config.settings import FilesData
 from mha_cli.data import files
-from mha_cli.data.files import FileReviews, labelled_columns, read_labelled, read_labelled_file, read_text_lines
-from mha_cli.data.reviews import PlacedReview, Review
+from mha_cli.data.files import FileTexts, labelled_columns, read_labelled, read_labelled_file, read_text_lines
+from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records import lines
 from mha_cli.records import rows as rows_module
@@ -50,7 +50,7 @@ def write(path: str, content: str | bytes) -> str:
     return path
 
 
-def read(path: str, text_column: str = "text", label_column: str = "label") -> list[Review]:
+def read(path: str, text_column: str = "text", label_column: str = "label") -> list[LabelledText]:
     return [placed.review for placed in read_labelled_file(path, labelled_columns(text_column, label_column))]
 
 
@@ -68,31 +68,31 @@ def error_of(path: str, text_column: str = "text", label_column: str = "label") 
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.csv.gz", "a.b.csv"])
 def test_csv(name: str) -> None:
     write(name, 'text,label\nfine,pos\n"good, not bad",pos\n"he said ""no""",neg\n')
-    assert read(name) == [Review("fine", "pos"), Review("good, not bad", "pos"), Review('he said "no"', "neg")]
+    assert read(name) == [LabelledText("fine", "pos"), LabelledText("good, not bad", "pos"), LabelledText('he said "no"', "neg")]
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
 def test_tsv(name: str) -> None:
     write(name, 'text\tlabel\ngood, really\tpos\n"a\tb"\tneg\n')
-    assert read(name) == [Review("good, really", "pos"), Review("a\tb", "neg")]
+    assert read(name) == [LabelledText("good, really", "pos"), LabelledText("a\tb", "neg")]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.json", "a.jsonl.gz", "a.ndjson.gz", "a.json.gz"])
 def test_json_lines(name: str) -> None:
     write(name, '{"text": "fine\\nfilm", "label": "pos"}\n\n  \n{"label": "neg", "text": "é", "id": 3}')
-    assert read(name) == [Review("fine\nfilm", "pos"), Review("é", "neg")]
+    assert read(name) == [LabelledText("fine\nfilm", "pos"), LabelledText("é", "neg")]
 
 
 def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
     write("a.csv", "id, stars ,body,x\n7,5,fine,\n")
-    assert read("a.csv", "body", "stars") == [Review("fine", "5")]
+    assert read("a.csv", "body", "stars") == [LabelledText("fine", "5")]
     write("a.jsonl", '{"id": 7, "stars": 5, "body": "fine"}')
-    assert read("a.jsonl", "body", "stars") == [Review("fine", "5")]
+    assert read("a.jsonl", "body", "stars") == [LabelledText("fine", "5")]
 
 
 def test_quoted_line_breaks_belong_to_the_text() -> None:
     write("a.csv", b'text,label\r\n"one\r\ntwo\n\nthree",pos\r\nfour,neg\r\n')
-    assert read("a.csv") == [Review("one\r\ntwo\n\nthree", "pos"), Review("four", "neg")]
+    assert read("a.csv") == [LabelledText("one\r\ntwo\n\nthree", "pos"), LabelledText("four", "neg")]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_quoted_line_breaks_belong_to_the_text() -> None:
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"], ids=["plain", "bom"])
 def test_crlf_and_byte_order_mark(name: str, content: str, bom: bytes) -> None:
     write(name, bom + content.encode())
-    assert read(name) == [Review("fine", "pos")]
+    assert read(name) == [LabelledText("fine", "pos")]
 
 
 def test_byte_order_mark_before_a_quoted_header() -> None:
     write("a.csv", b'\xef\xbb\xbf"text","label"\nfine,pos\n')
-    assert read("a.csv") == [Review("fine", "pos")]
+    assert read("a.csv") == [LabelledText("fine", "pos")]
 
 
 @pytest.mark.parametrize("text", ["", "a\0b", "\u2028 and \x85 end no line", "  kept  ", "😀", "x" * 300_000])
@@ -115,55 +115,55 @@ def test_any_text_comes_back_as_it_was(text: str) -> None:
     write("a.csv", f'text,label\n"{text}",pos\n{text},neg\n')
     write("folder/pos/1.txt", text)
     write("folder/neg/1.txt", text)
-    assert read("a.jsonl") == read("a.csv") == read("folder")[::-1] == [Review(text, "pos"), Review(text, "neg")]
+    assert read("a.jsonl") == read("a.csv") == read("folder")[::-1] == [LabelledText(text, "pos"), LabelledText(text, "neg")]
 
 
 def test_labels_lose_white_space_and_blank_lines_are_skipped() -> None:
     write("a.csv", "text,label\n\nfine, pos \n\n")
     write("a.jsonl", '{"text": "fine", "label": " pos\\t"}\n')
-    assert [*map(read, ("a.csv", "a.jsonl"))] == [[Review("fine", "pos", spelling)] for spelling in (" pos ", " pos\t")]
+    assert [*map(read, ("a.csv", "a.jsonl"))] == [[LabelledText("fine", "pos", spelling)] for spelling in (" pos ", " pos\t")]
 
 
 @pytest.mark.parametrize(("spelt", "label"), [("1", "1"), ("-7", "-7"), ("true", "True"), ("false", "False"), ('"1"', "1")])
 def test_json_labels_are_named_as_python_spells_them(spelt: str, label: str) -> None:
     write("a.jsonl", f'{{"text": "fine", "label": {spelt}}}')
-    assert read("a.jsonl") == [Review("fine", label)]
+    assert read("a.jsonl") == [LabelledText("fine", label)]
 
 
 def test_half_a_surrogate_pair_is_replaced() -> None:
     write("a.jsonl", r'{"text": "cut \ud83d, whole \ud83d\ude00", "label": "pos"}')
-    assert read("a.jsonl") == [Review("cut \ufffd, whole 😀", "pos")]
+    assert read("a.jsonl") == [LabelledText("cut \ufffd, whole 😀", "pos")]
 
 
 def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write("a.csv", "text,label\nfine,pos\n")
     write("folder/pos/1.txt", "fine")
-    assert read("~/a.csv") == read("~/folder") == [Review("fine", "pos")]
+    assert read("~/a.csv") == read("~/folder") == [LabelledText("fine", "pos")]
     assert error_of("~/b.csv").startswith("~/b.csv: no such file or folder")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.txt.gz"])
 def test_any_table_by_name_or_by_number(name: str) -> None:
     write(name, "id;body;stars\n7;good, but slow;5\n")
-    assert read(name, "body", "stars") == [Review("good, but slow", "5")]
+    assert read(name, "body", "stars") == [LabelledText("good, but slow", "5")]
     write(name, "7\tgood; slow, too\t5\n8\tfine\t1\n")
-    assert read(name, "2", "3") == [Review("good; slow, too", "5"), Review("fine", "1")]
+    assert read(name, "2", "3") == [LabelledText("good; slow, too", "5"), LabelledText("fine", "1")]
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.TXT.gz", "a.ft", "a.fasttext"])
 @pytest.mark.parametrize("bom", ["", "\ufeff\n \n"])
 def test_fasttext(name: str, bom: str) -> None:
     write(name, f"{bom}__label__pos fine, really\n__label__neg dull\n")
-    assert read(name) == read(name, "2", "1") == read(name, "a", "b") == [Review("fine, really", "pos"), Review("dull", "neg")]
+    assert read(name) == read(name, "2", "1") == read(name, "a", "b") == [LabelledText("fine, really", "pos"), LabelledText("dull", "neg")]
 
 
 def test_parquet() -> None:
     docs = [{"body": "fine"}, {"body": "dull"}]
     table = pyarrow.table({"doc": docs, "stars": [5, 1], "whole": [5.0, 1.0], "half": [0.5, 1.0], "kind": ["a", None]})
     pyarrow.parquet.write_table(table, "a.parquet")
-    assert read("a.parquet", "doc.body", "stars") == [Review("fine", "5"), Review("dull", "1")]
-    assert read("a.parquet", "doc.body", "whole") == [Review("fine", "5", "5.0"), Review("dull", "1", "1.0")]
+    assert read("a.parquet", "doc.body", "stars") == [LabelledText("fine", "5"), LabelledText("dull", "1")]
+    assert read("a.parquet", "doc.body", "whole") == [LabelledText("fine", "5", "5.0"), LabelledText("dull", "1", "1.0")]
     hint = "give every text a class: a string, a whole number, true or false"
     assert error_of("a.parquet", "doc.body", "half") == f'a.parquet:1: the label "half" is the fraction 0.5; {hint}'
     assert (
@@ -201,7 +201,7 @@ def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
     assert [(placed.review.text, placed.file, placed.line) for placed in found] == [
         (text, *place) for text, place in zip(["one", "two", "three", "four", "five"], places, strict=True)
     ]
-    source = FileReviews(FilesData.model_validate({"source": "files", "train": ["first.jsonl", "part-*.csv"], "test": "**/part-2.csv"}))
+    source = FileTexts(FilesData.model_validate({"source": "files", "train": ["first.jsonl", "part-*.csv"], "test": "**/part-2.csv"}))
     assert source.name == "first.jsonl and 1 more"
     assert source.splits == ("train", "test")
     assert [len(list(source.read(split))) for split in source.splits] == [3, 1]
@@ -237,7 +237,7 @@ def test_folder_in_natural_order() -> None:
     write("train/neg/0_1.TXT", "neg")
     for ignored in ["train/unsup/0_0.txt", "train/.hidden/1.txt", "train/pos/.1.txt", "train/pos/notes.md", "train/labeledBow.feat"]:
         write(ignored, "ignored")
-    expected = [Review("neg", "neg"), *(Review(name, "pos") for name in ["02_9", "2_9", "2_10", "10_3", "a1"])]
+    expected = [LabelledText("neg", "neg"), *(LabelledText(name, "pos") for name in ["02_9", "2_9", "2_10", "10_3", "a1"])]
     assert read("train") == read("train/") == expected
 
 
@@ -252,12 +252,12 @@ def test_folder_symbolic_links_are_followed() -> None:
     write("elsewhere/1.txt", "fine")
     os.makedirs("train")
     os.symlink(os.path.abspath("elsewhere"), "train/pos")
-    assert read("train") == [Review("fine", "pos")]
+    assert read("train") == [LabelledText("fine", "pos")]
 
 
 def test_text_files_lose_a_byte_order_mark_and_nothing_else() -> None:
     write("train/pos/1.txt", b"\xef\xbb\xbfone\r\ntwo\n")
-    assert read("train") == [Review("one\r\ntwo\n", "pos")]
+    assert read("train") == [LabelledText("one\r\ntwo\n", "pos")]
 
 
 # As a stream
@@ -278,7 +278,7 @@ def test_a_file_is_read_as_a_stream(name: str) -> None:
 
 def test_reviews_before_a_fault_are_read() -> None:
     write("a.csv", "text,label\nfine,pos\nbroken\n")
-    assert list(islice(read_labelled_file("a.csv", COLUMNS), 1)) == [PlacedReview(Review("fine", "pos"), "a.csv", 2)]
+    assert list(islice(read_labelled_file("a.csv", COLUMNS), 1)) == [LocatedText(LabelledText("fine", "pos"), "a.csv", 2)]
 
 
 # Paths
@@ -374,7 +374,7 @@ def test_other_encodings(encoding: str, name: str) -> None:
     write(name, raw)
     read_as = Dialect("windows-1252")  # a byte-order mark is right whatever is asked for
     found = list(read_labelled_file("train" if "train" in name else name, COLUMNS, read_as))
-    assert [placed.review for placed in found] == [Review("café", "pos")]
+    assert [placed.review for placed in found] == [LabelledText("café", "pos")]
 
 
 def test_binary_files_are_refused() -> None:
@@ -387,7 +387,7 @@ def test_binary_files_are_refused() -> None:
 def test_gzip_data_is_known_by_its_first_bytes() -> None:
     write("a.csv", gzip.compress(b"text,label\nfine,pos\n"))
     write("train/pos/1.txt", gzip.compress(b"fine"))
-    assert read("a.csv") == read("train") == [Review("fine", "pos")]
+    assert read("a.csv") == read("train") == [LabelledText("fine", "pos")]
 
 
 def test_damaged_gzip() -> None:
@@ -572,13 +572,13 @@ def test_a_class_folder_with_a_blank_name() -> None:
     assert error_of("train") == "train/ : the label is empty; give every text a class, or leave the row out"
 
 
-# FileReviews
+# FileTexts
 
 
 def test_file_reviews_with_train_and_test() -> None:
     write("train.csv", "body,stars\nfine,5\n")
     write("test.jsonl", '{"body": "dull", "stars": 1}')
-    source = FileReviews(
+    source = FileTexts(
         FilesData.model_validate(
             {"source": "files", "train": "train.csv", "test": "test.jsonl", "text_column": "body", "label_column": "stars"}
         )
@@ -586,12 +586,12 @@ def test_file_reviews_with_train_and_test() -> None:
     assert source.name == "train.csv"
     assert source.splits == ("train", "test")
     assert source.class_names is None
-    assert [*source.read("train"), *source.read("test")] == [Review("fine", "5"), Review("dull", "1")]
+    assert [*source.read("train"), *source.read("test")] == [LabelledText("fine", "5"), LabelledText("dull", "1")]
     assert list(source.read("train")) == list(source.read("train"))
 
 
 def test_file_reviews_without_test() -> None:
-    source = FileReviews(FilesData.model_validate({"source": "files", "train": "train.csv"}))
+    source = FileTexts(FilesData.model_validate({"source": "files", "train": "train.csv"}))
     assert source.splits == ("train",)
     with pytest.raises(MhaError) as raised:
         source.read("test")
@@ -599,7 +599,7 @@ def test_file_reviews_without_test() -> None:
 
 
 def test_file_reviews_unknown_split() -> None:
-    source = FileReviews(FilesData.model_validate({"source": "files", "train": "train.csv", "test": "test.csv"}))
+    source = FileTexts(FilesData.model_validate({"source": "files", "train": "train.csv", "test": "test.csv"}))
     for split, hint in [("tset", "did you mean test?"), ("dev\x1b", "choose from test, train")]:
         with pytest.raises(MhaError) as raised:
             source.read(split)
@@ -620,10 +620,10 @@ def test_unlabelled_texts_of_a_source() -> None:
     write("train.csv", "text,label\nfine,pos\n")
     write("more.txt", "one\ntwo\n")
     given = {"source": "files", "train": "train.csv"}
-    texts = FileReviews(FilesData.model_validate({**given, "unlabelled": "more.txt"})).unlabelled()
+    texts = FileTexts(FilesData.model_validate({**given, "unlabelled": "more.txt"})).unlabelled()
     assert texts is not None
     assert list(texts) == ["one", "two"]
-    assert FileReviews(FilesData.model_validate(given)).unlabelled() is None
+    assert FileTexts(FilesData.model_validate(given)).unlabelled() is None
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda name: None])

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.config.settings import FilesData
-from mha_cli.data.files import FileReviews
+from mha_cli.data.files import FileTexts
 from mha_cli.data.held_out import drawn_for_testing
-from mha_cli.data.reviews import Review
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-REVIEWS = [Review(f"text {number}", "rare" if number % 10 == 0 else "usual") for number in range(300)]
+REVIEWS = [LabelledText(f"text {number}", "rare" if number % 10 == 0 else "usual") for number in range(300)]
 
 
-def drawn_of(reviews: list[Review], share: float = 0.2, by_names: bool = False) -> list[Review]:
+def drawn_of(reviews: list[LabelledText], share: float = 0.2, by_names: bool = False) -> list[LabelledText]:
     """The reviews of the test part."""
     drawn = drawn_for_testing(reviews, share, by_names, "a.csv")
     return [review for review, is_drawn in zip(reviews, drawn, strict=True) if is_drawn]
@@ -33,7 +33,7 @@ def test_every_class_gives_its_share() -> None:
 def test_it_is_the_same_part_in_any_order_and_nearly_so_with_more_texts() -> None:
     shuffled = random.Random(0).sample(REVIEWS, len(REVIEWS))
     assert {*drawn_of(shuffled)} == {*drawn_of(REVIEWS)}
-    more = [*REVIEWS, *(Review(f"later {number}", "usual") for number in range(30))]
+    more = [*REVIEWS, *(LabelledText(f"later {number}", "usual") for number in range(30))]
     moved = {*drawn_of(more)} ^ {*drawn_of(REVIEWS)}
     assert sum(review in REVIEWS for review in moved) < 10
 
@@ -43,7 +43,7 @@ def test_it_is_the_part_that_it_was() -> None:
 
 
 def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
-    reviews = [*REVIEWS, *(Review(review.text, "usual") for review in REVIEWS[::3])]
+    reviews = [*REVIEWS, *(LabelledText(review.text, "usual") for review in REVIEWS[::3])]
     drawn = drawn_for_testing(reviews, 0.2, False, "a.csv")
     sides = {(review.text, bool(side)) for review, side in zip(reviews, drawn, strict=True)}
     assert len(sides) == len({review.text for review in reviews})
@@ -51,7 +51,7 @@ def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_every_class_keeps_a_text_to_learn_from(share: float) -> None:
-    reviews = [*REVIEWS, Review("alone", "single"), Review("text 1", "only of two labels")]
+    reviews = [*REVIEWS, LabelledText("alone", "single"), LabelledText("text 1", "only of two labels")]
     drawn = drawn_for_testing(reviews, share, False, "a.csv")
     kept = {review.label for review, is_drawn in zip(reviews, drawn, strict=True) if not is_drawn}
     assert kept == {"rare", "usual", "single", "only of two labels"}
@@ -59,7 +59,7 @@ def test_every_class_keeps_a_text_to_learn_from(share: float) -> None:
 
 def test_texts_that_share_names_are_on_one_side() -> None:
     films = [f"I saw Zorblax{film} and Quuxley{film}" for film in "abcdefghij"]
-    reviews = [Review(f"{film}, it was number {number}", str(number % 2)) for film in films for number in range(8)]
+    reviews = [LabelledText(f"{film}, it was number {number}", str(number % 2)) for film in films for number in range(8)]
     drawn = drawn_for_testing(reviews, 0.2, True, "a.csv")
     assert [*drawn.reshape(10, 8).sum(axis=1)].count(8) == 2
     assert drawn.sum() == 16
@@ -74,8 +74,8 @@ def test_a_share_of_no_text_is_refused(by_names: bool, way_out: str) -> None:
 
 def test_a_file_is_read_in_two_parts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\n\n" + "".join(f"{review.text},{review.label}\n" for review in REVIEWS))
-    source = FileReviews(FilesData(source="files", train=str(tmp_path / "a.csv"), test_share=0.2))
+    source = FileTexts(FilesData(source="files", train=str(tmp_path / "a.csv"), test_share=0.2))
     train, test = ([*source.read_placed(split)] for split in source.splits)
     assert [placed.review for placed in test] == drawn_of(REVIEWS)
     assert sorted(placed.line for placed in [*train, *test]) == [*range(3, 303)]
-    assert source.doubts.num_blank == 1
+    assert source.warnings.num_blank == 1

@@ -39,11 +39,11 @@ def test_the_true_difference_lies_in_95_of_100_intervals() -> None:
 
 
 @given(st.integers(1, 30_000), st.floats(0, 1))
-def test_the_accuracy_interval_by_hand(num_reviews: int, share: float) -> None:
-    num_correct = round(share * num_reviews)
-    accuracy, z = num_correct / num_reviews, 1.959963984540054
-    centre = (accuracy + z * z / (2 * num_reviews)) / (1 + z * z / num_reviews)
-    half = z / (1 + z * z / num_reviews) * math.sqrt(accuracy * (1 - accuracy) / num_reviews + z * z / (4 * num_reviews**2))
-    low, high = wilson_interval(num_correct, num_reviews)
+def test_the_accuracy_interval_by_hand(num_texts: int, share: float) -> None:
+    num_correct = round(share * num_texts)
+    accuracy, z = num_correct / num_texts, 1.959963984540054
+    centre = (accuracy + z * z / (2 * num_texts)) / (1 + z * z / num_texts)
+    half = z / (1 + z * z / num_texts) * math.sqrt(accuracy * (1 - accuracy) / num_texts + z * z / (4 * num_texts**2))
+    low, high = wilson_interval(num_correct, num_texts)
     assert (low, high) == (pytest.approx(centre - half, abs=1e-9), pytest.approx(centre + half, abs=1e-9))
     assert 0 <= low <= accuracy <= high <= 1

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from mha_cli.data.files import labelled_columns, read_labelled
-from mha_cli.data.given import GivenReviews
+from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labels import class_name
 from mha_cli.errors import MhaError
 
@@ -59,7 +59,7 @@ def test_every_source_names_a_class_alike(given: str) -> None:
             (path / label).mkdir(parents=True)
             (path / label / "1.txt").write_text("a text")
     else:
-        found = [*GivenReviews(["a text"] * 3, labels if given == "list" else np.array(labels)).read()]
+        found = [*MemoryTexts(["a text"] * 3, labels if given == "list" else np.array(labels)).read()]
     if given in {"csv", "jsonl", "parquet", "ft", "folder"}:
         found = [placed.review for placed in read_labelled([str(path)], labelled_columns())]
     assert sorted((review.label, review.spelling) for review in found) == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
@@ -95,7 +95,7 @@ ONE_VALUE = "give every text a class: a string, a whole number, true or false"
 )
 def test_what_is_no_class(label: Any, expected: str) -> None:
     with pytest.raises(MhaError) as raised:
-        GivenReviews(["a", "b"], ["x", label])
+        MemoryTexts(["a", "b"], ["x", label])
     assert str(raised.value) == f"labels[1]: the label {expected}"
 
 

@@ -8,8 +8,8 @@ import pytest
 from mha_cli.config.settings import TextConfig
 from mha_cli.data import names
 from mha_cli.data.corpus import Corpus
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
-from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
 
 
@@ -42,10 +42,10 @@ def test_adversarial_texts_finish(text: str, number: int) -> None:
     assert len(names_in(text)) == number
 
 
-def films(num_films: int, reviews_of_each: int) -> list[Review]:
+def films(num_films: int, reviews_of_each: int) -> list[LabelledText]:
     """Reviews that name two people of their film, and one person whom every review names."""
     return [
-        Review(f"I like Everybody in it and Actor{chr(65 + film)}x with Director{chr(65 + film)}y too", ("bad", "good")[number % 2])
+        LabelledText(f"I like Everybody in it and Actor{chr(65 + film)}x with Director{chr(65 + film)}y too", ("bad", "good")[number % 2])
         for number in range(reviews_of_each)
         for film in range(num_films)
     ]
@@ -107,6 +107,6 @@ def test_a_corpus_split_by_names() -> None:
 
 
 def test_reviews_that_cannot_be_parted() -> None:
-    reviews = [Review("I met Actor there and Director too", label) for label in ("good", "bad") * 5]
+    reviews = [LabelledText("I met Actor there and Director too", label) for label in ("good", "bad") * 5]
     with pytest.raises(MhaError, match=r"films\.csv: texts that share names cannot be parted .*; take data\.validation=random"):
         Corpus(reviews, TextConfig(), None, "films.csv", by_names=True).split(0.2, seed=0)

@@ -1,4 +1,4 @@
-"""What is told about the data while it is prepared, and which split is read for scoring."""
+"""What is told about the data while it is prepared, and which split is read for probabilities."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.config.settings import FilesData, GivenData, SampleData, TextConfig, TfdsData
+from mha_cli.config.settings import FilesData, MemoryData, SampleData, TextConfig, TfdsData
 from mha_cli.data import corpus, preparation
-from mha_cli.data.given import GivenReviews
+from mha_cli.data.in_memory import MemoryTexts
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.overview import look_over
 from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
 from mha_cli.data.profile import Tally, profile_data
-from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError
-from mha_cli.system.watcher import Watcher
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.system.callbacks import Callbacks
+from mha_cli.text.encoding import TextPipeline
 from tests.checkpoints import small_checkpoint
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def noted(folder: Path, test: str | None) -> list[str]:
         (folder / "test.csv").write_text(test)
     data = {"source": "files", "train": str(folder / "train.csv"), "test": str(folder / "test.csv")}
     lines: list[str] = []
-    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
     *lines, known = [line.removeprefix(f"{folder}/") for line in lines]
     assert known.startswith("train.csv, validation part: 2 of 2 texts are among those learnt from")
     return lines
@@ -68,9 +68,9 @@ def test_texts_without_labels_that_nothing_reads_are_told(read: bool, tmp_path: 
     lines: list[str] = []
     prepared = prepare(
         config_from_dict({"data": data, "training": {"score_vectors": read}, "model": {"score_ngrams": 1, "score_buckets": 64}}, "test"),
-        Watcher(note=lines.append),
+        Callbacks(note=lines.append),
     )
-    said = "nothing reads the texts without labels; see training.distil_scores and score_vectors"
+    said = "nothing reads the texts without labels; see training.distill_linear and score_vectors"
     assert any(line.endswith(f"train.csv: {said}") for line in lines) is not read
     assert (prepared.unlabelled is not None) is read
 
@@ -79,7 +79,7 @@ def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\n" + "fine,Pos\ngood,pos\ngreat,POS\ndull,neg\n" * 2)
     lines: list[str] = []
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
     assert lines[0] == f"{tmp_path}/train.csv, 8 texts; repeated to the letter: 4, classes that differ from others in case alone: 2"
     found = profile_data([str(tmp_path / "train.csv")])
     assert found.texts.num_respelt == 2
@@ -92,7 +92,7 @@ def test_spellings_that_became_one_class_and_several_labels_in_one_are_told(tmp_
     lines: list[str] = []
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
     config = config_from_dict({"data": data}, "test")
-    prepare(config, Watcher(note=lines.append))
+    prepare(config, Callbacks(note=lines.append))
     odd = 'labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 ("True;bad", separator ";")'
     assert lines[0] == f"{tmp_path}/train.csv, 11 texts; {odd}"
     assert profile_data([str(tmp_path / "train.csv")]).texts.line() == odd == look_over(config).train.texts.line()
@@ -109,7 +109,7 @@ def test_spellings_that_became_one_class_and_several_labels_in_one_are_told(tmp_
     ],
 )
 def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], shown: str) -> None:
-    reviews = GivenReviews(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
+    reviews = MemoryTexts(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
     assert Tally(reviews, TextConfig(), "x").figures().line().partition("more than one way: ")[2][3:-1] == shown
 
 
@@ -130,7 +130,7 @@ def test_a_validation_part_of_texts_that_are_learnt_from_is_told(times: int, tol
     (tmp_path / "train.csv").write_text("text,label\n" + "".join(texts * times + texts[:1]))
     lines: list[str] = []
     data = {"source": "files", "train": str(tmp_path / "train.csv"), "validation_share": 0.1}
-    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
     assert [line.partition("train.csv, validation part: ")[2] for line in lines[1:]] == told
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_told_where_nothing_is_odd(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\nfine,pos\ngood,pos\ndull,neg\nbad,neg\n")
     lines: list[str] = []
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
     assert lines == []
 
 
@@ -148,7 +148,7 @@ def test_a_validation_part_of_unknown_words_is_told(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\n" + "".join(f'"{text}",{"ab"[row % 2]}\n' for row, text in enumerate(texts)))
     lines: list[str] = []
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
     assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [
         "train.csv, validation part: 100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"
     ]
@@ -166,7 +166,7 @@ def test_classes_of_one_text_are_told(num_rare: int, told: str, tmp_path: Path) 
     (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows))
     lines: list[str] = []
     data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepared = prepare(config_from_dict({"data": data}, "test"), Watcher(note=lines.append))
+    prepared = prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
     assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [f"train.csv: {told}"]
     assert set(prepared.validation.labels) == {0, 1}
     assert set(prepared.train.labels) == set(range(2 + num_rare))
@@ -189,12 +189,12 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
         splits = ("train", "validation")
         class_names = None
 
-        def read(self, split: str) -> Iterator[Review]:
+        def read(self, split: str) -> Iterator[LabelledText]:
             assert split == "validation"
-            return iter([Review("the film", "pos"), Review("", "neg")])
+            return iter([LabelledText("the film", "pos"), LabelledText("", "neg")])
 
     monkeypatch.setattr(preparation, "open_source", lambda *_, **__: Source())
-    found = labelled_reviews(small_checkpoint(), GivenData(), "validation")
+    found = labelled_reviews(small_checkpoint(), MemoryData(), "validation")
     assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
 
 
@@ -211,7 +211,7 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
     caveats = [
-        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Watcher(note=notes.append)).caveat
+        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Callbacks(note=notes.append)).caveat
         for split in ("train", "validation")
     ]
     by_name = [TRAINED_ON] if trained_on == "films" else []
@@ -228,7 +228,7 @@ def test_decisions_are_told_in_lines_that_a_terminal_does_not_break(tmp_path: Pa
     config = {"auto": True, "data": {"source": "files", "train": str(tmp_path / "train.csv")}, "training": {"epochs": 3}}
     config["model"] = {"max_ngram": 2, "score_ngrams": 2}
     lines: list[str] = []
-    prepare(config_from_dict(config, "test"), Watcher(note=lines.append))
+    prepare(config_from_dict(config, "test"), Callbacks(note=lines.append))
     lines = lines[lines.index("decided from them, where the config says nothing:") - 2 :]
     assert all(len(line) < 80 for line in lines)
     assert {line.split(":")[0] for line in lines} >= {"  data", "  text", "  model", "  training"}
@@ -241,7 +241,7 @@ def test_most_words_are_unknown(words: str, share: str | None, tmp_path: Path, m
     monkeypatch.setattr(corpus, "CHUNK_TOKENS", 7)
     (tmp_path / "films.csv").write_text("text,label\n" + f"{words},pos\n" * 40)
     notes: list[str] = []
-    labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "train", Watcher(note=notes.append))
+    labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "train", Callbacks(note=notes.append))
     told = (
         f"films.csv, split train: {share} of the words are not in the model's vocabulary: was it trained on such texts, in this language?"
     )
@@ -254,12 +254,12 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
     rows = [(f"the film {number}", ("neg", "pos")[number % 2]) for number in range(40)]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     path = str(tmp_path / "films.csv")
-    data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_reviews=200)
+    data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_texts=200)
     checkpoint = small_checkpoint()
     labelled = labelled_reviews(checkpoint, data, split)
     numbers = [3, 0, 1]
     for number, placed in zip(numbers, placed_reviews(data, labelled, numbers), strict=True):
-        tokens = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(placed.review.text).tokens
+        tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(placed.review.text).tokens
         assert labelled.reviews.padded([number])[0].tolist() == tokens.tolist()
         assert checkpoint.class_names[labelled.reviews.labels[number]] == placed.review.label
         if source == "files":

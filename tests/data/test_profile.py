@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import FilesData
+from mha_cli.data.data_issues import find_oddities
 from mha_cli.data.layout import Layout
 from mha_cli.data.new_config import new_config
-from mha_cli.data.oddities import find_oddities
 from mha_cli.data.profile import DataProfile, Lengths, TextFigures, profile_data
 from mha_cli.errors import MhaError
 

@@ -11,18 +11,18 @@ import pytest
 
 from mha_cli.config.settings import SampleData
 from mha_cli.data import sample
-from mha_cli.data.reviews import Review
-from mha_cli.data.sample import SampleReviews
+from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.sample import SampleTexts
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
-    from mha_cli.data.reviews import ReviewSource
+    from mha_cli.data.labelled_text import TextSource
 
 TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\w\s]")
 
 
-def source(num_reviews: int = 6000, seed: int = 0) -> SampleReviews:
-    return SampleReviews(SampleData(num_reviews=num_reviews, seed=seed))
+def source(num_texts: int = 6000, seed: int = 0) -> SampleTexts:
+    return SampleTexts(SampleData(num_texts=num_texts, seed=seed))
 
 
 def tokens(text: str) -> list[str]:
@@ -30,12 +30,12 @@ def tokens(text: str) -> list[str]:
 
 
 def test_is_a_review_source() -> None:
-    reviews: ReviewSource = source()
+    reviews: TextSource = source()
     assert (reviews.name, reviews.splits, reviews.class_names) == ("sample", ("train", "test", "twins"), ("neg", "pos"))
 
 
 def test_same_seed_same_reviews_in_the_same_order() -> None:
-    for split in SampleReviews.splits:
+    for split in SampleTexts.splits:
         assert list(source(1000, seed=3).read(split)) == list(source(1000, seed=3).read(split))
 
 
@@ -44,27 +44,27 @@ def test_another_seed_gives_other_reviews() -> None:
 
 
 def test_seed_0_is_what_it_was() -> None:
-    assert next(source().read("train")) == Review(
+    assert next(source().read("train")) == LabelledText(
         "Nobody could call the pacing dazzling, it was simply clumsy. We took the last bus home afterwards.", "neg"
     )
-    assert next(source().read("twins")) == Review(
+    assert next(source().read("twins")) == LabelledText(
         "My neighbour lent me the disc. The pacing was weak, by no means thrilling. The tickets were eight euros each.", "neg"
     )
 
 
 @pytest.mark.parametrize(
-    ("num_reviews", "num_train", "num_test", "num_twins"),
+    ("num_texts", "num_train", "num_test", "num_twins"),
     [(200, 200, 50, 34), (201, 200, 50, 34), (6000, 6000, 1500, 1000), (20_000, 20_000, 5000, 3334)],
 )
-def test_sizes_and_balance(num_reviews: int, num_train: int, num_test: int, num_twins: int) -> None:
+def test_sizes_and_balance(num_texts: int, num_train: int, num_test: int, num_twins: int) -> None:
     for split, size in (("train", num_train), ("test", num_test), ("twins", num_twins)):
-        labels = Counter(review.label for review in source(num_reviews).read(split))
+        labels = Counter(review.label for review in source(num_texts).read(split))
         assert labels == {"neg": size // 2, "pos": size // 2}
 
 
-@pytest.mark.parametrize("num_reviews", [6000, 20_000])
-def test_no_review_occurs_twice(num_reviews: int) -> None:
-    reviews = source(num_reviews)
+@pytest.mark.parametrize("num_texts", [6000, 20_000])
+def test_no_review_occurs_twice(num_texts: int) -> None:
+    reviews = source(num_texts)
     texts = [review.text for review in chain(reviews.read("train"), reviews.read("test"))]
     assert len(texts) == len(set(texts))
 

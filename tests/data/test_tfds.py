@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.config.settings import TfdsData
-from mha_cli.data.reviews import Review
-from mha_cli.data.tfds import TfdsReviews
+from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.tfds import TfdsTexts
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def settings(**values: object) -> TfdsData:
 
 def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
     with pytest.raises(MhaError) as raised:
-        TfdsReviews(settings(**values))
+        TfdsTexts(settings(**values))
     assert raised.value.exit_code == exit_code
     assert "\n" not in str(raised.value)
     return str(raised.value)
@@ -94,13 +94,13 @@ def error_of(*, exit_code: int = EXIT_USAGE, **values: object) -> str:
 
 def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
     told: list[str] = []
-    source = TfdsReviews(settings(data_dir=str(tiny_dir)), told.append)
+    source = TfdsTexts(settings(data_dir=str(tiny_dir)), told.append)
     assert source.name == "tiny_reviews"
     assert source.splits == ("train", "test", "extra")
     assert source.class_names == ("neg", "pos", "mixed")
     reviews = list(source.read("train"))
-    expected = [Review(f"train {number}", ["neg", "pos", "mixed"][number % 3]) for number in range(NUM_TINY)]
-    expected[2] = Review("caf\ufffd \0 ☃", "mixed")
+    expected = [LabelledText(f"train {number}", ["neg", "pos", "mixed"][number % 3]) for number in range(NUM_TINY)]
+    expected[2] = LabelledText("caf\ufffd \0 ☃", "mixed")
     assert reviews == expected
     assert list(source.read("train")) == reviews
     assert [review.label for review in source.read("test")] == ["neg", "pos", "mixed"] * 2 + ["neg"]
@@ -108,14 +108,14 @@ def test_reviews_of_a_prepared_set(tiny_dir: Path) -> None:
 
 
 def test_splits_are_those_of_the_config_first(tiny_dir: Path) -> None:
-    source = TfdsReviews(settings(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]"))
+    source = TfdsTexts(settings(data_dir=str(tiny_dir), train_split="test", test_split="train[90%:]"))
     assert source.splits == ("test", "train[90%:]", "extra", "train")
     assert [review.text for review in source.read("train[90%:]")] == [f"train {number}" for number in range(471, NUM_TINY)]
     assert len(list(source.read("train+test"))) == NUM_TINY + 7
 
 
 def test_a_split_without_labels(tiny_dir: Path) -> None:
-    source = TfdsReviews(settings(data_dir=str(tiny_dir)))
+    source = TfdsTexts(settings(data_dir=str(tiny_dir)))
     assert list(source.read_texts("extra")) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
     with pytest.raises(MhaError) as raised:
         next(source.read("extra"))
@@ -124,10 +124,10 @@ def test_a_split_without_labels(tiny_dir: Path) -> None:
 
 
 def test_unlabelled_texts_are_those_of_the_named_split(tiny_dir: Path) -> None:
-    texts = TfdsReviews(settings(data_dir=str(tiny_dir), unlabelled_split="extra")).unlabelled()
+    texts = TfdsTexts(settings(data_dir=str(tiny_dir), unlabelled_split="extra")).unlabelled()
     assert texts is not None
     assert list(texts) == ["extra 0", "extra 1", "caf\ufffd \0 ☃", "extra 3", "extra 4"]
-    assert TfdsReviews(settings(data_dir=str(tiny_dir))).unlabelled() is None
+    assert TfdsTexts(settings(data_dir=str(tiny_dir))).unlabelled() is None
 
 
 def test_an_unlabelled_split_that_is_not_there_is_told_at_once(tiny_dir: Path) -> None:
@@ -136,7 +136,7 @@ def test_an_unlabelled_split_that_is_not_there_is_told_at_once(tiny_dir: Path) -
 
 
 def test_a_review_without_a_label(tiny_dir: Path) -> None:
-    source = TfdsReviews(settings(data_dir=str(tiny_dir), label_key="partly"))
+    source = TfdsTexts(settings(data_dir=str(tiny_dir), label_key="partly"))
     assert source.class_names == ("0", "1")
     reviews = source.read("test")
     assert len(list(islice(reviews, 4))) == 4
@@ -149,7 +149,7 @@ def test_a_review_without_a_label(tiny_dir: Path) -> None:
     ("split", "shown", "hint"), [("tset", "tset", "did you mean test?"), ("\x1b", "\\x1b", "choose from extra, test, train")]
 )
 def test_an_unknown_split_is_told_at_once(tiny_dir: Path, split: str, shown: str, hint: str) -> None:
-    source = TfdsReviews(settings(data_dir=str(tiny_dir)))
+    source = TfdsTexts(settings(data_dir=str(tiny_dir)))
     for read in [source.read, source.read_texts]:
         with pytest.raises(MhaError) as raised:
             read(split)
@@ -158,12 +158,12 @@ def test_an_unknown_split_is_told_at_once(tiny_dir: Path, split: str, shown: str
 
 def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFDS_DATA_DIR", str(tiny_dir))
-    assert len(list(TfdsReviews(settings()).read("test"))) == 7
+    assert len(list(TfdsTexts(settings()).read("test"))) == 7
     monkeypatch.setenv("TFDS_DATA_DIR", "")
     os.symlink(tiny_dir, tmp_path / "tensorflow_datasets")
-    assert len(list(TfdsReviews(settings()).read("test"))) == 7
-    assert len(list(TfdsReviews(settings(data_dir="~/tensorflow_datasets")).read("test"))) == 7
-    assert len(list(TfdsReviews(settings(name="tiny_reviews:1.*.*")).read("test"))) == 7
+    assert len(list(TfdsTexts(settings()).read("test"))) == 7
+    assert len(list(TfdsTexts(settings(data_dir="~/tensorflow_datasets")).read("test"))) == 7
+    assert len(list(TfdsTexts(settings(name="tiny_reviews:1.*.*")).read("test"))) == 7
 
 
 # What the config gets wrong
@@ -266,7 +266,7 @@ def test_files_that_cannot_be_read(tiny_dir: Path, tmp_path: Path, damage: str, 
     records.unlink()
     if damage != "remove":
         records.write_bytes(raw[:-5] if damage == "cut" else b"")
-    source = TfdsReviews(settings(data_dir=str(tmp_path / "copy")))
+    source = TfdsTexts(settings(data_dir=str(tmp_path / "copy")))
     with pytest.raises(MhaError) as raised:
         list(source.read("test"))
     assert raised.value.exit_code == EXIT_FAILURE
@@ -307,7 +307,7 @@ def test_no_network_fails_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     told: list[str] = []
     (tmp_path / "data").mkdir()
     with pytest.raises(MhaError) as raised:
-        TfdsReviews(settings(name="imdb_reviews", data_dir=str(tmp_path / "data")), told.append)
+        TfdsTexts(settings(name="imdb_reviews", data_dir=str(tmp_path / "data")), told.append)
     assert raised.value.exit_code == EXIT_FAILURE
     assert str(raised.value) == (
         f"imdb_reviews cannot be downloaded to {tmp_path}/data: no connection to ai.stanford.edu (Name or service not known); "
@@ -346,10 +346,10 @@ def made_builder() -> Any:
 def test_a_set_is_prepared_once(made_builder: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     told: list[str] = []
     values = {"name": "made_reviews", "data_dir": str(tmp_path)}
-    first = list(TfdsReviews(settings(**values), told.append).read("train"))
+    first = list(TfdsTexts(settings(**values), told.append).read("train"))
     assert told == [f"downloading made_reviews to {tmp_path}"]
-    assert sorted(first) == [Review("train 0", "neg"), Review("train 1", "pos"), Review("train 2", "neg")]
-    assert list(TfdsReviews(settings(**values), told.append).read("train")) == first
+    assert sorted(first) == [LabelledText("train 0", "neg"), LabelledText("train 1", "pos"), LabelledText("train 2", "neg")]
+    assert list(TfdsTexts(settings(**values), told.append).read("train")) == first
     assert len(told) == 1
     captured = capfd.readouterr()
     assert captured.out == ""
@@ -362,7 +362,7 @@ def test_a_failure_halfway_can_be_tried_again(made_builder: Any, tmp_path: Path,
     message = error_of(exit_code=EXIT_FAILURE, **values)
     assert message.startswith(f"made_reviews cannot be downloaded to {tmp_path}: the line; on a machine with network run ")
     monkeypatch.setattr(made_builder, "fails", "")
-    assert len(list(TfdsReviews(settings(**values)).read("train"))) == 3
+    assert len(list(TfdsTexts(settings(**values)).read("train"))) == 3
 
 
 def test_one_server_that_answers_is_enough(made_builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +377,7 @@ def test_one_server_that_answers_is_enough(made_builder: Any, tmp_path: Path, mo
     monkeypatch.setattr("socket.create_connection", connect)
     urls = ["gs://bucket/file", "http://gone.test/1", "http://gone.test/2", "https://there.test/3", "http://never.test:8080/4"]
     monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(urls))
-    assert len(list(TfdsReviews(settings(name="made_reviews", data_dir=str(tmp_path))).read("train"))) == 3
+    assert len(list(TfdsTexts(settings(name="made_reviews", data_dir=str(tmp_path))).read("train"))) == 3
     assert tried == [("gone.test", 80), ("there.test", 443)]
 
     monkeypatch.setattr(made_builder, "url_infos", dict.fromkeys(urls[:3]))
@@ -385,7 +385,7 @@ def test_one_server_that_answers_is_enough(made_builder: Any, tmp_path: Path, mo
     assert "no connection to gone.test (timed out); " in error_of(exit_code=EXIT_FAILURE, name="made_reviews", data_dir=f"{tmp_path}/other")
     monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
     tried.clear()
-    assert len(list(TfdsReviews(settings(name="made_reviews", data_dir=f"{tmp_path}/other")).read("train"))) == 3
+    assert len(list(TfdsTexts(settings(name="made_reviews", data_dir=f"{tmp_path}/other")).read("train"))) == 3
     assert tried == []
 
 
@@ -395,7 +395,7 @@ def test_an_interrupt_stays_an_interrupt(made_builder: Any, tmp_path: Path, monk
 
     monkeypatch.setattr(made_builder, "download_and_prepare", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        TfdsReviews(settings(name="made_reviews", data_dir=str(tmp_path)))
+        TfdsTexts(settings(name="made_reviews", data_dir=str(tmp_path)))
 
 
 def test_importing_the_module_imports_no_tensorflow() -> None:
@@ -410,7 +410,7 @@ def test_importing_the_module_imports_no_tensorflow() -> None:
 @pytest.mark.imdb
 @needs_imdb
 def test_imdb_splits_and_classes() -> None:
-    source = TfdsReviews(settings(name="imdb_reviews"))
+    source = TfdsTexts(settings(name="imdb_reviews"))
     assert source.splits == ("train", "test", "unsupervised")
     assert source.class_names == ("neg", "pos")
 
@@ -419,7 +419,7 @@ def test_imdb_splits_and_classes() -> None:
 @needs_imdb
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_imdb_labelled_splits(split: str) -> None:
-    source = TfdsReviews(settings(name="imdb_reviews"))
+    source = TfdsTexts(settings(name="imdb_reviews"))
     reviews = list(source.read(split))
     assert Counter(review.label for review in reviews) == {"neg": 12_500, "pos": 12_500}
     assert all(review.text.strip() for review in reviews)
@@ -430,7 +430,7 @@ def test_imdb_labelled_splits(split: str) -> None:
 @pytest.mark.imdb
 @needs_imdb
 def test_imdb_unsupervised_split() -> None:
-    source = TfdsReviews(settings(name="imdb_reviews"))
+    source = TfdsTexts(settings(name="imdb_reviews"))
     with pytest.raises(MhaError) as raised:
         next(source.read("unsupervised"))
     assert str(raised.value) == "imdb_reviews: the split unsupervised has no labels; choose one with labels, from train, test"

@@ -14,7 +14,7 @@ import pytest
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.corpus import Corpus
-from mha_cli.data.reviews import Review
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.token_store import TokenStore
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from tests.limits import files_of_at_most
@@ -110,13 +110,13 @@ def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         TokenStore()
 
 
-def peak_bytes(num_reviews: int) -> int:
+def peak_bytes(num_texts: int) -> int:
     """Most memory that Python and NumPy held at once while so many reviews of 200 words were read, split and encoded."""
 
-    def reviews() -> Iterator[Review]:
+    def reviews() -> Iterator[LabelledText]:
         rng = np.random.default_rng(0)
-        for number in range(num_reviews):
-            yield Review(" ".join(map(str, rng.integers(0, 100, 200).tolist())), "ab"[number % 2])
+        for number in range(num_texts):
+            yield LabelledText(" ".join(map(str, rng.integers(0, 100, 200).tolist())), "ab"[number % 2])
 
     tracemalloc.start()
     try:
@@ -124,7 +124,7 @@ def peak_bytes(num_reviews: int) -> int:
         train, validation = corpus.split(0.2, seed=0)
         vocabulary = corpus.vocabulary(train)
         encoded = [corpus.encode(rows, vocabulary) for rows in (train, validation)]
-        assert sum(len(part.tokens) for part in encoded) == 200 * num_reviews
+        assert sum(len(part.tokens) for part in encoded) == 200 * num_texts
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -69,7 +69,7 @@ def paper_attention(
     """The paper's equations in float64, one einsum each.
 
     Args:
-        x: the inputs ``query``, ``value`` and ``key``, and the weights by name; with a ``score_kernel`` the scoring is additive.
+        x: the inputs ``query``, ``value`` and ``key``, and the weights by name; with a ``score_kernel`` the attention_score is additive.
         allowed_BHLM: bool, broadcastable; True where a query may look at a key.
         gate_BH: number that multiplies what a head gives.
         use_scale: whether dot products are divided by √d_k.

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
 LONGER = 263  # more than a block of queries
-SCORINGS: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"scoring": "additive"}}
+SCORINGS: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"attention_score": "additive"}}
 FORMS = {
     "dot": ("fused", "per_head", "blockwise", "folded"),
     "unscaled": ("fused", "per_head", "blockwise", "folded"),
     "additive": ("fused", "per_head"),
 }
-FORMS_AND_SCORINGS = [(form, scoring) for scoring, forms in FORMS.items() for form in forms]
+FORMS_AND_SCORINGS = [(form, attention_score) for attention_score, forms in FORMS.items() for form in forms]
 
 
 def cross(queries: int = QUERIES, keys: int = KEYS) -> dict[str, np.ndarray]:
@@ -114,33 +114,33 @@ def output_and_gradients(layer: MultiHeadAttention, x: dict[str, np.ndarray], **
     return np.array(output), tape.gradient(loss, {**inputs, **weights})
 
 
-def assert_same_gradients(gradients: dict[str, Any], expected: dict[str, Any], scoring: str = "dot_product") -> None:
+def assert_same_gradients(gradients: dict[str, Any], expected: dict[str, Any], attention_score: str = "dot_product") -> None:
     assert gradients.keys() == expected.keys()
     rounding = max(1e-4, 1e-6 * max(float(np.abs(np.array(gradient)).max()) for gradient in expected.values()))
     for name, gradient in gradients.items():
-        if name == "key_bias" and scoring == "dot_product":  # the same for all keys: softmax does not see it
+        if name == "key_bias" and attention_score == "dot_product":  # the same for all keys: softmax does not see it
             assert np.abs(gradient).max() < rounding
         else:
             assert_same_gradient(gradient, expected[name], name)
 
 
 @functools.cache
-def fused_results(scoring: str, masks: str) -> tuple[np.ndarray, dict[str, Any]]:
-    return output_and_gradients(cross_layer(**SCORINGS[scoring]), cross(), **masks_of(QUERIES, KEYS)[masks])
+def fused_results(attention_score: str, masks: str) -> tuple[np.ndarray, dict[str, Any]]:
+    return output_and_gradients(cross_layer(**SCORINGS[attention_score]), cross(), **masks_of(QUERIES, KEYS)[masks])
 
 
 @pytest.mark.parametrize(
-    ("form", "scoring", "masks"),
+    ("form", "attention_score", "masks"),
     pairwise(
         ["auto", "fused", "per_head", "blockwise", "folded"],
         [*SCORINGS],
         [*masks_of(QUERIES, KEYS)],
-        valid=lambda form, scoring, _: form in ("auto", *FORMS[scoring]),
+        valid=lambda form, attention_score, _: form in ("auto", *FORMS[attention_score]),
     ),
 )
-def test_all_forms_equal_the_paper_and_one_another(form: str, scoring: str, masks: str) -> None:
+def test_all_forms_equal_the_paper_and_one_another(form: str, attention_score: str, masks: str) -> None:
     x, given = cross(), masks_of(QUERIES, KEYS)[masks]
-    layer = cross_layer(form, **SCORINGS[scoring])
+    layer = cross_layer(form, **SCORINGS[attention_score])
     allowed, gate = np.ones((BATCH, HEADS, QUERIES, KEYS), bool), None
     for name, mask in given.items():
         if name == "head_mask":
@@ -156,10 +156,10 @@ def test_all_forms_equal_the_paper_and_one_another(form: str, scoring: str, mask
     expected, expected_weights = paper(layer, x, allowed, gate)
     output, gradients = output_and_gradients(layer, x, **given)
     assert_same_output(output, expected)
-    fused_output, fused_gradients = fused_results(scoring, masks)
+    fused_output, fused_gradients = fused_results(attention_score, masks)
     assert_same_output(output, fused_output)
-    assert_same_gradients(gradients, fused_gradients, layer.scoring)
-    fused = cross_layer(**SCORINGS[scoring])
+    assert_same_gradients(gradients, fused_gradients, layer.attention_score)
+    fused = cross_layer(**SCORINGS[attention_score])
     assert [(weight.name, weight.shape) for weight in layer.weights] == [(weight.name, weight.shape) for weight in fused.weights]
     with_weights, weights = layer(**x, **given, return_attention_scores=True)
     assert_same_output(with_weights, output)
@@ -248,7 +248,7 @@ def torch_gradients(output: torch.Tensor, inputs: dict[str, torch.Tensor]) -> di
 
 @pytest.mark.parametrize("form", ["fused", "per_head"])
 def test_additive_layer_equals_torch_gradients_included(form: str) -> None:
-    x, layer = cross(), cross_layer(form, scoring="additive")
+    x, layer = cross(), cross_layer(form, attention_score="additive")
     allowed = prefix_mask([7, 4, 1], KEYS)
     output, gradients = output_and_gradients(layer, x, value_mask=allowed)
     theirs = torch_inputs(layer, x)
@@ -357,9 +357,9 @@ def test_of_nothing_comes_the_output_bias(form: str, masked: bool) -> None:
 
 @pytest.mark.filterwarnings("error:You are using a softmax")
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("form", "scoring"), FORMS_AND_SCORINGS)
-def test_a_single_key_is_looked_at_without_a_warning(form: str, scoring: str, masked: bool) -> None:
-    layer, x = cross_layer(form, **SCORINGS[scoring]), cross(keys=1)
+@pytest.mark.parametrize(("form", "attention_score"), FORMS_AND_SCORINGS)
+def test_a_single_key_is_looked_at_without_a_warning(form: str, attention_score: str, masked: bool) -> None:
+    layer, x = cross_layer(form, **SCORINGS[attention_score]), cross(keys=1)
     allowed = prefix_mask([1, 1, 0], 1)
     output, gradients = output_and_gradients(layer, x, **({"value_mask": allowed} if masked else {}))
     assert_same_output(output, paper(layer, x, allowed[:, None, None] if masked else True)[0])
@@ -435,10 +435,10 @@ def test_shapes_of_the_book(per_query: bool, form: str) -> None:
 # Gradients
 
 
-@pytest.mark.parametrize(("form", "scoring"), FORMS_AND_SCORINGS)
-def test_gradients_equal_finite_differences(form: str, scoring: str) -> None:
+@pytest.mark.parametrize(("form", "attention_score"), FORMS_AND_SCORINGS)
+def test_gradients_equal_finite_differences(form: str, attention_score: str) -> None:
     x = {"query": random(2, 2, 3), "value": random(2, 5, 2), "key": random(2, 5, 3)}
-    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, form=form, **SCORINGS[scoring]), *x.values())
+    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, form=form, **SCORINGS[attention_score]), *x.values())
     allowed = random_mask(2, 2, 2, 5)
     allowed[1, :, 1] = False
     gate, upstream = np.array([[1.0, -0.5], [2.0, 0.3]]), random(2, 2, 5, seed=9)
@@ -449,19 +449,19 @@ def test_gradients_equal_finite_differences(form: str, scoring: str) -> None:
     def loss() -> float:
         return float((paper_attention(exact, allowed, gate, layer.use_scale)[0] * upstream).sum())
 
-    assert_same_gradients(gradients, {name: finite_differences(loss, exact[name]) for name in gradients}, layer.scoring)
+    assert_same_gradients(gradients, {name: finite_differences(loss, exact[name]) for name in gradients}, layer.attention_score)
 
 
 # Mixed precision
 
 
-@pytest.mark.parametrize(("form", "scoring"), FORMS_AND_SCORINGS)
-def test_mixed_precision_is_close_to_float32(form: str, scoring: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("form", "attention_score"), FORMS_AND_SCORINGS)
+def test_mixed_precision_is_close_to_float32(form: str, attention_score: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     softmax = keras.ops.softmax
     monkeypatch.setattr(keras.ops, "softmax", lambda scores, axis: seen.append(scores.dtype) or softmax(scores, axis))
     x = cross()
-    layers = [MultiHeadAttention(**SIZES, form=form, dtype=dtype, **SCORINGS[scoring]) for dtype in ("float32", "mixed_bfloat16")]
+    layers = [MultiHeadAttention(**SIZES, form=form, dtype=dtype, **SCORINGS[attention_score]) for dtype in ("float32", "mixed_bfloat16")]
     for layer in layers:
         layer(*x.values())
         randomize(layer, scale=0.2)
@@ -504,9 +504,9 @@ def test_scores_beyond_float16_equal_torch(function: Callable[..., Any], masked:
     ("arguments", "message"),
     [
         ({"form": "flash"}, r"form is 'flash'; choose from auto, fused, per_head, blockwise, folded"),
-        ({"scoring": "cosine"}, r"scoring is 'cosine'; choose from dot_product, additive"),
-        ({"form": "blockwise", "scoring": "additive"}, r"form 'blockwise' computes dot products only; take form 'fused'"),
-        ({"form": "folded", "scoring": "additive"}, r"form 'folded' computes dot products only; take form 'fused'"),
+        ({"attention_score": "cosine"}, r"attention_score is 'cosine'; choose from dot_product, additive"),
+        ({"form": "blockwise", "attention_score": "additive"}, r"form 'blockwise' computes dot products only; take form 'fused'"),
+        ({"form": "folded", "attention_score": "additive"}, r"form 'folded' computes dot products only; take form 'fused'"),
         ({"form": "folded", "dropout": 0.1}, r"form 'folded' computes no dropout; take form 'fused'"),
         ({"dropout": 1.0}, r"dropout is 1\.0; it must be at least 0 and below 1"),
         ({"dropout": -0.1}, r"dropout is -0\.1; it must be at least 0 and below 1"),

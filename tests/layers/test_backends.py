@@ -89,7 +89,10 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
         longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
         yield f"{form}-longer", layer_case(layer, longer, use_causal_mask=True)
     for form in ("fused", "per_head"):
-        yield f"{form}-additive", layer_case(MultiHeadAttention(**SIZES, form=form, scoring="additive"), {**cross, **masks["attention"]})
+        yield (
+            f"{form}-additive",
+            layer_case(MultiHeadAttention(**SIZES, form=form, attention_score="additive"), {**cross, **masks["attention"]}),
+        )
     for form in FORMS:
         yield f"{form}-unscaled", layer_case(MultiHeadAttention(**SIZES, form=form, use_scale=False, use_bias=False), cross)
     yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
@@ -105,7 +108,7 @@ def all_cases() -> dict[str, Case]:
         **{f"encoder-at-positions-{norm}": some_positions_case(norm, x, real) for norm in ("post", "pre")},
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
-            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=64, convolution_width=5),
+            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=64, conv_kernel_size=5),
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(
@@ -113,11 +116,11 @@ def all_cases() -> dict[str, Case]:
         ),
         "model": model_case(train=True),
         "model-ngrams": model_case(train=True, **ngrams),
-        "model-convolution": model_case(train=True, **ngrams, convolution_width=3),
+        "model-convolution": model_case(train=True, **ngrams, conv_kernel_size=3),
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
         "model-scores": model_case(train=True, score_ngrams=2, score_buckets=32, score_ending=3, score_windows=[2]),
         "model-subwords": model_case(train=True, characters=11, subword_buckets=32, score_subwords=True, score_ngrams=1, score_buckets=32),
-        "model-additive": model_case(train=True, scoring="additive", use_bias=False),
+        "model-additive": model_case(train=True, attention_score="additive", use_bias=False),
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),
         "model-per-head": model_case(train=True, attention_form="per_head"),

@@ -77,7 +77,7 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
         "use_bias": False,
         "attention_dropout": 0.1,
         "dropout": 0.2,
-        "scoring": "additive",
+        "attention_score": "additive",
         "use_scale": False,
         "attention_form": "per_head",
     }

@@ -29,7 +29,7 @@ def built(positions: str, **arguments: Any) -> PositionalEmbedding:
 
 @pytest.mark.parametrize(
     ("positions", "max_ngram", "characters", "at_default"),
-    [("learned", 3, 0, ["positions", "subword_buckets"]), ("sinusoidal", 2, 11, []), ("none", 1, 3, ["max_ngram", "convolution_width"])],
+    [("learned", 3, 0, ["positions", "subword_buckets"]), ("sinusoidal", 2, 11, []), ("none", 1, 3, ["max_ngram", "conv_kernel_size"])],
 )
 def test_honours_the_layer_contract(positions: str, max_ngram: int, characters: int, at_default: list[str], tmp_path: Path) -> None:
     arguments = {
@@ -42,7 +42,7 @@ def test_honours_the_layer_contract(positions: str, max_ngram: int, characters: 
         "ngram_buckets": BUCKETS,
         "ngram_dropout": 0.2,
         "subword_buckets": 32 if characters else 0,
-        "convolution_width": 0 if positions == "none" else 3,
+        "conv_kernel_size": 0 if positions == "none" else 3,
     }
     token_ids = np.random.default_rng(0).integers(1, VOCABULARY_SIZE, (3, LENGTH)).astype(np.int32)
     tokens = with_characters(token_ids, characters)
@@ -131,7 +131,7 @@ def test_ngrams_are_added_where_they_end(positions: str) -> None:
 @pytest.mark.parametrize("width", [1, 3, 9])
 def test_the_convolution_equals_torch(width: int) -> None:
     torch = pytest.importorskip("torch")
-    layer = built("sinusoidal", max_ngram=2, ngram_buckets=BUCKETS, convolution_width=width)
+    layer = built("sinusoidal", max_ngram=2, ngram_buckets=BUCKETS, conv_kernel_size=width)
     plain = built("sinusoidal", max_ngram=2, ngram_buckets=BUCKETS)
     for weight, same in zip(layer.trainable_variables, plain.trainable_variables, strict=False):
         same.assign(weight)
@@ -144,7 +144,7 @@ def test_the_convolution_equals_torch(width: int) -> None:
 
 
 def test_a_convolution_starts_as_none() -> None:
-    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, convolution_width=5)
+    layer = PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, conv_kernel_size=5)
     mask = (TOKEN_IDS != 0)[:, :, None]
     found = np.array(layer(TOKEN_IDS))
     expected = np.array(layer.token_embeddings)[TOKEN_IDS] + np.array(layer.position_embeddings)[:LENGTH]
@@ -224,11 +224,11 @@ def test_ngrams_without_positions_or_buckets_are_refused() -> None:
     message = r"^max_ngram is 2, but n-grams carry word order and positions is 'none'; take max_ngram 1$"
     with pytest.raises(ValueError, match=message):
         PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", max_ngram=2, ngram_buckets=BUCKETS)
-    with pytest.raises(ValueError, match=r"^convolution_width is 3, but it carries word order and positions is 'none'; take 0$"):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", convolution_width=3)
+    with pytest.raises(ValueError, match=r"^conv_kernel_size is 3, but it carries word order and positions is 'none'; take 0$"):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", conv_kernel_size=3)
     for width in (4, -1):
-        with pytest.raises(ValueError, match=rf"^convolution_width is {width}; it must be odd, or 0$"):
-            PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, convolution_width=width)
+        with pytest.raises(ValueError, match=rf"^conv_kernel_size is {width}; it must be odd, or 0$"):
+            PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, conv_kernel_size=width)
     with pytest.raises(ValueError, match=r"^ngram_buckets is 0; it must be a power of two$"):
         PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, max_ngram=2)
 

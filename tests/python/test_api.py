@@ -19,11 +19,11 @@ from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.config import settings
 from mha_cli.config.loading import section_of
-from mha_cli.data.sample import SampleReviews
+from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import run_here
 
-REVIEWS = list(SampleReviews(settings.SampleData(num_reviews=300)).read("train"))
+REVIEWS = list(SampleTexts(settings.SampleData(num_texts=300)).read("train"))
 TEXTS, LABELS = [review.text for review in REVIEWS], [review.label for review in REVIEWS]
 SMALL: dict[str, Any] = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "epochs": 2}
 
@@ -141,7 +141,7 @@ def test_evaluate_gives_the_figures_of_the_command(
     told = run_here("evaluate", folder, "--data", "texts.jsonl", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert told.code == 0, told.stderr
     found, shown = mha.evaluate(model, TEXTS, LABELS), json.loads(told.stdout)
-    assert (found.accuracy, found.confusion, found.num_reviews) == (shown["accuracy"], shown["confusion"], 300)
+    assert (found.accuracy, found.confusion, found.num_texts) == (shown["accuracy"], shown["confusion"], 300)
     with pytest.raises(mha.MhaError, match=r"^labels\[0\]: the class is 'dull'; the model knows "):
         mha.evaluate(model, ["a"], ["dull"])
 
@@ -193,7 +193,7 @@ def test_whole_numbers_with_a_point_are_the_classes_of_those_without() -> None:
     labels = [kinds[number % 3](label == "pos") for number, label in enumerate(LABELS[:60])]
     model = mha.train("text", TEXTS[:60], labels, **SMALL | {"epochs": 1})
     assert model.classes == ("0", "1")
-    assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_reviews == 60
+    assert mha.evaluate(model, TEXTS[:60], [float(label) for label in labels]).num_texts == 60
 
 
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:

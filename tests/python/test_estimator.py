@@ -19,9 +19,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mha_cli import MHAClassifier, MhaError
 from mha_cli.config.settings import SampleData
-from mha_cli.data.sample import SampleReviews
+from mha_cli.data.sample import SampleTexts
 
-REVIEWS = list(SampleReviews(SampleData(num_reviews=200)).read("train"))[:120]
+REVIEWS = list(SampleTexts(SampleData(num_texts=200)).read("train"))[:120]
 TEXTS, LABELS = [review.text for review in REVIEWS], np.array([review.label for review in REVIEWS])
 SMALL: dict[str, Any] = {"embed_dim": 4, "num_heads": 1, "feed_forward_dim": 4, "epochs": 1, "score_ngrams": 0, "max_ngram": 1}
 SCORED = {**SMALL, "score_ngrams": 2}

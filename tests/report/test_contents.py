@@ -98,13 +98,13 @@ def test_what_would_take_long_is_left_out(data: FilesData, monkeypatch: pytest.M
     checkpoint = small_checkpoint()
     labelled = labelled_reviews(checkpoint, data)
     found = report("run", checkpoint, data, labelled, labelled)
-    assert found.heads.num_reviews == 7  # of two heads
+    assert found.heads.num_texts == 7  # of two heads
     for one in found.mistakes:
         assert (one.falls is None) == (not 0 < len(one.words) <= 4)
 
 
 def test_texts_without_a_file_have_a_number() -> None:
-    checkpoint, data = small_checkpoint(), SampleData(num_reviews=200)
+    checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
     labelled = labelled_reviews(checkpoint, data)
     mistakes = report("run", checkpoint, data, labelled, labelled).mistakes
     assert mistakes

@@ -17,7 +17,7 @@ from mha_cli.report.contents import Mistake, Report, report
 pytest.importorskip("jinja2")
 
 from mha_cli.report.page import inline_svg, write_page
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from tests.checkpoints import small_checkpoint
 from tests.cli.pages import HOSTILE
 
@@ -63,7 +63,7 @@ def made() -> Report:
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)
-    checkpoint, data = small_checkpoint(), SampleData(num_reviews=200)
+    checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
     labelled = labelled_reviews(checkpoint, data)
     try:
         return report("run", checkpoint, data, labelled, labelled, HISTORY)

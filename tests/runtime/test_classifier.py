@@ -7,7 +7,7 @@ import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_from_dict
-from mha_cli.runtime import scoring
+from mha_cli.runtime import probabilities
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.text.vocabulary import Vocabulary
 
@@ -49,14 +49,14 @@ def make_classifier(random_weights: Callable[..., dict[str, np.ndarray]]) -> Cal
 def batch_shapes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The shapes of the batches that are computed, as they come."""
     shapes: list[tuple[int, int]] = []
-    compute = scoring.class_probabilities
+    compute = probabilities.class_probabilities
 
     def recorded(token_ids: np.ndarray, *rest: Any) -> np.ndarray:
         rows, length = token_ids.shape
         shapes.append((rows, length))
         return compute(token_ids, *rest)
 
-    monkeypatch.setattr(scoring, "class_probabilities", recorded)
+    monkeypatch.setattr(probabilities, "class_probabilities", recorded)
     return shapes
 
 
@@ -82,7 +82,7 @@ def test_order_is_kept_whatever_the_batches(
     model = make_classifier()
     alone = [model.predict([text])[0] for text in TEXTS]
     batch_shapes.clear()
-    monkeypatch.setattr(scoring, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(probabilities, "BATCH_TOKENS", batch_tokens)
     order = np.random.default_rng(0).permutation(len(TEXTS)).tolist()
     together = model.predict([TEXTS[row] for row in order])
     assert [prediction.text for prediction in together] == [TEXTS[row] for row in order]

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.runtime import scoring
+from mha_cli.runtime import probabilities
 from mha_cli.runtime.engine import MANY_TEXTS, Engine, multiplications, usual_engine
-from mha_cli.runtime.scoring import probabilities_of
+from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import processor
 from mha_cli.system.processor import bfloat16_features
 from mha_cli.text.vocabulary import Vocabulary
@@ -93,8 +93,8 @@ def test_what_has_no_room_is_computed_by_numpy(monkeypatch: pytest.MonkeyPatch) 
     checkpoint = longer(small_checkpoint())
     engine, given = with_openvino(checkpoint), [np.full(length, 3, np.int32) for length in (700, 5)]
     expected = probabilities_of(given, checkpoint)
-    monkeypatch.setattr("mha_cli.runtime.openvino_encoder.MOST_BYTES", checkpoint.forward_pass.at_once().num_bytes(2, 32))
-    monkeypatch.setattr(scoring, "BATCH_TOKENS", 1)
+    monkeypatch.setattr("mha_cli.runtime.openvino_encoder.MOST_BYTES", checkpoint.memory_estimate.at_once().num_bytes(2, 32))
+    monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)
     from mha_cli.runtime.openvino_encoder import OpenVinoEncoder  # after the check that OpenVINO is there
 
     lengths = []
@@ -170,7 +170,7 @@ def test_auto_starts_after_much_work_where_many_texts_come_at_once(monkeypatch: 
     checkpoint = small_checkpoint()
     few, many = np.full(MANY_TEXTS - 1, 13), np.full(MANY_TEXTS, 13)
     monkeypatch.setattr("mha_cli.runtime.engine.WORTH_STARTING", 3 * multiplications(checkpoint.config.model, many))
-    engine, additive = Engine(checkpoint, "auto"), Engine(small_checkpoint(scoring="additive"), "auto")
+    engine, additive = Engine(checkpoint, "auto"), Engine(small_checkpoint(attention_score="additive"), "auto")
     assert [engine.encoder(lengths) is None for lengths in (many, few, few, few, many, few, many, few)] == [True] * 6 + [False] * 2
     assert all(additive.encoder(many) is None for _ in range(9))
     assert all(Engine(checkpoint).encoder(many) is None for _ in range(9))
@@ -185,7 +185,7 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
     monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
     assert usual_engine() == "openvino"
-    assert usual_engine(small_checkpoint(scoring="additive").config.model) == "numpy"
+    assert usual_engine(small_checkpoint(attention_score="additive").config.model) == "numpy"
     with monkeypatch.context() as limited:
         limited.setattr(resource, "getrlimit", lambda _: (3_000_000_000, 3_000_000_000))
         assert usual_engine() == "numpy"

@@ -64,7 +64,7 @@ def test_equals_the_keras_model(
     "model",
     [
         {"max_ngram": 2, "ngram_buckets": 32},
-        {"scoring": "additive"},
+        {"attention_score": "additive"},
         {"use_scale": False, "positions": "sinusoidal"},
         {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 3},
     ],
@@ -123,7 +123,9 @@ def test_hidden_states_equal_the_keras_model(
         np.testing.assert_allclose(x[real], np.array(expected[block + 1])[real], **EXACT)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"scoring": "additive"}, {"use_scale": False}], ids=["dot-product", "additive", "no-scale"])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"attention_score": "additive"}, {"use_scale": False}], ids=["dot-product", "additive", "no-scale"]
+)
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_attention_and_its_weights_equal_the_layer(use_bias: bool, arguments: dict[str, Any]) -> None:
     x, real = random(3, 7, 11), np.arange(7) < np.array([7, 3, 0])[:, None]

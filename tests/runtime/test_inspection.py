@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.runtime import scoring
+from mha_cli.runtime import probabilities
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.inspection import Explanation, explain, mean_entropy, near_uniform, strongest_links, view_attention
 from tests.checkpoints import small_checkpoint
@@ -23,7 +23,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "one-block": {},
     "three-blocks-pre": {"num_blocks": 3, "normalization": "pre"},
     "other-heads-in-each-block": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5},
-    "additive": {"num_blocks": 2, "scoring": "additive"},
+    "additive": {"num_blocks": 2, "attention_score": "additive"},
     "not-scaled": {"use_scale": False},
     "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32},
 }
@@ -220,14 +220,14 @@ def test_looked_at_is_the_mean_over_words_heads_and_blocks() -> None:
 def test_occlusion_of_a_long_review_is_computed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes time is a call; 200 words must not be 200 of them."""
     shapes: list[tuple[int, ...]] = []
-    compute = scoring.class_probabilities
+    compute = probabilities.class_probabilities
 
     def recorded(token_ids: np.ndarray, *rest: Any, **more: Any) -> np.ndarray:
         shapes.append(token_ids.shape)
         return compute(token_ids, *rest, **more)
 
-    monkeypatch.setattr(scoring, "class_probabilities", recorded)
-    monkeypatch.setattr(scoring, "BATCH_TOKENS", 10 * 199)
+    monkeypatch.setattr(probabilities, "class_probabilities", recorded)
+    monkeypatch.setattr(probabilities, "BATCH_TOKENS", 10 * 199)
     checkpoint = with_text(small_checkpoint(positions="sinusoidal"), sequence_length=200)
     result: Explanation = explain(checkpoint, "the film was not superb " * 40)
     assert len(result.words) == 200

@@ -18,7 +18,7 @@ PRINT_SETTINGS_AND_TRACE = """
 import mha_cli.model, keras, os
 from keras import config
 print(keras.backend.backend(), config.floatx(), config.epsilon(), config.image_data_format(), os.environ.get("KERAS_HOME"))
-from mha_cli.model.scoring import compile_forward
+from mha_cli.model.outputs import compile_forward
 for _ in range(8):  # a shuffle test of many checkpoints
     compile_forward(lambda token_ids, training: token_ids)([[2]])
 """

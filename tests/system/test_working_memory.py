@@ -15,9 +15,9 @@ from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.inspection import view_attention
-from mha_cli.runtime.scoring import probabilities_of
+from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system import working_memory
-from mha_cli.system.working_memory import ForwardPass, blocks
+from mha_cli.system.working_memory import MemoryEstimate, blocks
 from tests.checkpoints import small_checkpoint
 from tests.conftest import MODEL_CASES, ModelCase
 from tests.reviews import with_characters
@@ -26,7 +26,7 @@ SPARE = 100_000
 """Bytes of what is no array of the sizes that count."""
 
 WIDE: dict[str, dict[str, Any]] = {
-    "additive scores": {"scoring": "additive", "key_dim": 503},
+    "additive scores": {"attention_score": "additive", "key_dim": 503},
     "feed-forward": {"feed_forward_dim": 16_381, "activation": "gelu"},
     "embedding": {"embed_dim": 4_001, "key_dim": 3},
     "heads": {"num_heads": 251, "key_dim": 101},
@@ -56,8 +56,8 @@ def wide(name: str, length: int = 512) -> Checkpoint:
     return dataclasses.replace(checkpoint, config=checkpoint.config.model_copy(update={"text": text}))
 
 
-def in_numpy(checkpoint: Checkpoint) -> ForwardPass:
-    return dataclasses.replace(checkpoint.forward_pass, in_blocks=True)
+def in_numpy(checkpoint: Checkpoint) -> MemoryEstimate:
+    return dataclasses.replace(checkpoint.memory_estimate, in_blocks=True)
 
 
 @pytest.mark.parametrize("case", MODEL_CASES.values(), ids=MODEL_CASES.keys())
@@ -71,7 +71,7 @@ def test_the_estimate_is_an_upper_bound(case: ModelCase, texts: int) -> None:
 @pytest.mark.parametrize("name", WIDE)
 def test_wide_models_are_computed_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint, texts, length = wide(name), 29, 41
-    whole = ForwardPass(checkpoint.config.model, len(checkpoint.class_names)).num_bytes(texts, length)
+    whole = MemoryEstimate(checkpoint.config.model, len(checkpoint.class_names)).num_bytes(texts, length)
     at_once = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config.model)
     monkeypatch.setattr(working_memory, "BLOCK_BYTES", 1 << 18)
     estimate = in_numpy(checkpoint).num_bytes(texts, length)
@@ -101,9 +101,9 @@ def test_batches_are_smaller_where_texts_take_much(monkeypatch: pytest.MonkeyPat
 
 def test_wide_texts_are_computed_one_by_one_in_less_than_a_gigabyte() -> None:
     model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
-    for forward_pass in (ForwardPass(model, 2, in_blocks=True), ForwardPass(model, 2)):
-        assert forward_pass.most_texts(600, 100) == 1
-        assert forward_pass.num_bytes(1, 600) < 500_000_000
+    for memory_estimate in (MemoryEstimate(model, 2, in_blocks=True), MemoryEstimate(model, 2)):
+        assert memory_estimate.most_texts(600, 100) == 1
+        assert memory_estimate.num_bytes(1, 600) < 500_000_000
 
 
 def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
@@ -122,28 +122,28 @@ def test_a_text_that_does_not_fit_is_refused_before_it_is_computed() -> None:
 def test_the_refusal_that_the_page_shows() -> None:
     model = small_checkpoint(embed_dim=16_384, num_heads=1, key_dim=1, feed_forward_dim=1, positions="none").config.model
     with pytest.raises(MhaError) as raised:
-        ForwardPass(model, 2, "wide.keras", in_blocks=True).refuse_too_long(20_000)
+        MemoryEstimate(model, 2, "wide.keras", in_blocks=True).refuse_too_long(20_000)
     assert f"`error: {raised.value}`" in (Path(__file__).parents[2] / "docs" / "checkpoint.md").read_text("utf-8")
 
 
 def test_a_long_text_in_a_usual_model_is_within_the_budget() -> None:
     model = small_checkpoint(embed_dim=64, num_heads=4, feed_forward_dim=256).config.model
-    assert ForwardPass(model, 2, in_blocks=True).num_bytes(1, 100_000) < working_memory.MOST_BYTES
-    assert ForwardPass(model, 2).num_bytes(1, 10_000) < working_memory.MOST_BYTES
+    assert MemoryEstimate(model, 2, in_blocks=True).num_bytes(1, 100_000) < working_memory.MOST_BYTES
+    assert MemoryEstimate(model, 2).num_bytes(1, 10_000) < working_memory.MOST_BYTES
 
 
 @pytest.mark.parametrize(("form", "grows"), [("fused", 4), ("per_head", 2), ("auto", 2), ("blockwise", 2)])
 def test_tensorflow_computes_attention_as_its_form_says(form: str, grows: int) -> None:
     model = small_checkpoint(attention_form=form).config.model
-    forward_pass = ForwardPass(model, 2)
-    assert forward_pass.num_bytes(1, 40_000) == pytest.approx(grows * forward_pass.num_bytes(1, 20_000), rel=0.1)
+    memory_estimate = MemoryEstimate(model, 2)
+    assert memory_estimate.num_bytes(1, 40_000) == pytest.approx(grows * memory_estimate.num_bytes(1, 20_000), rel=0.1)
 
 
 def test_a_gradient_keeps_every_block() -> None:
     model = small_checkpoint(num_blocks=5, num_heads=2).config.model
-    forward_pass = ForwardPass(model, 2)
-    assert dataclasses.replace(forward_pass, gradient=True).num_bytes(1, 500) == pytest.approx(
-        10 * forward_pass.num_bytes(1, 500), rel=0.01
+    memory_estimate = MemoryEstimate(model, 2)
+    assert dataclasses.replace(memory_estimate, gradient=True).num_bytes(1, 500) == pytest.approx(
+        10 * memory_estimate.num_bytes(1, 500), rel=0.01
     )
 
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import TextConfig
-from mha_cli.text.encoding import EncodedText, TextEncoder
+from mha_cli.text.encoding import EncodedText, TextPipeline
 from mha_cli.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["the", "film", "was", ".", "good", "bad"])
 
 
 def encode(text: str, **settings: object) -> EncodedText:
-    return TextEncoder(TextConfig.model_validate(settings), VOCABULARY).encode(text)
+    return TextPipeline(TextConfig.model_validate(settings), VOCABULARY).encode(text)
 
 
 def test_words_become_ids() -> None:

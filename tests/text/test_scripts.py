@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import TextConfig
-from mha_cli.text.expressions import all_latin, unformatted
+from mha_cli.text.patterns import all_latin, unformatted
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 
 SETTINGS = [TextConfig(lowercase=lowercase, punctuation=punctuation) for lowercase in (True, False) for punctuation in (True, False)]

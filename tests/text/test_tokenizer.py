@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.text import encoding as encoder
-from mha_cli.text import expressions
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.text import patterns
+from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.tokenizer import make_tokenizer
 from mha_cli.text.vocabulary import Vocabulary
 
@@ -125,7 +125,7 @@ def test_adversarial_texts_finish(text: str, num_tokens: int) -> None:
 
 def test_no_expression_is_possessive() -> None:
     """Python 3.11.0 to 3.11.4 match possessive groups wrongly: ``'see'`` became ``see'`` there (gh-106052)."""
-    finders = (expressions.plain_words(True), expressions.latin_words(True), expressions.all_latin)
+    finders = (patterns.plain_words(True), patterns.latin_words(True), patterns.all_latin)
     found = [find.__self__.pattern for find in finders]
     assert not [expression for expression in found if re.search(r"[*+?}]\+|\(\?>", expression)]
 
@@ -143,5 +143,5 @@ def test_training_and_prediction_split_alike() -> None:
     from mha_cli.runtime import classifier
 
     assert corpus.make_tokenizer is encoder.make_tokenizer is make_tokenizer
-    assert corpus.TextEncoder is classifier.TextEncoder is TextEncoder
-    assert TextEncoder(TextConfig(), Vocabulary([])).tokenize("A<br>b") == ["a", "b"]
+    assert corpus.TextPipeline is classifier.TextPipeline is TextPipeline
+    assert TextPipeline(TextConfig(), Vocabulary([])).tokenize("A<br>b") == ["a", "b"]

@@ -10,7 +10,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.checkpoint.runs import CHECKPOINT, run_directory
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.training import run
 
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from mha_cli.config.settings import Config
     from mha_cli.data.preparation import PreparedData
-    from mha_cli.system.watcher import StepProgress
+    from mha_cli.system.callbacks import StepProgress
 
 
 def train(
-    config: Config, output: Path, watcher: Watcher = SILENT, data: PreparedData | None = None, resume: bool = False
+    config: Config, output: Path, callbacks: Callbacks = SILENT, data: PreparedData | None = None, resume: bool = False
 ) -> run.TrainingSummary:
     """What `mha train` does, from its run directory on."""
     with run_directory(output, config, resume) as held:
-        return run.train(config, held, watcher, data)
+        return run.train(config, held, callbacks, data)
 
 
 def difference(one: Path, other: Path) -> str:
@@ -51,8 +51,8 @@ def assert_same_run(one: Path, other: Path) -> None:
 def interrupt(config: Config, output: Path, step: int, data: PreparedData | None = None, resume: bool = False) -> StepProgress:
     """Ask the run to stop after so many more steps; returns the first of them."""
     seen: list[StepProgress] = []
-    watcher = dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step)
+    callbacks = dataclasses.replace(SILENT, on_step=seen.append, stop=lambda: len(seen) >= step)
     with pytest.raises(KeyboardInterrupt):
-        train(config, output, watcher, data, resume)
+        train(config, output, callbacks, data, resume)
     assert len(seen) == step
     return seen[0]

@@ -24,7 +24,7 @@ KNOWN = np.arange(1.0, 8.0, dtype=np.float32)
 def config(form: str) -> Config:
     """Everything in which a sum over devices could go wrong: a limit of the norm, tables, a batch size that is odd."""
     settings: dict[str, dict[str, Any]] = {
-        "data": {"source": "sample", "num_reviews": 200},
+        "data": {"source": "sample", "num_texts": 200},
         "text": {"vocabulary_size": 300, "sequence_length": 24, "subword_characters": 8},
         "model": {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5, "dropout": 0.0, "attention_form": form},
         "training": {"batch_size": 7, "clip_norm": 0.05, "weight_decay": 0.01, "learning_rate": 0.01},

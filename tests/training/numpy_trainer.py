@@ -19,7 +19,7 @@ from tests.reviews import encoded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mha_cli.data.corpus import EncodedReviews
+    from mha_cli.data.corpus import EncodedTexts
 
 MOMENTUM, DROPOUT = 0.9, 0.2
 WORDS = ("film", "plot", "cast", "scene", "it", "fine", "dull")
@@ -70,7 +70,7 @@ class NumpyTrainer:
     def weights(self) -> dict[str, np.ndarray]:
         return {**self._encoder, "classifier/kernel": self._layer[:-1], "classifier/bias": self._layer[-1]}
 
-    def logits(self, reviews: EncodedReviews) -> np.ndarray:
+    def logits(self, reviews: EncodedTexts) -> np.ndarray:
         return self._features(reviews.padded(np.arange(len(reviews)))) @ self._layer[:-1] + self._layer[-1]
 
     def _features(self, tokens: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ def numpy_data() -> PreparedData:
     """Reviews of one to nine words, whose last one mostly says the class."""
     rng = np.random.default_rng(0)
 
-    def part(number: int) -> EncodedReviews:
+    def part(number: int) -> EncodedTexts:
         labels = rng.integers(0, 2, number)
         said = np.where(rng.random(number) < 0.2, 1 - labels, labels)  # what misleads now and then
         return encoded([[*rng.integers(2, 7, rng.integers(1, 9)).tolist(), 7 + int(label)] for label in said], labels.tolist())

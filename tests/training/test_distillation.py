@@ -12,8 +12,8 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.ngram_scores.fit import cross_fit_scores, fit_scores, refit_scores, score_reviews
-from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.linear.fit import cross_fit_scores, fit_scores, refit_scores, score_reviews
+from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.training.distillation import taught_by_scores
 from mha_cli.training.distribution import Distribution
 from tests.training.interruptions import assert_same_run, interrupt, train
@@ -40,11 +40,11 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
         lines.append(f"{' '.join(rng.choice(['a', 'b', 'c', 'd'], 6))} says{said},{label}")
     (folder / "train.csv").write_text("\n".join(lines))
     data: dict[str, Any] = {"source": "files", "train": str(folder / "train.csv")}
-    training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "distil_scores": True}
-    training |= {"keep_scores": keep, "refit_scores": refit}
+    training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "distill_linear": True}
+    training |= {"keep_linear": keep, "refit_scores": refit}
     if unlabelled:
         (folder / "more.txt").write_text("".join(f"a d c says{number % classes}\n" for number in range(9)))
-        data["unlabelled"], training["labelled_epochs"], training["score_vectors"] = str(folder / "more.txt"), 1, True
+        data["unlabelled"], training["finetune_epochs"], training["score_vectors"] = str(folder / "more.txt"), 1, True
     model = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "score_ngrams": 2, "score_buckets": 512, "score_windows": [2]}
     text = {"vocabulary_size": 50, "sequence_length": 9}
     return config_from_dict({"data": data, "text": text, "model": model, "training": training}, "test")

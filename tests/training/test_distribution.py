@@ -37,7 +37,7 @@ LOST = "ended, or does not answer; see its own message, and start all again, wit
 def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: bool = False) -> Config:
     """Everything that workers have to agree on, with n-gram scores or, sooner there, without; batches of an odd number of reviews."""
     settings: dict[str, dict[str, Any]] = {
-        "data": {"source": "sample", "num_reviews": 300},
+        "data": {"source": "sample", "num_texts": 300},
         "text": {"vocabulary_size": 300, "sequence_length": 24},
         "model": {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "dropout": dropout, "max_ngram": 2, "ngram_buckets": 64},
         "training": {"distribution": "auto", "epochs": epochs, "batch_size": 13, "learning_rate": 0.01, "schedule": "cosine"},
@@ -47,8 +47,8 @@ def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: b
         "clip_norm": 0.1,
         "word_dropout": 0.2,
         "class_weights": "balanced",
-        "distil_scores": distil,
-        "keep_scores": not distil,
+        "distill_linear": distil,
+        "keep_linear": not distil,
     }
     return config_from_dict(settings, "test")
 

@@ -14,14 +14,14 @@ from sklearn.metrics import log_loss
 
 from mha_cli.config.settings import Config, TextConfig, TrainingConfig
 from mha_cli.data.corpus import Corpus
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.preparation import PreparedData, one_hot
-from mha_cli.data.reviews import Review
 from mha_cli.errors import EXIT_FAILURE, MhaError
+from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier
-from mha_cli.model.scoring import compile_forward, cross_entropy, predict_probabilities, predicted_classes
-from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
+from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities, predicted_classes
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.loop import fit, run_epoch
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.system.watcher import EpochRecord, StepProgress
+    from mha_cli.system.callbacks import EpochRecord, StepProgress
 
 Floats = npt.NDArray[np.float32]
 
@@ -58,12 +58,12 @@ def fitted(trainer: Trainer, config: Config, data: PreparedData) -> list[EpochRe
     return list(fit(trainer, Validation(config, data, None), ignore))
 
 
-def random_probabilities(num_reviews: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
+def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
     """Probabilities of every class, the last review's almost certain and wrong, and true classes."""
     rng = np.random.default_rng(0)
-    probabilities = rng.dirichlet(np.ones(num_classes), num_reviews)
+    probabilities = rng.dirichlet(np.ones(num_classes), num_texts)
     probabilities[-1] = [1 - 1e-4 * (num_classes - 1)] + [1e-4] * (num_classes - 1)
-    labels = rng.integers(0, num_classes, num_reviews)
+    labels = rng.integers(0, num_classes, num_texts)
     labels[-1] = num_classes - 1
     return probabilities.astype(np.float32), labels.astype(np.int32)
 
@@ -301,7 +301,7 @@ def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     trainer.position = EpochPosition(1, 1, 12.0, 9, 16, seconds=1e9)
     done = first_epoch(trainer, steps.append)
     assert done.seconds > 1e9
-    assert done.num_reviews == 16 + NUM_TRAIN - len(trainer.inputs.batches(1)[0])
+    assert done.num_texts == 16 + NUM_TRAIN - len(trainer.inputs.batches(1)[0])
     assert [step.step for step in steps] == list(range(2, STEPS + 1))
     assert steps[0].seconds_left is None
     assert all(step.reviews_per_second > 16 / 1e9 * 1000 for step in steps[1:])
@@ -319,7 +319,7 @@ def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_d
 @pytest.fixture(scope="module")
 def three_classes() -> PreparedData:
     """Reviews of one to nine words, whose first word tells the class."""
-    reviews = [Review(f"{'xyz'[number % 3]}{' and so on' * (number % 4)}", "cab"[number % 3]) for number in range(120)]
+    reviews = [LabelledText(f"{'xyz'[number % 3]}{' and so on' * (number % 4)}", "cab"[number % 3]) for number in range(120)]
     corpus = Corpus(reviews, TextConfig(), None, "films.csv")
     train, validation = corpus.split(0.25, seed=0)
     vocabulary = corpus.vocabulary(train)
@@ -354,7 +354,7 @@ def test_a_compiled_model_attends_by_blocks_and_at_once(most_weights: int, tiny_
 
 def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
     forward = compile_forward(build_classifier(tiny_config, len(tiny_data.vocabulary), 2))
-    probabilities = predict_probabilities(forward, ForwardPass(tiny_config.model, 2), tiny_data.validation)
+    probabilities = predict_probabilities(forward, MemoryEstimate(tiny_config.model, 2), tiny_data.validation)
     one_by_one = np.concatenate([forward(tiny_data.validation.padded(np.array([row]))).numpy() for row in range(len(tiny_data.validation))])
     np.testing.assert_allclose(probabilities[:, 1:], one_by_one, atol=1e-6)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -389,7 +389,7 @@ class Scripted:
         self.scores = scores
         self.kept: list[int] = []
 
-    def num_reviews(self, _: int) -> int:
+    def num_texts(self, _: int) -> int:
         return 10
 
     def batches(self, _: int) -> list[npt.NDArray[np.int64]]:
@@ -428,15 +428,15 @@ def best_epochs(records: list[EpochRecord]) -> list[int]:
 
 def test_an_equal_score_is_not_better() -> None:
     assert best_epochs(scripted_records(ACCURACIES)) == [1, 2, 5]
-    assert best_epochs(scripted_records([(0.5, 0.5), (0.5, 0.9), (0.4, 0.1)], select_by="loss")) == [1, 3]
+    assert best_epochs(scripted_records([(0.5, 0.5), (0.5, 0.9), (0.4, 0.1)], monitor="loss")) == [1, 3]
 
 
 def test_select_by_loss() -> None:
-    assert best_epochs(scripted_records(ACCURACIES, select_by="loss")) == [1, 2, 3, 5, 6]
+    assert best_epochs(scripted_records(ACCURACIES, monitor="loss")) == [1, 2, 3, 5, 6]
 
 
 def test_select_by_last_marks_the_last_epoch_alone_and_has_a_checkpoint_of_each() -> None:
-    script = Scripted(ACCURACIES, select_by="last")
+    script = Scripted(ACCURACIES, monitor="last")
     assert best_epochs(script.records()) == [6]
     assert script.kept == [1, 2, 3, 4, 5, 6]
 

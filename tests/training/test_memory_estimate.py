@@ -19,7 +19,7 @@ TINY = Path(__file__).parents[1] / "cli" / "tiny.yaml"
 
 @pytest.fixture(scope="module")
 def data() -> PreparedData:
-    return prepare(load_config(TINY, ["data.num_reviews=400"]))
+    return prepare(load_config(TINY, ["data.num_texts=400"]))
 
 
 def total(data: PreparedData, *settings: str) -> int:
@@ -62,9 +62,9 @@ def test_so_many_classes_that_their_answers_do_not_fit(data: PreparedData, monke
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(data: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "available_memory", lambda: 2_000_000_000)
-    config = load_config(TINY, ["data.num_reviews=400"])
+    config = load_config(TINY, ["data.num_texts=400"])
     refuse_what_does_not_fit(config, data)
-    too_large = load_config(TINY, ["data.num_reviews=400", "training.batch_size=400", "model.num_heads=64", "model.feed_forward_dim=60000"])
+    too_large = load_config(TINY, ["data.num_texts=400", "training.batch_size=400", "model.num_heads=64", "model.feed_forward_dim=60000"])
     with pytest.raises(MhaError) as raised:
         train(too_large, tmp_path / "run", data=data)
     assert raised.value.exit_code == EXIT_USAGE

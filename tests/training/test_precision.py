@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 
 from mha_cli.config.settings import Config, TextConfig
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import one_hot
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
 from mha_cli.system import processor
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.epoch import EpochInputs
 from mha_cli.training.loop import run_epoch
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
@@ -104,7 +104,7 @@ def test_attention_and_feed_forward_multiply_in_bfloat16_within_the_block_only(t
 def test_batches_have_common_lengths_in_bfloat16_and_their_own_in_float32(tiny_config: Config, tiny_data: PreparedData) -> None:
     lengths = np.arange(33, 62)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    reviews = EncodedReviews(np.full(offsets[-1], 5), offsets, np.zeros(len(lengths), np.int32), 0)
+    reviews = EncodedTexts(np.full(offsets[-1], 5), offsets, np.zeros(len(lengths), np.int32), 0)
     data = replace(tiny_data, train=reviews, targets=one_hot(reviews.labels, 2))
     config = tiny_config.model_copy(update={"text": TextConfig(vocabulary_size=300, sequence_length=61)})
     found = {}

@@ -23,7 +23,7 @@ from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, STATE, has_state
 from mha_cli.config.loading import config_from_dict, config_to_dict, load_config
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.system.watcher import SILENT, StepProgress
+from mha_cli.system.callbacks import SILENT, StepProgress
 from mha_cli.system.whole_files import LOCK, locked
 from mha_cli.training import state
 from mha_cli.training.state import restore_state, save_state
@@ -218,7 +218,7 @@ def undecided(tmp_path_factory: pytest.TempPathFactory) -> Config:
     named = {
         "data": {"source": "files", "train": str(path)},
         "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "max_ngram": 2, "score_ngrams": 2},
-        "training": {"epochs": 2, "select_by": "last", "refit_scores": True},
+        "training": {"epochs": 2, "monitor": "last", "refit_scores": True},
     }
     return config_from_dict({"auto": True, **named}, "test")
 

@@ -13,14 +13,14 @@ import pytest
 from mha_cli.config.loading import config_to_yaml, load_config
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.system.watcher import SILENT
+from mha_cli.system.callbacks import SILENT
 from tests.cli.command import RESUME, TIMEOUT, TINY, run_mha, start_training
 from tests.training.interruptions import assert_same_run, interrupt, train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.system.watcher import EpochRecord, StepProgress
+    from mha_cli.system.callbacks import EpochRecord, StepProgress
 
 STEPS, NUM_UNLABELLED = 7, 97
 """Steps of an epoch: 216 reviews in batches of 32."""
@@ -52,7 +52,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "model.dropout": 0.2,
         "model.max_ngram": 2,
         "model.ngram_buckets": 64,
-        "model.convolution_width": 3,
+        "model.conv_kernel_size": 3,
         "model.score_ngrams": 2,
         "model.score_buckets": 256,
         "model.score_windows": "[3]",

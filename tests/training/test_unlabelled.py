@@ -19,7 +19,7 @@ from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.system.watcher import StepProgress
+    from mha_cli.system.callbacks import StepProgress
 
 
 def write_texts(folder: Path) -> dict[str, str]:
@@ -81,7 +81,7 @@ def test_the_guesses_are_the_targets(data: PreparedData) -> None:
 @pytest.mark.usefixtures("trained_in_numpy")
 def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     config = numpy_config(schedule="cosine")
-    settings = config.training.model_copy(update={"labelled_epochs": 1})
+    settings = config.training.model_copy(update={"finetune_epochs": 1})
     config = config.model_copy(update={"training": settings})
     both = with_guesses(data, data.unlabelled, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
     trainer = NumpyTrainer(config, both)
@@ -90,9 +90,9 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     rows = [np.sort(np.concatenate(trainer.inputs.batches(epoch))).tolist() for epoch in (1, 2, 3)]
     everything = list(range(NUM_TRAIN + NUM_UNLABELLED))
     assert rows == [everything, everything, list(range(NUM_TRAIN))]
-    assert [trainer.position.num_reviews, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
-    for record, num_reviews in zip(records, map(len, rows), strict=True):
-        assert record.reviews_per_second == pytest.approx(num_reviews / record.seconds)
+    assert [trainer.position.num_texts, progress[-1].seconds_left] == [NUM_TRAIN, 0.0]
+    for record, num_texts in zip(records, map(len, rows), strict=True):
+        assert record.reviews_per_second == pytest.approx(num_texts / record.seconds)
     second, done = progress[1], sum(map(len, trainer.inputs.batches(1)[:2]))
     assert second.seconds_left * second.reviews_per_second == pytest.approx(sum(map(len, rows)) - done)
     assert second.done == pytest.approx(done / sum(map(len, rows)))

@@ -11,12 +11,12 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.linear.fit import FittedScores
+from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier
-from mha_cli.ngram_scores.fit import FittedScores
-from mha_cli.ngram_scores.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.runtime import forward
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
-from mha_cli.system.watcher import EpochRecord
+from mha_cli.system.callbacks import EpochRecord
 from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training.validation import Validation, compose, decompose
 from tests.reviews import encoded

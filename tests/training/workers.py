@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.config.loading import load_config
+from mha_cli.system.callbacks import SILENT
 from mha_cli.system.cluster import task_of
-from mha_cli.system.watcher import SILENT
 
 if TYPE_CHECKING:
-    from mha_cli.system.watcher import StepProgress
+    from mha_cli.system.callbacks import StepProgress
 
 
 def environments(number: int) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from mha_cli.checkpoint.runs import CHECKPOINT, CONFIG, METRICS, STATE, choose_c
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.data.preparation import prepare
 from mha_cli.errors import MhaError
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.tuning.space import space_of, trial_config, with_settings
 from mha_cli.tuning.study import STUDY, Budget, Trial, held_study
 from tests.cli.command import tree
@@ -56,18 +56,18 @@ def config(**training: Any) -> Config:
     """Settings of which the learning rate is far too low."""
     data = {"source": "files", "train": "reviews.csv", "text_column": "text", "label_column": "label"}
     model = {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7}
-    training = {"epochs": 4, "learning_rate": 0.001, "select_by": "last", **training}
+    training = {"epochs": 4, "learning_rate": 0.001, "monitor": "last", **training}
     return config_from_dict({"seed": 3, "data": data, "model": model, "training": training}, "test")
 
 
 def tuned(
-    output: Path, budget: Budget, watcher: Watcher = SILENT, settings: Config | None = None, search: list[str] = SEARCH
+    output: Path, budget: Budget, callbacks: Callbacks = SILENT, settings: Config | None = None, search: list[str] = SEARCH
 ) -> TuningSummary:
     settings = settings or config()
     with held_study(output, settings, search) as study:
         study.refuse_finished(budget)
         data = prepare(trial_config(settings))
-        return searching.tune(settings, study, space_of(search, data.config), budget, data, watcher)
+        return searching.tune(settings, study, space_of(search, data.config), budget, data, callbacks)
 
 
 def trials_of(output: Path) -> Sequence[Trial]:
@@ -81,7 +81,7 @@ def trials_of(output: Path) -> Sequence[Trial]:
 def test_the_recipe_is_the_first_trial_and_the_best_is_trained() -> None:
     notes: list[str] = []
     output = Path("runs", "tuned")
-    summary = tuned(output, Budget(100, trials=8), Watcher(note=notes.append))
+    summary = tuned(output, Budget(100, trials=8), Callbacks(note=notes.append))
     assert summary.trials[0] == summary.recipe
     assert summary.recipe.settings == {"training.learning_rate": 0.001, "training.epochs": 4}
     losses = {trial.number: trial.loss for trial in summary.trials if not trial.stopped}
@@ -115,7 +115,7 @@ def test_what_falls_behind_at_half_of_its_epochs_is_stopped(tmp_path: Path) -> N
         assert len(steps) in (2, 3) if trial.stopped else len(steps) == 4
 
 
-TEACHING = {"model.score_ngrams": 1, "model.score_buckets": 64, "training.distil_scores": True}
+TEACHING = {"model.score_ngrams": 1, "model.score_buckets": 64, "training.distill_linear": True}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ TEACHING = {"model.score_ngrams": 1, "model.score_buckets": 64, "training.distil
     [
         {},
         pytest.param(TEACHING, marks=pytest.mark.process, id="scores teach"),
-        pytest.param(TEACHING | {"training.keep_scores": False}, marks=pytest.mark.process, id="and go"),
+        pytest.param(TEACHING | {"training.keep_linear": False}, marks=pytest.mark.process, id="and go"),
     ],
 )
 def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path, settings: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ def test_scores_are_fitted_once_for_settings(tmp_path: Path, monkeypatch: pytest
 def test_settings_that_do_not_go_together_are_a_trial_stopped(tmp_path: Path) -> None:
     notes: list[str] = []
     search = ["model.embed_dim=10,14", "model.num_heads=3,4"]
-    summary = tuned(tmp_path / "run", Budget(100, trials=6), Watcher(note=notes.append), search=search)
+    summary = tuned(tmp_path / "run", Budget(100, trials=6), Callbacks(note=notes.append), search=search)
     bad = [trial for trial in summary.trials if trial.loss is None]
     assert bad
     assert all(trial.stopped and trial.settings["model.num_heads"] > 2 and trial.settings["model.embed_dim"] != 12 for trial in bad)
@@ -234,10 +234,10 @@ def test_what_was_trained_is_not_trained_again(learning_rate: float, tmp_path: P
 # Interruptions
 
 
-def stopping(after: int) -> Watcher:
-    """A watcher that asks to stop after so many steps."""
+def stopping(after: int) -> Callbacks:
+    """A callbacks that asks to stop after so many steps."""
     steps = itertools.count()
-    return Watcher(stop=lambda: next(steps) >= after)
+    return Callbacks(stop=lambda: next(steps) >= after)
 
 
 def test_an_interrupted_search_goes_on_and_the_recipe_comes_first(tmp_path: Path) -> None:
@@ -262,11 +262,11 @@ def test_an_interrupted_last_training_goes_on(tmp_path: Path) -> None:
         tuned(
             output,
             Budget(100, trials=2),
-            Watcher(note=notes.append, stop=lambda: bool(notes) and "training with" in notes[-1] and next(steps) >= 7),
+            Callbacks(note=notes.append, stop=lambda: bool(notes) and "training with" in notes[-1] and next(steps) >= 7),
         )
     assert (output / STATE).is_file() and not (output / METRICS).exists()
     seen: list[int] = []
-    again = tuned(output, Budget(100, trials=2), Watcher(on_epoch=lambda record: seen.append(record.epoch))).training
+    again = tuned(output, Budget(100, trials=2), Callbacks(on_epoch=lambda record: seen.append(record.epoch))).training
     assert trained and again
     assert dataclasses.replace(again.best, seconds=0.0, reviews_per_second=0.0) == dataclasses.replace(
         trained.best, seconds=0.0, reviews_per_second=0.0

@@ -40,7 +40,7 @@ def test_values_of_any_kind_come_back_as_they_were() -> None:
 
 
 def test_some_epoch_is_left_to_guessed_labels() -> None:
-    settings = ["training.epochs=4", "training.labelled_epochs=3"]
+    settings = ["training.epochs=4", "training.finetune_epochs=3"]
     assert "training.epochs=4..8" in default_search(load_config(find_config("imdb-semi"), settings))
 
 

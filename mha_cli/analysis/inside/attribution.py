@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.model.classifier import after_embedding, scores_of, to_model
-from mha_cli.text.encoding import TextEncoder
+from mha_cli.text.encoding import TextPipeline
 
 STEPS = 64
 """Points of the path at which the gradient is taken."""
@@ -42,10 +42,10 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """
-    tokens = TextEncoder(checkpoint.config.text, checkpoint.vocabulary).encode(text).tokens
+    tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(text).tokens
     class_id = checkpoint.class_names.index(label)
-    forward_pass = dataclasses.replace(checkpoint.forward_pass, gradient=True)
-    forward_pass.refuse_too_long(len(tokens))
+    memory_estimate = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
+    memory_estimate.refuse_too_long(len(tokens))
     model = to_model(checkpoint)
     review = tf.constant(tokens[None])
     embedding, no_padding_1L = model.get_layer("embedding"), tf.ones((1, len(tokens)), dtype=tf.bool)
@@ -55,7 +55,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     scores_1U = scores_of(model, review)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
-    together = forward_pass.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
+    together = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
     for some_S11 in np.array_split(shares_S11, math.ceil(steps / together)):
         path_SLD = some_S11 * words_1LD
         with tf.GradientTape() as tape:

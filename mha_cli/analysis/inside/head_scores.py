@@ -16,15 +16,15 @@ import tensorflow as tf
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
-from mha_cli.data.corpus import EncodedReviews
-from mha_cli.data.preparation import LabelledReviews
+from mha_cli.data.corpus import EncodedTexts
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.model.classifier import after_embedding, scores_of, to_model
-from mha_cli.model.scoring import cross_entropy, predict_probabilities
+from mha_cli.model.outputs import cross_entropy, predict_probabilities
 from mha_cli.runtime.forward import finite
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
-from mha_cli.runtime.scoring import named
-from mha_cli.system.watcher import SILENT, Watcher
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.runtime.probabilities import named
+from mha_cli.system.callbacks import SILENT, Callbacks
+from mha_cli.system.working_memory import MemoryEstimate
 
 
 @dataclass(frozen=True)
@@ -53,31 +53,31 @@ class HeadReport:
     Args:
         data: source in words.
         split: split of the source.
-        num_reviews: reviews scored.
+        num_texts: reviews scored.
         accuracy: accuracy with all heads, in [0, 1].
         heads: scores, block by block.
     """
 
     data: str
     split: str
-    num_reviews: int
+    num_texts: int
     accuracy: float
     heads: list[HeadScore]
 
 
 def score_heads(
-    checkpoint: Checkpoint, labelled: LabelledReviews, max_reviews: int | None = None, watcher: Watcher = SILENT
-) -> tuple[HeadReport, EncodedReviews]:
+    checkpoint: Checkpoint, labelled: LabelledTexts, max_texts: int | None = None, callbacks: Callbacks = SILENT
+) -> tuple[HeadReport, EncodedTexts]:
     """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
 
     Args:
         checkpoint: model to look into.
         labelled: reviews to score.
-        max_reviews: size of the random part to measure on; None for all.
+        max_texts: size of the random part to measure on; None for all.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    reviews = labelled.reviews.random_part(max_reviews, np.random.default_rng(0))
+    reviews = labelled.reviews.random_part(max_texts, np.random.default_rng(0))
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
@@ -85,17 +85,17 @@ def score_heads(
     forward = tf.function(lambda tokens: masked_forward(model, tokens, masks), autograph=False, input_signature=signature)
 
     def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.forward_pass, reviews), reviews.labels)[1]
+        return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.memory_estimate, reviews), reviews.labels)[1]
 
     with_all = accuracy()
     with named(checkpoint):
         importance = list(
-            map(finite, gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.forward_pass, gradient=True)))
+            map(finite, gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.memory_estimate, gradient=True)))
         )
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):
-            watcher.log(f"silencing head {head} of block {block}")
+            callbacks.log(f"silencing head {head} of block {block}")
             masks[block].assign(tf.one_hot(head, count, on_value=0.0, off_value=1.0))
             without = accuracy()
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
@@ -104,7 +104,7 @@ def score_heads(
 
 
 def gradient_importance(
-    model: keras.Model, masks: list[Any], reviews: EncodedReviews, forward_pass: ForwardPass
+    model: keras.Model, masks: list[Any], reviews: EncodedTexts, memory_estimate: MemoryEstimate
 ) -> list[npt.NDArray[np.float64]]:
     """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
 
@@ -122,7 +122,7 @@ def gradient_importance(
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
-    for rows in scoring_batches(reviews.lengths, forward_pass):
+    for rows in scoring_batches(reviews.lengths, memory_estimate):
         for total, part in zip(totals, sums(reviews.padded(rows), reviews.labels[rows]), strict=True):
             total += part.numpy()
     return [total / len(reviews) for total in totals]

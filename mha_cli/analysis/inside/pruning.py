@@ -12,16 +12,16 @@ import numpy as np
 from mha_cli.analysis.inside.head_scores import HeadReport
 from mha_cli.checkpoint.file import Checkpoint, write_checkpoint
 from mha_cli.config.settings import Config, FilesData
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError, plural
+from mha_cli.linear.fit import fit_scores
 from mha_cli.model.classifier import build_classifier, keras_config
-from mha_cli.ngram_scores.fit import fit_scores
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
-from mha_cli.runtime.scoring import Scorer
-from mha_cli.system.watcher import SILENT, EpochRecord, Watcher
+from mha_cli.runtime.probabilities import Scorer
+from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.training.loop import fit
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation, decompose
@@ -102,12 +102,12 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
 def prune(
     checkpoint: Checkpoint,
     report: HeadReport,
-    reviews: EncodedReviews,
+    reviews: EncodedTexts,
     count: int,
     output: Path,
     retrain_epochs: int = 0,
     data: DataSection | None = None,
-    watcher: Watcher = SILENT,
+    callbacks: Callbacks = SILENT,
 ) -> PruningReport:
     """Remove the least important heads, measure before and after, and write the smaller checkpoint.
 
@@ -123,7 +123,7 @@ def prune(
     removed = least_important(report, count)
     smaller = without_heads(checkpoint, removed)
     if retrain_epochs:
-        smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, watcher)
+        smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
     # NumPy: another engine may start for one of them alone.
     before, after = (mean_loss_and_accuracy(Scorer(model, Engine(model))(reviews), reviews.labels)[1] for model in (checkpoint, smaller))
     write_checkpoint(output, smaller)
@@ -138,7 +138,7 @@ def prune(
     )
 
 
-def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Watcher = SILENT) -> Checkpoint:
+def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: Callbacks = SILENT) -> Checkpoint:
     """Train a checkpoint's weights further on its own training data, at a tenth of the learning rate.
 
     The best epoch on the validation part is kept; if every one makes them worse, the last layer alone is changed, by a scale and a shift.
@@ -153,14 +153,14 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
         data = data.model_copy(update={"test": None})  # --data names one file for all splits, which says nothing of repeated texts
     shorter = training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})
     config: Config = checkpoint.config.model_copy(update={"data": data, "training": shorter})
-    prepared = prepare(config, watcher)
+    prepared = prepare(config, callbacks)
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
         raise MhaError(
             "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"
         )
     weights, scores = decompose(checkpoint.weights)
     # Scores that know the validation part would count for too much there.
-    unknowing = fit_scores(config, prepared, watcher.log) if config.learns_from_validation else scores
+    unknowing = fit_scores(config, prepared, callbacks.log) if config.learns_from_validation else scores
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, scores)
     trainer.set_weights(weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
@@ -169,6 +169,6 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, watcher: Wat
     def keep(better: Checkpoint) -> None:
         kept.append(dataclasses.replace(checkpoint, weights=better.weights, metrics=better.metrics))
 
-    for record in fit(trainer, validation, keep, watcher.on_step, best=start):
-        watcher.on_epoch(record)
+    for record in fit(trainer, validation, keep, callbacks.on_step, best=start):
+        callbacks.on_epoch(record)
     return kept[-1]

@@ -23,10 +23,10 @@ MOST_WEIGHTS = 2**27
 """Attention weights of a call, B·H·L·M, up to which the form ``auto`` computes them all at once: 512 MiB in float32."""
 
 
-def check_form(form: str, scoring: str, dropout: float) -> None:
+def check_form(form: str, attention_score: str, dropout: float) -> None:
     """Refuse a form that there is not, or that does not compute what the layer is to compute."""
     check_choice("form", form, FORMS)
-    if form in ("blockwise", "folded") and scoring == "additive":
+    if form in ("blockwise", "folded") and attention_score == "additive":
         raise ValueError(f"form '{form}' computes dot products only; take form 'fused'")
     if form == "folded" and dropout:
         raise ValueError("form 'folded' computes no dropout; take form 'fused'")
@@ -62,7 +62,7 @@ def dispatch(
         output_BLO, weights_BHLM = layer.per_head(query, key, value, mask_BHLM, gate_BHL1, dropout)
     else:
         choices = {"auto": at_once_or_by_blocks, "blockwise": by_blocks, "fused": at_once, "folded": at_once}
-        attend = at_once if return_attention_scores or layer.scoring == "additive" else choices[layer.form]
+        attend = at_once if return_attention_scores or layer.attention_score == "additive" else choices[layer.form]
         form = partial(folded, layer) if folds else layer.fused
         output_BLO, weights_BHLM = form(query, key, value, mask_BHLM, gate_BHL1, attend)
     return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
@@ -72,7 +72,7 @@ def folding_pays(layer: Any) -> bool:
     """Whether the heads of a layer that takes dot products are as wide as what they project, or wider."""
     _, _, key_dim = layer.query_kernel.shape
     value_width, _, value_dim = layer.value_kernel.shape
-    return layer.scoring == "dot_product" and key_dim >= layer.key_kernel.shape[0] and value_dim >= value_width
+    return layer.attention_score == "dot_product" and key_dim >= layer.key_kernel.shape[0] and value_dim >= value_width
 
 
 def form_of_auto(number_of_weights: int) -> str:

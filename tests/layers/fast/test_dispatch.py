@@ -87,7 +87,7 @@ def test_more_weights_than_an_int32_counts() -> None:
 @pytest.mark.usefixtures("blocks_add_one")
 def test_auto_leaves_additive_scoring_to_the_plain_function() -> None:
     query, value = random(1, 3, WIDTH), random(1, 2 * MOST_WEIGHTS, WIDTH)
-    auto, fused = auto_and_fused(scoring="additive")
+    auto, fused = auto_and_fused(attention_score="additive")
     np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix, vstack
 
 from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets, ngrams_end
 
@@ -54,7 +54,7 @@ class NgramVectors(NamedTuple):
         return found
 
 
-def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
+def ngrams_of(reviews: EncodedTexts, model: ModelConfig) -> Ngrams:
     """The n-grams of reviews up to length ``score_ngrams``, by hash."""
     buckets, longest = model.score_buckets, max(1, int(reviews.lengths.max(initial=0)))
     parts, tokens, counts = [], [], []
@@ -79,13 +79,13 @@ def ngrams_of(reviews: EncodedReviews, model: ModelConfig) -> Ngrams:
     return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
 
 
-def text_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) -> Any:
+def text_features(reviews: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
     """All that counts in the score of a review: sparse (N, R). Times a table it is the layer ``NgramScores`` without windows."""
     features = ngram_features(reviews, ngrams, model)
     return features + subword_features(reviews, model) if model.score_subwords else features
 
 
-def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) -> Any:
+def ngram_features(reviews: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
     """What each n-gram counts by its position, over the length of all that a review's count: sparse (N, R).
 
     Times a table it is ``layers.scores.review_scores`` without windows.
@@ -98,7 +98,7 @@ def ngram_features(reviews: EncodedReviews, ngrams: Ngrams, model: ModelConfig) 
     return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), model.score_buckets))
 
 
-def subword_features(reviews: EncodedReviews, model: ModelConfig) -> Any:
+def subword_features(reviews: EncodedTexts, model: ModelConfig) -> Any:
     """How often each subword stands in a review, over the square root of how many all are: sparse (N, R).
 
     Times a table it is ``layers.scores.text_subword_scores``.

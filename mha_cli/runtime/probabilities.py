@@ -23,7 +23,7 @@ from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
-    from mha_cli.data.corpus import EncodedReviews
+    from mha_cli.data.corpus import EncodedTexts
 
 BATCH_TOKENS = 4_096
 """Tokens in a batch, padding included: enough to keep the cores busy, few enough for their caches."""
@@ -62,7 +62,7 @@ class Scorer:
         self._threads = threads or available_cores()
         self._engine = engine or Engine(checkpoint, "auto", threads=self._threads)
 
-    def __call__(self, reviews: EncodedReviews, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
+    def __call__(self, reviews: EncodedTexts, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
         """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
         Args:
@@ -76,8 +76,8 @@ class Scorer:
     ) -> Floats:
         """The same for reviews of which ``tokens_of`` gives the given ones as one array, padded to a length at least."""
         checkpoint = self._checkpoint
-        forward_pass = replace(checkpoint.forward_pass, in_blocks=True)
-        forward_pass.refuse_too_long(int(lengths.max(initial=0)))
+        memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
+        memory_estimate.refuse_too_long(int(lengths.max(initial=0)))
         encoder = self._engine.encoder(lengths)
 
         def compute(rows: Rows) -> Floats:
@@ -88,8 +88,8 @@ class Scorer:
                 return class_probabilities(tokens, checkpoint.weights, checkpoint.config.model, chosen)
 
         probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
-        batches = list(scoring_batches(lengths, forward_pass, BATCH_TOKENS))
-        most_bytes = max((forward_pass.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
+        batches = list(scoring_batches(lengths, memory_estimate, BATCH_TOKENS))
+        most_bytes = max((memory_estimate.num_bytes(len(rows), int(lengths[rows[-1]])) for rows in batches), default=1)
         threads = min(self._threads, max(1, MOST_BYTES // most_bytes))
         for rows, answers in zip(batches, in_threads(compute, batches, threads), strict=True):
             probabilities[rows] = answers

@@ -16,18 +16,18 @@ import numpy.typing as npt
 from mha_cli.config.parameters import salient_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedReviews, join_reviews
+from mha_cli.data.corpus import EncodedTexts, join_reviews
 from mha_cli.data.preparation import PreparedData, one_hot
+from mha_cli.linear.context_weights import learn_salience, salient_scores
+from mha_cli.linear.features import ngrams_of, text_features
+from mha_cli.linear.ngram_embeddings import learn_vectors
+from mha_cli.linear.one_vs_rest import FOLDS, Strength, cross_fitted, fit_linear_model
+from mha_cli.linear.regularization import choose_strength
+from mha_cli.linear.stacking import fit_stack
 from mha_cli.model.classifier import build_scores
-from mha_cli.model.scoring import compile_forward, predict_outputs
-from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.linear import FOLDS, Strength, cross_fitted, fit_linear_model
-from mha_cli.ngram_scores.salience import learn_salience, salient_scores
-from mha_cli.ngram_scores.stacking import fit_stack
-from mha_cli.ngram_scores.strength import choose_strength
-from mha_cli.ngram_scores.vectors import learn_vectors
+from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.tensorflow_setup import set_seed
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.system.working_memory import MemoryEstimate
 
 MOST_REVIEWS = 100_000
 """Reviews that scores are fitted on, at most, and texts without labels beside them; drawn at random, since the n-grams of all are in memory
@@ -83,7 +83,7 @@ def cross_fit_scores(config: Config, data: PreparedData, log: Callable[[str], No
     return fitted, all_NU
 
 
-def score_reviews(config: Config, data: PreparedData, reviews: EncodedReviews, fitted: FittedScores) -> Floats:
+def score_reviews(config: Config, data: PreparedData, reviews: EncodedTexts, fitted: FittedScores) -> Floats:
     """The scores of reviews, their bias included, (N, U).
 
     Args:
@@ -96,8 +96,8 @@ def score_reviews(config: Config, data: PreparedData, reviews: EncodedReviews, f
     layer = build_scores(config, len(data.vocabulary), num_classes)
     layer.build((None, *config.text.token_shape))
     layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
-    forward_pass = ForwardPass(config.model, num_classes, characters=config.text.subword_characters)
-    return predict_outputs(compile_forward(layer, config.text.token_shape), forward_pass, reviews) + fitted.bias
+    memory_estimate = MemoryEstimate(config.model, num_classes, characters=config.text.subword_characters)
+    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, reviews) + fitted.bias
 
 
 def _fit(

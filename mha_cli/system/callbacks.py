@@ -41,7 +41,7 @@ class EpochRecord:
         validation_loss: mean cross-entropy of what would be kept of the epoch, in nats.
         validation_accuracy: share of right answers of the same, in [0, 1].
         seconds: time for the training steps, without scoring.
-        best: True if this epoch is the best so far by ``training.select_by``; with ``last`` only the last one is.
+        best: True if this epoch is the best so far by ``training.monitor``; with ``last`` only the last one is.
     """
 
     epoch: int
@@ -63,7 +63,7 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
-class Watcher:
+class Callbacks:
     """Functions that a long run calls as it goes on; the defaults do nothing.
 
     Args:
@@ -82,4 +82,4 @@ class Watcher:
     stop: Callable[[], bool] = lambda: False
 
 
-SILENT = Watcher()
+SILENT = Callbacks()

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from mha_cli.errors import MhaError
-from mha_cli.runtime import scoring
+from mha_cli.runtime import probabilities
 from mha_cli.runtime.engine import Engine, EngineName
-from mha_cli.runtime.scoring import Scorer, in_threads
+from mha_cli.runtime.probabilities import Scorer, in_threads
 from tests.checkpoints import small_checkpoint
 from tests.reviews import encoded
 
 if TYPE_CHECKING:
-    from mha_cli.data.corpus import EncodedReviews
+    from mha_cli.data.corpus import EncodedTexts
 
 LENGTHS = [7, 0, 3, 11, 1, 13, 5, 2]
 
 
-def some_reviews(vocabulary_size: int) -> EncodedReviews:
+def some_reviews(vocabulary_size: int) -> EncodedTexts:
     rng = np.random.default_rng(5)
     return encoded([rng.integers(1, vocabulary_size, length) for length in LENGTHS], [0] * len(LENGTHS))
 
@@ -31,10 +31,10 @@ def some_reviews(vocabulary_size: int) -> EncodedReviews:
 def test_threads_change_nothing(engine: EngineName, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine == "openvino":
         pytest.importorskip("openvino")
-    monkeypatch.setattr(scoring, "BATCH_TOKENS", 1)  # a batch a review
+    monkeypatch.setattr(probabilities, "BATCH_TOKENS", 1)  # a batch a review
     checkpoint = small_checkpoint()
     reviews, done = some_reviews(len(checkpoint.vocabulary)), []
-    expected = scoring.probabilities_of([reviews.tokens[start:stop] for start, stop in pairwise(reviews.offsets)], checkpoint)
+    expected = probabilities.probabilities_of([reviews.tokens[start:stop] for start, stop in pairwise(reviews.offsets)], checkpoint)
     found = Scorer(checkpoint, Engine(checkpoint, engine, threads=3), threads=3)(reviews, done.append)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert done == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -48,17 +48,19 @@ def test_no_more_threads_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(threads)
         return map(function, items)
 
-    monkeypatch.setattr(scoring, "in_threads", recorded)
-    forward_pass = scoring.replace(checkpoint.forward_pass, in_blocks=True)
+    monkeypatch.setattr(probabilities, "in_threads", recorded)
+    memory_estimate = probabilities.replace(checkpoint.memory_estimate, in_blocks=True)
     for times in (1, 2, 5):
-        monkeypatch.setattr(scoring, "MOST_BYTES", times * forward_pass.num_bytes(len(LENGTHS), max(LENGTHS)))
+        monkeypatch.setattr(probabilities, "MOST_BYTES", times * memory_estimate.num_bytes(len(LENGTHS), max(LENGTHS)))
         Scorer(checkpoint, threads=3)(reviews)
     assert asked == [1, 2, 3]
 
 
 def test_an_error_in_a_thread_names_the_checkpoint() -> None:
     checkpoint = small_checkpoint()
-    large = scoring.replace(checkpoint, name="large.keras", weights={path: weight * 1e30 for path, weight in checkpoint.weights.items()})
+    large = probabilities.replace(
+        checkpoint, name="large.keras", weights={path: weight * 1e30 for path, weight in checkpoint.weights.items()}
+    )
     with pytest.raises(MhaError, match=r"^large\.keras: the model's weights are so large"):
         Scorer(large, threads=2)(some_reviews(len(checkpoint.vocabulary)))
 

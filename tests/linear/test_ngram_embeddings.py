@@ -12,12 +12,12 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
 from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
-from mha_cli.ngram_scores import linear, vectors
-from mha_cli.ngram_scores.features import Ngrams, NgramVectors, ngrams_of
-from mha_cli.ngram_scores.fit import cross_fit_scores, fit_scores
-from mha_cli.ngram_scores.linear import Strength, feature_weights, fit_linear_model
-from mha_cli.ngram_scores.vectors import batch_loss, learn_vectors
-from tests.ngram_scores.test_fit import prepared
+from mha_cli.linear import ngram_embeddings, one_vs_rest
+from mha_cli.linear.features import Ngrams, NgramVectors, ngrams_of
+from mha_cli.linear.fit import cross_fit_scores, fit_scores
+from mha_cli.linear.ngram_embeddings import batch_loss, learn_vectors
+from mha_cli.linear.one_vs_rest import Strength, feature_weights, fit_linear_model
+from tests.linear.test_fit import prepared
 from tests.reviews import bucket, encoded
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_the_loss_is_that_of_the_formula(share: float) -> None:
 
 def test_learning_is_adagrad_on_that_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WIDTH": 5, "EPOCHS": 2, "BATCH_TEXTS": 4, "LEAST_TEXTS": 1}.items():
-        monkeypatch.setattr(vectors, name, value)
+        monkeypatch.setattr(ngram_embeddings, name, value)
     texts = random_texts(7, 11)
     found = learn_vectors([of_texts(*texts[:3]), of_texts(*texts[3:])], 3)
     assert found is not None
@@ -124,7 +124,7 @@ def test_rare_ngrams_have_none(texts: list[list[int]]) -> None:
 
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_one_table_holds_scores_of_ngrams_and_of_their_vectors(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "TOLERANCE", 1e-8)
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     rng, strength = np.random.default_rng(0), Strength(c=2.5, nats=1.7)
     labels = rng.integers(0, num_classes, 61).astype(np.int32)
     features = np.where(rng.random((61, 23)) < 0.3, rng.uniform(0.1, 1, (61, 23)), 0).astype(np.float32)

@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from mha_cli.ngram_scores import linear
-from mha_cli.ngram_scores.linear import Strength, feature_weights, fit_linear_model, log_odds_ratios
+from mha_cli.linear import one_vs_rest
+from mha_cli.linear.one_vs_rest import Strength, feature_weights, fit_linear_model, log_odds_ratios
 
 REVIEWS, BUCKETS = 61, 23
 STRENGTH = Strength(c=2.5, nats=1.7)
@@ -22,13 +22,13 @@ Floats = npt.NDArray[np.float32]
 Classes = npt.NDArray[np.int32]
 
 
-def random_features(num_classes: int, num_reviews: int = REVIEWS, seed: int = 0) -> tuple[Floats, Classes]:
+def random_features(num_classes: int, num_texts: int = REVIEWS, seed: int = 0) -> tuple[Floats, Classes]:
     """Few n-grams a review, of which the first tell its class, mostly; every seventh review has none."""
     rng = np.random.default_rng(seed)
-    labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
-    features = np.where(rng.random((num_reviews, BUCKETS)) < 0.2, rng.uniform(0.1, 1, (num_reviews, BUCKETS)), 0)
-    said = np.where(rng.random(num_reviews) < 0.2, rng.integers(0, num_classes, num_reviews), labels)
-    features[np.arange(num_reviews), said] = 0.9
+    labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
+    features = np.where(rng.random((num_texts, BUCKETS)) < 0.2, rng.uniform(0.1, 1, (num_texts, BUCKETS)), 0)
+    said = np.where(rng.random(num_texts) < 0.2, rng.integers(0, num_classes, num_texts), labels)
+    features[np.arange(num_texts), said] = 0.9
     features[:, UNUSED], features[::7] = 0, 0
     return features.astype(np.float32), labels
 
@@ -71,7 +71,7 @@ def test_weights_and_ratios_are_those_of_the_formulas(num_classes: int) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("num_classes", [2, 3, 5])
 def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "TOLERANCE", 1e-8)
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, labels = random_features(num_classes)
     weights = np.random.default_rng(1).uniform(0.2, 3, REVIEWS).astype(np.float32) if weighted else None
     model = fit_linear_model(csr_matrix(features), labels, num_classes, STRENGTH, weights)
@@ -91,7 +91,7 @@ def test_scores_are_those_of_another_solver(num_classes: int, weighted: bool, mo
 def test_the_solver_stops_where_more_would_tell_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = random_features(3, 400)
     usual = fit_linear_model(csr_matrix(features), labels, 3, STRENGTH)
-    monkeypatch.setattr(linear, "TOLERANCE", 1e-10)
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-10)
     exact = fit_linear_model(csr_matrix(features), labels, 3, STRENGTH)
     ours, best = (features @ model.table + model.bias for model in (usual, exact))
     assert np.abs(ours - best).max() < 0.05 * np.abs(best).max()
@@ -101,7 +101,7 @@ def test_one_core_and_many_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -
     features, labels = random_features(7, 300)
     models = []
     for cores in (1, 2, 5):
-        monkeypatch.setattr(linear, "available_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(one_vs_rest, "available_cores", lambda cores=cores: cores)
         models.append(fit_linear_model(csr_matrix(features), labels, 7, STRENGTH))
     for model in models[1:]:
         np.testing.assert_array_equal(model.table, models[0].table)
@@ -134,7 +134,7 @@ def test_reviews_without_a_feature_teach_nothing() -> None:
 
 def test_a_review_of_weight_two_is_two_reviews(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the solver; how often a feature occurs is counted without the weights, so every review is doubled, and half of them weigh 0."""
-    monkeypatch.setattr(linear, "TOLERANCE", 1e-9)
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-9)
     features, labels = random_features(3)
     twice, labels_twice = np.concatenate([features, features]), np.concatenate([labels, labels])
     weights = np.repeat(np.array([2.0, 0.0], np.float32), REVIEWS)

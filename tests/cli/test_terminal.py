@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mha_cli.cli.surroundings import forget_odd_sizes, prepare_streams
+from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 
 
 @pytest.mark.parametrize(

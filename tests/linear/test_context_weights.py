@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.ngram_scores import salience as module
-from mha_cli.ngram_scores.features import ngrams_of
-from mha_cli.ngram_scores.salience import learn_salience
-from mha_cli.ngram_scores.stacking import Stack
+from mha_cli.linear import context_weights as module
+from mha_cli.linear.context_weights import learn_salience
+from mha_cli.linear.features import ngrams_of
+from mha_cli.linear.stacking import Stack
 from tests.reviews import encoded, weights_in
 
 VERDICT, PLOT = 2, 3
@@ -21,11 +21,11 @@ GOOD, BAD = 4, 5
 WORDS, BUCKETS = 9, 2**13
 
 
-def reviews_with_two_opinions(num_reviews: int) -> tuple[list[list[int]], list[int]]:
+def reviews_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int]]:
     """In random order a verdict, which is the class, and an opinion of somebody in the plot, which is anything."""
     rng = np.random.default_rng(0)
     reviews, labels = [], []
-    for _ in range(num_reviews):
+    for _ in range(num_texts):
         label, other = rng.integers(0, 2, 2).tolist()
         parts = [[VERDICT, BAD - label, *rng.integers(6, 9, 4).tolist()], [PLOT, BAD - other, *rng.integers(6, 9, 4).tolist()]]
         reviews.append([word for index in rng.permutation(2) for word in parts[index]])

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.ngram_scores.features import NgramVectors
-from mha_cli.ngram_scores.linear import Floats, Strength, fit_linear_model
-from mha_cli.ngram_scores.stacking import fit_scale
+from mha_cli.linear.features import NgramVectors
+from mha_cli.linear.one_vs_rest import Floats, Strength, fit_linear_model
+from mha_cli.linear.stacking import fit_scale
 
 FOLDS = 3
 """Parts of the reviews; two teach and one is scored."""
@@ -78,6 +78,6 @@ def choose_strength(
     return best.strength
 
 
-def usual_c(num_reviews: int) -> float:
+def usual_c(num_texts: int) -> float:
     """C where to begin: of few reviews, each counts for more."""
-    return max(1.25, 4_500 / num_reviews)
+    return max(1.25, 4_500 / num_texts)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from mha_cli.ngram_scores.features import Ngrams, NgramVectors
+from mha_cli.linear.features import Ngrams, NgramVectors
 
 WIDTH = 64
 LEAST_TEXTS = 3

@@ -22,16 +22,16 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import Corpus, EncodedReviews, counted
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted
 from mha_cli.data.decisions import decide
 from mha_cli.data.preparation import one_hot, placed_at
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import plural
-from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.linear import FOLDS, cross_fitted
-from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
-from mha_cli.ngram_scores.strength import choose_strength
-from mha_cli.system.watcher import SILENT, Watcher
+from mha_cli.linear.features import ngrams_of, text_features
+from mha_cli.linear.one_vs_rest import FOLDS, cross_fitted
+from mha_cli.linear.regularization import choose_strength
+from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.system.callbacks import SILENT, Callbacks
 
 MOST_TOGETHER = 100_000
 """Texts that are answered by models of each other, at most, since the n-grams of all of them are in memory at once."""
@@ -41,7 +41,7 @@ Ids = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Suspect:
+class LabelIssue:
     """A text whose label may be wrong.
 
     Args:
@@ -66,7 +66,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class SuspectReport:
+class LabelIssueReport:
     """The labels of the training data, in doubt.
 
     Args:
@@ -74,30 +74,30 @@ class SuspectReport:
         num_texts: texts that were answered, all.
         accuracy: share of the labels that are the answers.
         num_contradicted: labels that are contradicted; with a model that is often wrong, most of them are right.
-        suspects: as many as were asked for, the most doubtful first.
+        label_issues: as many as were asked for, the most doubtful first.
     """
 
     data: str
     num_texts: int
     accuracy: float
     num_contradicted: int
-    suspects: list[Suspect]
+    label_issues: list[LabelIssue]
 
 
-def find_suspects(config: Config, most: int, by_options: bool = False, watcher: Watcher = SILENT) -> SuspectReport:
+def find_label_issues(config: Config, most: int, by_options: bool = False, callbacks: Callbacks = SILENT) -> LabelIssueReport:
     """Read the training data, answer every text by a model of the others, and read them again for those in doubt.
 
     Args:
         config: settings that name the data, and by which they are read; without n-gram scores of their own, those of the recipe text.
-        most: suspects to tell of.
+        most: label_issues to tell of.
         by_options: True if options of the command can name the columns of a file.
     """
     if not config.model.score_ngrams:
         recipe = load_config(find_config("text"), ["data.source=sample"])
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
-    source = open_source(with_columns(config.data, watcher.note), watcher.log, by_options)
+    source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: watcher.log(f"reading {source.name}: {plural(number, 'text')}"))
+    reviews = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
     if config.auto:
         config = decide(config, corpus.facts())
@@ -106,15 +106,15 @@ def find_suspects(config: Config, most: int, by_options: bool = False, watcher: 
     vocabulary = corpus.vocabulary(np.arange(num_texts))
     probabilities_NC = np.zeros((num_texts, len(names)), np.float32)
     for part in np.array_split(np.random.default_rng(config.seed).permutation(num_texts), -(-num_texts // MOST_TOGETHER)):
-        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary), len(names), config, watcher.log)
+        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary), len(names), config, callbacks.log)
     in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
     accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
     found = placed_at(source, split, rows.tolist())
 
-    def suspect(row: int) -> Suspect:
+    def suspect(row: int) -> LabelIssue:
         given, probabilities_C = labels[row], probabilities_NC[row]
         suggested = np.where(np.arange(len(names)) == given, -1.0, probabilities_C).argmax()
-        return Suspect(
+        return LabelIssue(
             file=found[row].file,
             line=found[row].line,
             label=names[given],
@@ -125,7 +125,7 @@ def find_suspects(config: Config, most: int, by_options: bool = False, watcher: 
             text=found[row].review.text,
         )
 
-    return SuspectReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [suspect(row) for row in rows.tolist()])
+    return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [suspect(row) for row in rows.tolist()])
 
 
 def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool_]:
@@ -152,7 +152,7 @@ def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:
     return np.lexsort((self_confidence_N, probabilities_NC.argmax(axis=1) == labels_N))
 
 
-def cross_fitted_probabilities(reviews: EncodedReviews, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
+def cross_fitted_probabilities(reviews: EncodedTexts, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
     """The probability of each class for every text, by what the texts of other folds teach, (N, C).
 
     Args:

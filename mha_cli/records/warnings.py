@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from mha_cli.records.readers import Format
 
 SHOWN_DOUBTS = 10
-"""Doubts that are shown; a thousand files that are odd in the same way need not all be told of."""
+"""StreamWarnings that are shown; a thousand files that are odd in the same way need not all be told of."""
 
 
-class Doubts:
+class StreamWarnings:
     """What is odd about a stream, counted while it is read. Labelled texts of several files share one.
 
     Args:
@@ -37,7 +37,7 @@ class Doubts:
 
     @property
     def lines(self) -> list[str]:
-        """All doubts, one line each."""
+        """All warnings, one line each."""
         found = [self._format] if self._format else []
         if self.num_quoted_rows:
             one = self.num_quoted_rows == 1
@@ -77,8 +77,8 @@ class Doubts:
         self.num_quoted_rows += number
 
 
-def shown_doubts(lines: Sequence[str]) -> list[str]:
-    """The first doubts, and how many more there are."""
+def shown_warnings(lines: Sequence[str]) -> list[str]:
+    """The first warnings, and how many more there are."""
     more = len(lines) - SHOWN_DOUBTS
     return [*lines[:SHOWN_DOUBTS], *([f"and {more:,} more such notes"] if more > 0 else [])]
 

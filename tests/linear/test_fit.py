@@ -11,12 +11,12 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.data.preparation import PreparedData, one_hot
-from mha_cli.ngram_scores import fit as module
-from mha_cli.ngram_scores import linear
-from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.fit import FittedScores, cross_fit_scores, fit_scores, refit_scores, score_reviews
-from mha_cli.ngram_scores.linear import FOLDS, fit_linear_model
-from mha_cli.ngram_scores.strength import choose_strength
+from mha_cli.linear import fit as module
+from mha_cli.linear import one_vs_rest
+from mha_cli.linear.features import ngrams_of, text_features
+from mha_cli.linear.fit import FittedScores, cross_fit_scores, fit_scores, refit_scores, score_reviews
+from mha_cli.linear.one_vs_rest import FOLDS, fit_linear_model
+from mha_cli.linear.regularization import choose_strength
 from mha_cli.runtime.forward import place_weights, review_scores
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
@@ -24,15 +24,15 @@ from tests.reviews import bucket, encoded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mha_cli.data.corpus import EncodedReviews
+    from mha_cli.data.corpus import EncodedTexts
 
 BUCKETS, WORDS = 128, 31
 
 
-def random_reviews(num_reviews: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
+def random_reviews(num_texts: int, num_classes: int) -> tuple[list[list[int]], npt.NDArray[np.int32]]:
     """Reviews of words 10 to 29, with a word of their class, 2 to 4, somewhere among them."""
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, num_classes, num_reviews).astype(np.int32)
+    labels = rng.integers(0, num_classes, num_texts).astype(np.int32)
     reviews = [rng.integers(10, 30, rng.integers(1, 9)).tolist() for _ in labels]
     for review, label in zip(reviews, labels, strict=True):
         review.insert(int(rng.integers(0, len(review) + 1)), 2 + int(label))
@@ -55,7 +55,7 @@ def fit(
     return fit_scores(config, prepared(config, train, train, num_classes), lambda _: None)
 
 
-def prepared(config: Config, train: EncodedReviews, validation: EncodedReviews, num_classes: int) -> PreparedData:
+def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_classes: int) -> PreparedData:
     words = Vocabulary([str(word) for word in range(2, WORDS)])
     return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
 
@@ -129,7 +129,7 @@ def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkey
 
 
 def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted: list[EncodedReviews] = []
+    fitted: list[EncodedTexts] = []
     monkeypatch.setattr(module, "MOST_REVIEWS", 30)
     monkeypatch.setattr(module, "ngrams_of", lambda reviews, model: fitted.append(reviews) or ngrams_of(reviews, model))
     reviews, labels = random_reviews(90, 2)
@@ -203,7 +203,7 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     monkeypatch.setattr(module, "MOST_REVIEWS", most)
     tables: list[FittedScores] = []
     folds: list[npt.NDArray[np.bool_]] = []
-    cross_fitted = linear.cross_fitted
+    cross_fitted = one_vs_rest.cross_fitted
 
     def kept(features: Any, labels: Any, *rest: Any) -> Any:
         for own, without in cross_fitted(features, labels, *rest):

@@ -19,11 +19,11 @@ import tensorflow as tf
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.data.batches import training_batches
-from mha_cli.data.corpus import EncodedReviews
+from mha_cli.data.corpus import EncodedTexts
 from mha_cli.layers.ngrams import ids_of
 from mha_cli.layers.scores import SMALLEST_NORM, place_weights
-from mha_cli.ngram_scores.features import Ngrams
-from mha_cli.ngram_scores.stacking import Stack
+from mha_cli.linear.features import Ngrams
+from mha_cli.linear.stacking import Stack
 
 EPOCHS = 4
 BATCH_REVIEWS = 128
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def learn_salience(
-    reviews: EncodedReviews, ngrams: Ngrams, scores_EU: Floats, start: Stack, model: ModelConfig, salient_words: int, seed: int
+    reviews: EncodedTexts, ngrams: Ngrams, scores_EU: Floats, start: Stack, model: ModelConfig, salient_words: int, seed: int
 ) -> Floats:
     """The salience of the first W ids, a column a window, (W, K).
 
@@ -57,7 +57,7 @@ def learn_salience(
     return np.array(salience)
 
 
-def salient_scores(reviews: EncodedReviews, ngrams: Ngrams, scores_EU: Floats, model: ModelConfig, salience: Floats) -> Floats:
+def salient_scores(reviews: EncodedTexts, ngrams: Ngrams, scores_EU: Floats, model: ModelConfig, salience: Floats) -> Floats:
     """What the n-grams of reviews add up to with a salience, (N, U); arguments as of ``learn_salience``."""
     sums_PU, counts_P = _of_tokens(reviews, ngrams, scores_EU)
     variable, found_NU = keras.Variable(salience), np.zeros((len(reviews), scores_EU.shape[1]), np.float32)
@@ -67,7 +67,7 @@ def salient_scores(reviews: EncodedReviews, ngrams: Ngrams, scores_EU: Floats, m
     return found_NU
 
 
-def _of_tokens(reviews: EncodedReviews, ngrams: Ngrams, scores_EU: Floats) -> tuple[Floats, Floats]:
+def _of_tokens(reviews: EncodedTexts, ngrams: Ngrams, scores_EU: Floats) -> tuple[Floats, Floats]:
     """Of the n-grams that end at a token, for the last time in their review, the sum of the scores, (P, U), and the number, (P,)."""
     num_tokens = int(reviews.offsets[-1])
     sums_PU = np.stack([np.bincount(ngrams.tokens, scores_E, num_tokens) for scores_E in scores_EU.T], axis=1).astype(np.float32)

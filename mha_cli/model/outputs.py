@@ -1,4 +1,4 @@
-"""What a Keras model answers, in training and where its heads are masked; a checkpoint that is only to answer is ``runtime.scoring``'s.
+"""Outputs of a Keras model, in training and with masked heads; ``runtime.probabilities`` has those of a checkpoint that only answers.
 
 Axes: B batch, L length, N reviews, C classes, U units of the last layer.
 """
@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.batches import scoring_batches
-from mha_cli.data.corpus import EncodedReviews
-from mha_cli.system.working_memory import ForwardPass
+from mha_cli.data.corpus import EncodedTexts
+from mha_cli.system.working_memory import MemoryEstimate
 
 Floats = npt.NDArray[np.float32]
 
@@ -53,21 +53,21 @@ def compile_forward(model: Callable[..., Any], token_shape: tuple[int | None, ..
     )
 
 
-def predict_probabilities(forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews) -> Floats:
+def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, reviews: EncodedTexts) -> Floats:
     """Probabilities of all classes for every review, (N, C), in the order of the reviews.
 
     Args:
         forward: model from ``compile_forward``.
-        forward_pass: estimate of the memory that a batch takes.
+        memory_estimate: estimate of the memory that a batch takes.
         reviews: reviews to classify.
     """
-    outputs = predict_outputs(forward, forward_pass, reviews)
+    outputs = predict_outputs(forward, memory_estimate, reviews)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
-def predict_outputs(forward: Callable[[Any], Any], forward_pass: ForwardPass, reviews: EncodedReviews) -> Floats:
+def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, reviews: EncodedTexts) -> Floats:
     """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
-    outputs = np.zeros((len(reviews), num_outputs(forward_pass.num_classes)), dtype=np.float32)
-    for rows in scoring_batches(reviews.lengths, forward_pass):
+    outputs = np.zeros((len(reviews), num_outputs(memory_estimate.num_classes)), dtype=np.float32)
+    for rows in scoring_batches(reviews.lengths, memory_estimate):
         outputs[rows] = forward(reviews.padded(rows)).numpy()
     return outputs

@@ -9,17 +9,17 @@ import numpy.typing as npt
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from mha_cli.ngram_scores import stacking
-from mha_cli.ngram_scores.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, probabilities_of
+from mha_cli.linear import stacking
+from mha_cli.linear.stacking import SCALE_SPREAD, SHIFT_SPREAD, SPREADS, USUAL_WEIGHTS, Stack, fit_stack, probabilities_of
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 Floats = npt.NDArray[np.float32]
 
 
-def two_readers(num_classes: int, num_reviews: int = 500) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+def two_readers(num_classes: int, num_texts: int = 500) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
     """Logits and scores that both tell a little of the class, with an offset a unit, and the classes."""
     rng = np.random.default_rng(num_classes)
-    labels = rng.integers(0, num_classes, num_reviews)
+    labels = rng.integers(0, num_classes, num_texts)
     of_unit = np.eye(num_classes)[labels][:, -1:] if num_classes == 2 else np.eye(num_classes)[labels]
     encoder = 2 * rng.normal(size=of_unit.shape) + 2 * of_unit + rng.normal(size=of_unit.shape[1])
     scores = rng.normal(size=of_unit.shape) + of_unit
@@ -43,8 +43,8 @@ def weights_of(stack: Stack) -> npt.NDArray[np.float64]:
     return np.array([stack.encoder_weight, stack.score_weight, *stack.bias])
 
 
-def readers_of(num_classes: int, with_scores: bool, num_reviews: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
-    encoder, scores, labels = two_readers(num_classes, num_reviews)
+def readers_of(num_classes: int, with_scores: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
+    encoder, scores, labels = two_readers(num_classes, num_texts)
     return encoder, scores if with_scores else None, labels
 
 

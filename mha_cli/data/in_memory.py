@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.labels import labelled
-from mha_cli.data.reviews import Review
 from mha_cli.errors import MhaError, plural, printable
-from mha_cli.records.doubts import Doubts
 from mha_cli.records.objects import without_surrogates
+from mha_cli.records.warnings import StreamWarnings
 
 
-class GivenReviews:
+class MemoryTexts:
     """Texts and their classes, as a source whose only split is the training split.
 
     Args:
@@ -22,7 +22,7 @@ class GivenReviews:
     name = "the given texts"
     splits = ("train",)
     class_names = None
-    doubts = Doubts()
+    warnings = StreamWarnings()
 
     def __init__(self, texts: Sequence[str], labels: Sequence[object]) -> None:
         found, given = texts_in(texts), [*_several(labels, "label")]
@@ -34,13 +34,13 @@ class GivenReviews:
     def unlabelled(self) -> None:
         """None."""
 
-    def read(self, _split: str = "train") -> Iterator[Review]:
+    def read(self, _split: str = "train") -> Iterator[LabelledText]:
         """All of them, in their order."""
         return iter(self._reviews)
 
 
 def texts_in(texts: Iterable[object]) -> list[str]:
-    """The texts as a list, be they in a generator; anything but strings is refused, a single one or a table in place of several included."""
+    """The texts as a list, be they in a generator; anything but strings is refused, and so are a single string and a table."""
     found = list[str]()
     for number, text in enumerate(_several(texts, "text")):
         if not isinstance(text, str):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mha_cli.records.doubts import Doubts, shown_doubts
 from mha_cli.records.reader import Reading
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
+from mha_cli.records.warnings import StreamWarnings, shown_warnings
 
 
 def doubts_of(data: bytes, text_column: str = "text", guessed: bool = True) -> list[str]:
     """What is said of plain lines."""
-    doubts = Doubts(guessed)
-    list(read_records("lines", [data], Reading("x", Columns(text_column), doubts=doubts)))
-    return doubts.lines
+    warnings = StreamWarnings(guessed)
+    list(read_records("lines", [data], Reading("x", Columns(text_column), warnings=warnings)))
+    return warnings.lines
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,15 @@ def test_lines_that_are_not_utf_8_are_counted() -> None:
 
 
 def test_a_line_that_is_read_again_behind_a_broken_row_counts_once() -> None:
-    doubts = Doubts()
-    reading = Reading("x", doubts=doubts, on_fault=lambda fault, line: Record("", b"", line=line))
+    warnings = StreamWarnings()
+    reading = Reading("x", warnings=warnings, on_fault=lambda fault, line: Record("", b"", line=line))
     assert [record.line for record in read_records("csv", [b'text\n"open\ncaf\xe9\n\xe9\n'], reading)] == [2, 3, 4]
-    assert ", the first of 2 such lines;" in doubts.lines[0]
+    assert ", the first of 2 such lines;" in warnings.lines[0]
 
 
 def test_many_doubts_are_counted() -> None:
-    assert shown_doubts(["a", "b"]) == ["a", "b"]
-    assert shown_doubts(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more such notes"]
+    assert shown_warnings(["a", "b"]) == ["a", "b"]
+    assert shown_warnings(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more such notes"]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_many_doubts_are_counted() -> None:
     ],
 )
 def test_rows_that_an_open_quote_swallows(data: bytes, said: str) -> None:
-    doubts = Doubts()
-    list(read_records("csv", [data], Reading("x", doubts=doubts, on_fault=lambda fault, line: Record("", b"", line=line))))
-    assert doubts.lines == ([f"{said} without the quote; --no-quoting reads every line as a row"] if said else [])
+    warnings = StreamWarnings()
+    list(read_records("csv", [data], Reading("x", warnings=warnings, on_fault=lambda fault, line: Record("", b"", line=line))))
+    assert warnings.lines == ([f"{said} without the quote; --no-quoting reads every line as a row"] if said else [])

@@ -11,12 +11,12 @@ import pytest
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.config.recipes import find_config
 from mha_cli.config.settings import Config
-from mha_cli.ngram_scores import suspects as module
-from mha_cli.ngram_scores.features import ngrams_of, text_features
-from mha_cli.ngram_scores.linear import fit_linear_model
-from mha_cli.ngram_scores.stacking import fit_stack, probabilities_of
-from mha_cli.ngram_scores.strength import choose_strength
-from mha_cli.ngram_scores.suspects import contradicted, cross_fitted_probabilities, find_suspects, ranked
+from mha_cli.linear import label_issues as module
+from mha_cli.linear.features import ngrams_of, text_features
+from mha_cli.linear.label_issues import contradicted, cross_fitted_probabilities, find_label_issues, ranked
+from mha_cli.linear.one_vs_rest import fit_linear_model
+from mha_cli.linear.regularization import choose_strength
+from mha_cli.linear.stacking import fit_stack, probabilities_of
 from tests.reviews import encoded
 
 WORDS = {"good": ["superb", "lovely", "moving", "funny"], "bad": ["dull", "awful", "tedious", "noisy"], "so-so": ["mixed", "fair", "plain"]}
@@ -170,38 +170,38 @@ def test_wrong_labels_are_found_where_they_stand(monkeypatch: pytest.MonkeyPatch
         path = Path("more", label, f"{number}.txt")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    report = find_suspects(config_of(["part-*", "more"]), len(wrong))
+    report = find_label_issues(config_of(["part-*", "more"]), len(wrong))
     assert (report.data, report.num_texts) == ("part-* and 1 more", 150)
-    assert 1 <= report.num_contradicted == sum(suspect.contradicted for suspect in report.suspects)
+    assert 1 <= report.num_contradicted == sum(issue.contradicted for issue in report.label_issues)
     assert report.accuracy == pytest.approx(145 / 150)
     places = {("part-1.csv", 10), ("part-1.csv", 36), ("part-2.jsonl", 10), ("part-2.jsonl", 32), (f"more/{rows[133][1]}/33.txt", None)}
-    assert {(suspect.file, suspect.line) for suspect in report.suspects} == places
-    for suspect in report.suspects:
-        number = int(suspect.text.split()[-1])
+    assert {(issue.file, issue.line) for issue in report.label_issues} == places
+    for issue in report.label_issues:
+        number = int(issue.text.split()[-1])
         text, label = rows[number]
-        assert (suspect.text.split(), suspect.label) == (text.split(), label)
-        assert suspect.suggested == [*WORDS][number % 3]
-        assert suspect.probability < 0.2 < 0.8 < suspect.suggested_probability < 1
-    confidences = [suspect.probability for suspect in report.suspects]
+        assert (issue.text.split(), issue.label) == (text.split(), label)
+        assert issue.suggested == [*WORDS][number % 3]
+        assert issue.probability < 0.2 < 0.8 < issue.suggested_probability < 1
+    confidences = [issue.probability for issue in report.label_issues]
     assert confidences == sorted(confidences)
 
     # More than there are: all texts, those whose labels are the answers behind the others.
-    every = find_suspects(config_of(["part-*", "more"]), 1000)
-    assert every.suspects[:5] == report.suspects
-    assert len({suspect.text for suspect in every.suspects}) == 150
-    assert all(suspect.probability > suspect.suggested_probability and not suspect.contradicted for suspect in every.suspects[5:])
+    every = find_label_issues(config_of(["part-*", "more"]), 1000)
+    assert every.label_issues[:5] == report.label_issues
+    assert len({issue.text for issue in every.label_issues}) == 150
+    assert all(issue.probability > issue.suggested_probability and not issue.contradicted for issue in every.label_issues[5:])
 
     # Of too many texts, some are answered by some.
     monkeypatch.setattr(module, "MOST_TOGETHER", 60)
-    in_parts = find_suspects(config_of(["part-*", "more"]), len(wrong))
-    assert {(suspect.file, suspect.line) for suspect in in_parts.suspects} == places
+    in_parts = find_label_issues(config_of(["part-*", "more"]), len(wrong))
+    assert {(issue.file, issue.line) for issue in in_parts.label_issues} == places
 
 
 def test_a_recipe_without_scores_has_those_of_the_recipe_text() -> None:
-    config = load_config(find_config("book"), ["data.source=sample", "data.num_reviews=400"])
+    config = load_config(find_config("book"), ["data.source=sample", "data.num_texts=400"])
     assert not config.model.score_ngrams
-    report = find_suspects(config, 2)
-    assert (report.data, report.num_texts, len(report.suspects)) == ("sample", 400, 2)
+    report = find_label_issues(config, 2)
+    assert (report.data, report.num_texts, len(report.label_issues)) == ("sample", 400, 2)
     assert report.accuracy > 0.6
-    assert report.suspects[0].file == "sample, split train"
-    assert 1 <= (report.suspects[0].line or 0) <= 400
+    assert report.label_issues[0].file == "sample, split train"
+    assert 1 <= (report.label_issues[0].line or 0) <= 400

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from mha_cli.config.parameters import num_outputs
-from mha_cli.ngram_scores.features import NgramVectors
+from mha_cli.linear.features import NgramVectors
 from mha_cli.system.processor import available_cores
 
 TOLERANCE = 1e-2

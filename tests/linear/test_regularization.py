@@ -10,23 +10,23 @@ from scipy.sparse import csr_matrix
 from scipy.special import log_softmax
 from sklearn.svm import LinearSVC
 
-from mha_cli.ngram_scores import linear, strength
-from mha_cli.ngram_scores.linear import feature_weights
-from mha_cli.ngram_scores.stacking import SCALE_SPREAD
-from mha_cli.ngram_scores.strength import FOLDS, MOST_STEPS, STEP, USUAL_NATS, choose_strength, usual_c
+from mha_cli.linear import one_vs_rest, regularization
+from mha_cli.linear.one_vs_rest import feature_weights
+from mha_cli.linear.regularization import FOLDS, MOST_STEPS, STEP, USUAL_NATS, choose_strength, usual_c
+from mha_cli.linear.stacking import SCALE_SPREAD
 
 BUCKETS = 40
 SEED = 3
 
 
-def reviews_of(num_reviews: int, num_classes: int, noise: float) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+def reviews_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
     """A feature of its class in each review, among some that are of none; four labels of ten are drawn anew where there is noise."""
     rng = np.random.default_rng(1)
-    labels = rng.integers(num_classes, size=num_reviews).astype(np.int32)
-    features = np.where(rng.random((num_reviews, BUCKETS)) < noise, rng.uniform(0.1, 1.0, (num_reviews, BUCKETS)), 0)
+    labels = rng.integers(num_classes, size=num_texts).astype(np.int32)
+    features = np.where(rng.random((num_texts, BUCKETS)) < noise, rng.uniform(0.1, 1.0, (num_texts, BUCKETS)), 0)
     own = BUCKETS // num_classes
-    features[np.arange(num_reviews), labels * own + rng.integers(own, size=num_reviews)] = 1.0
-    wrong = rng.random(num_reviews) < (0.4 if noise else 0.0)
+    features[np.arange(num_texts), labels * own + rng.integers(own, size=num_texts)] = 1.0
+    wrong = rng.random(num_texts) < (0.4 if noise else 0.0)
     labels[wrong] = rng.integers(num_classes, size=wrong.sum())
     return features.astype(np.float32), labels
 
@@ -61,33 +61,35 @@ def judged_by_hand(features: npt.NDArray[np.float32], labels: npt.NDArray[np.int
 
 
 @pytest.mark.parametrize(
-    ("num_reviews", "num_classes", "noise", "steps"), [(300, 5, 0.5, {-2, -1}), (300, 4, 0.0, {1, 2}), (90, 2, 0.1, {-2, -1, 0, 1, 2})]
+    ("num_texts", "num_classes", "noise", "steps"), [(300, 5, 0.5, {-2, -1}), (300, 4, 0.0, {1, 2}), (90, 2, 0.1, {-2, -1, 0, 1, 2})]
 )
 def test_what_other_folds_say_decides(
-    num_reviews: int, num_classes: int, noise: float, steps: set[int], monkeypatch: pytest.MonkeyPatch
+    num_texts: int, num_classes: int, noise: float, steps: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linear, "TOLERANCE", 1e-8)
-    features, labels = reviews_of(num_reviews, num_classes, noise)
-    found = choose_strength(csr_matrix(features), labels, num_classes, np.ones(num_reviews, np.float32), SEED)
-    candidates = {step: judged_by_hand(features, labels, num_classes, usual_c(num_reviews) * STEP**step) for step in range(-2, 3)}
+    monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
+    features, labels = reviews_of(num_texts, num_classes, noise)
+    found = choose_strength(csr_matrix(features), labels, num_classes, np.ones(num_texts, np.float32), SEED)
+    candidates = {step: judged_by_hand(features, labels, num_classes, usual_c(num_texts) * STEP**step) for step in range(-2, 3)}
     best = min(candidates, key=lambda step: candidates[step][0])
     assert best in steps
-    assert found.c == pytest.approx(usual_c(num_reviews) * STEP**best)
+    assert found.c == pytest.approx(usual_c(num_texts) * STEP**best)
     assert found.nats == pytest.approx(candidates[best][1], rel=0.02)
 
 
 def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
-    original = strength.fit_linear_model
-    monkeypatch.setattr(strength, "fit_linear_model", lambda features, *rest: fitted.append(features.shape[0]) or original(features, *rest))
-    monkeypatch.setattr(strength, "ENOUGH", 100)
-    for num_reviews, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
-        features, labels = reviews_of(num_reviews, 2, 0.1)
+    original = regularization.fit_linear_model
+    monkeypatch.setattr(
+        regularization, "fit_linear_model", lambda features, *rest: fitted.append(features.shape[0]) or original(features, *rest)
+    )
+    monkeypatch.setattr(regularization, "ENOUGH", 100)
+    for num_texts, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
+        features, labels = reviews_of(num_texts, 2, 0.1)
         fitted.clear()
-        choose_strength(csr_matrix(features), labels, 2, np.ones(num_reviews, np.float32), SEED)
+        choose_strength(csr_matrix(features), labels, 2, np.ones(num_texts, np.float32), SEED)
         assert len(fitted) % folds == 0
         assert 3 * folds <= len(fitted) <= (2 + MOST_STEPS) * folds
-        assert all(abs(3 * number - 2 * num_reviews) <= 3 for number in fitted)
+        assert all(abs(3 * number - 2 * num_texts) <= 3 for number in fitted)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 1, 1, 1], [0, 0, 1, 2, 3, 4]])

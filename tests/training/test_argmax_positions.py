@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from mha_cli.config.settings import Config, ModelConfig
 from mha_cli.model.classifier import build_classifier
+from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
-from mha_cli.training import winners
+from mha_cli.training.argmax_positions import training_output, winners_suffice, winning_positions
 from mha_cli.training.loop import run_epoch
 from mha_cli.training.trainer import Trainer
-from mha_cli.training.winners import training_output, winners_suffice, winning_positions
 from tests.covering import pairwise
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ def test_where_winners_suffice(settings: dict[str, Any], mean_length: float, suf
 def test_a_trainer_learns_the_same_from_winners_only(tiny_config: Config, tiny_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_config.model_copy(update={"model": tiny_config.model.model_copy(update={"embed_dim": 4, "dropout": 0.5})})
     encoded: list[int] = []
-    positions_of = winners.winning_positions
+    positions_of = argmax_positions.winning_positions
 
     def counted(*arguments: Any) -> Any:
         encoded.append(1)
         return positions_of(*arguments)
 
-    monkeypatch.setattr(winners, "winning_positions", counted)
+    monkeypatch.setattr(argmax_positions, "winning_positions", counted)
     losses = []
     for suffices in (True, False):
         if not suffices:

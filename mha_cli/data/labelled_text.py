@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from mha_cli.errors import shown_path
 
 
-class Review(NamedTuple):
+class LabelledText(NamedTuple):
     """A text and the name of its class.
 
     Args:
@@ -22,7 +22,7 @@ class Review(NamedTuple):
     spelling: str = ""
 
 
-class PlacedReview(NamedTuple):
+class LocatedText(NamedTuple):
     """A review and where it stands.
 
     Args:
@@ -31,7 +31,7 @@ class PlacedReview(NamedTuple):
         line: line that it begins on, from 1, in Parquet its row; None for a file that is the text.
     """
 
-    review: Review
+    review: LabelledText
     file: str
     line: int | None = None
 
@@ -41,7 +41,7 @@ class PlacedReview(NamedTuple):
         return shown_path(self.file) + (f":{self.line}" if self.line else "")
 
 
-class ReviewSource(Protocol):
+class TextSource(Protocol):
     """A source of labelled reviews."""
 
     @property
@@ -59,5 +59,5 @@ class ReviewSource(Protocol):
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none."""
 
-    def read(self, split: str) -> Iterator[Review]:
+    def read(self, split: str) -> Iterator[LabelledText]:
         """The reviews of a split, in a fixed order, one at a time."""

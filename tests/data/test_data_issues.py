@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mha_cli.data.oddities import find_combined
+from mha_cli.data.data_issues import find_combined
 
 
 @pytest.mark.parametrize(

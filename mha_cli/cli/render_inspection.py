@@ -74,9 +74,7 @@ def explanation(result: Explanation) -> None:
 
 def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     """A row a head, and the outcome of pruning."""
-    title = (
-        f"{printable(report.data)}, split {printable(report.split)}, {plural(report.num_reviews, 'text')}: accuracy {report.accuracy:.2%}"
-    )
+    title = f"{printable(report.data)}, split {printable(report.split)}, {plural(report.num_texts, 'text')}: accuracy {report.accuracy:.2%}"
     worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))
     for score in report.heads:
         fall = f"{100 * score.accuracy_fall:+.2f}"

@@ -11,8 +11,8 @@ import pytest
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.layers import NgramScores
-from mha_cli.ngram_scores import features as module
-from mha_cli.ngram_scores.features import ngram_features, ngrams_of, subword_features, text_features
+from mha_cli.linear import features as module
+from mha_cli.linear.features import ngram_features, ngrams_of, subword_features, text_features
 from tests.reviews import bucket, encoded, subwords_in, weights_in
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""How many of the labels that were made wrong `mha data --suspects` finds; prints only.
+"""How many labels that were made wrong `mha data --label-issues` finds; prints only.
 
-    python benchmarks/suspects.py FOLDER/ag_train.csv    # 5 % of the labels, drawn at random, become another class, drawn too
+    python benchmarks/label_issues.py FOLDER/ag_train.csv    # 5 % of the labels, drawn at random, become another class, drawn too
 
-As many suspects count as labels were changed. Labels that were wrong before take places among them, so that not all can be found. Beside
+As many label_issues count as labels were changed. Labels that were wrong before take places among them, so that not all can be found. Beside
 it stands what the first would be by the probability of the label less that of the likeliest other class.
 """
 
@@ -35,8 +35,8 @@ def suspected(texts: list[str], labels: list[str]) -> list[dict[str, Any]]:
         path = Path(folder) / "texts.jsonl"  # a text a line
         lines = (json.dumps({"text": text, "label": label}) for text, label in zip(texts, labels, strict=True))
         path.write_text("\n".join(lines), encoding="utf-8")
-        done = harness.run_command(harness.mha_command("data", str(path), "--suspects", str(len(texts)), "--json"))
-    return json.loads(done.stdout)["suspects"]
+        done = harness.run_command(harness.mha_command("data", str(path), "--label-issues", str(len(texts)), "--json"))
+    return json.loads(done.stdout)["label_issues"]
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
             listed = suspected(texts, changed)
             by_margin = sorted(listed, key=lambda one: one["probability"] - one["suggested_probability"])
             found, other = (sum(one["line"] - 1 in rows for one in order[: len(rows)]) for order in (listed, by_margin))
-            told = f"{found} of the first {len(rows)} suspects were flipped, {found / len(rows):.1%}"
+            told = f"{found} of the first {len(rows)} label_issues were flipped, {found / len(rows):.1%}"
             print(f"{path.stem}, seed {seed}: {told} (by normalized margin {other / len(rows):.1%})", flush=True)
 
 
