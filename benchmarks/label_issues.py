@@ -2,7 +2,7 @@
 
     python benchmarks/label_issues.py FOLDER/ag_train.csv    # 5 % of the labels, drawn at random, become another class, drawn too
 
-As many label_issues count as labels were changed. Labels that were wrong before take places among them, so that not all can be found. Beside
+As many issues count as labels were changed. Labels that were wrong before take places among them, so that not all can be found. Beside
 it stands what the first would be by the probability of the label less that of the likeliest other class.
 """
 
