@@ -24,7 +24,8 @@ EXAMPLES = """[bold]Examples[/bold]
 
 mha explain "I expected the plot to be dreadful, and it was superb."
 
-mha explain "I expected the plot to be dreadful, and it was superb." --gradients --html why.html
+mha explain "I expected the plot to be dreadful, and it was superb." \\
+    --gradients --html why.html
 
 mha explain --input reviews.csv --record 3 --text-column review"""
 

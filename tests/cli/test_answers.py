@@ -64,8 +64,8 @@ def test_columns(choice: Choice, fields: tuple[object, ...], line: bytes) -> Non
         ({"tokens": 6, "unknown": 5}, "unknown,cut"),
     ],
 )
-def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], mark: str) -> None:
-    assert tab_line(Choice(), 1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{mark}\tid\n".encode()
+def test_a_text_whose_answer_is_to_be_doubted_is_marked(counts: dict[str, int], flags: str) -> None:
+    assert tab_line(Choice(), 1, record("a film", "id"), said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{flags}\tid\n".encode()
 
 
 @given(st.text(st.characters(), max_size=30))
