@@ -23,7 +23,6 @@ import numpy as np
 
 from mha_cli.checkpoint.runs import CHECKPOINT, RUNS
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.system.address_limit import few_addresses
 
 WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
@@ -116,11 +115,8 @@ class Member:
 def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[[memoryview], object]]:
     """The function, called in a thread beside the ``with`` block, whose end waits for it; until then its arguments must not change.
 
-    Where addresses are few, or there is no thread to be had, it is called at once: glibc takes 128 MiB of them for the first memory of one.
+    Where no thread can be started, it is called at once.
     """
-    if few_addresses():
-        yield function
-        return
     # Not by concurrent.futures: a prediction would wait ten milliseconds for its import.
     pieces: SimpleQueue[memoryview | None] = SimpleQueue()
 

@@ -32,7 +32,7 @@ from mha_cli.cli.command import Command, Group
 from mha_cli.cli.completion import join_words
 from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
-from mha_cli.system.address_limit import heed_address_limit, out_of_addresses, out_of_memory
+from mha_cli.system.memory import out_of_memory
 from mha_cli.version import __version__
 
 OUT_OF_MEMORY = "out of memory; close other programs, or give fewer or shorter texts"
@@ -87,7 +87,6 @@ def main() -> None:
         join_words()
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `__main__` has left it
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        heed_address_limit()
         code = app(prog_name="mha", standalone_mode=False)
         sys.stdout.flush()  # here, where a full disk or a reader that left can still be answered
     except MhaError as error:
@@ -105,8 +104,6 @@ def main() -> None:
             _fail_to_write(error)
         if out_of_memory(error):
             _fail(OUT_OF_MEMORY, EXIT_FAILURE)
-        if isinstance(error, ImportError) and (too_few := out_of_addresses(error)):
-            _fail(str(too_few), too_few.exit_code)
         if os.environ.get("MHA_DEBUG") == "1":
             raise
         reason = printable(f"{type(error).__name__}: {error}".splitlines()[0], 500)

@@ -12,7 +12,7 @@ from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.cli.train import scoring_command
 from mha_cli.errors import MhaError
-from mha_cli.system.address_limit import settings_for_less_memory
+from mha_cli.system.memory import settings_for_less_memory
 
 EXAMPLES = """[bold]Examples[/bold]
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-from mha_cli.system.address_limit import few_addresses
 from mha_cli.system.processor import bfloat16_features
 
 if TYPE_CHECKING:
@@ -32,11 +31,10 @@ MANY_TEXTS = 64
 def usual_engine(model: ModelConfig | None = None) -> EngineName:
     """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
 
-    OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units (``benchmarks/engine.py``), but takes some hundred megabytes
-    of addresses. Additive scoring it does not fuse.
+    OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units (``benchmarks/engine.py``). It does not fuse additive scoring.
     """
     fused = model is None or model.attention_score == "dot_product"
-    return "openvino" if fused and find_spec("openvino") is not None and not few_addresses() else "numpy"
+    return "openvino" if fused and find_spec("openvino") is not None else "numpy"
 
 
 def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:

@@ -1,71 +1,77 @@
-"""How much memory there is, as Linux writes it: of the machine, and of the control groups (versions 1 and 2) that a process is in."""
+"""The memory of the machine and of the control groups (versions 1 and 2) around this process, as Linux reports it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+
+from mha_cli.errors import EXIT_FAILURE, MhaError
 
 ROOT = Path("/")
 """Folder of the file system that holds ``proc`` and ``sys``."""
 
 NO_LIMIT = 2**60
-"""Bytes; what control groups of version 1 say where there is no limit is larger."""
+"""Bytes; control groups of version 1 write a larger number where they have no limit."""
 
-
-class ControlGroup(NamedTuple):
-    """Bytes that the processes of a group, such as a container, may have together, and that they have (0 where nothing says it).
-
-    What files left in memory, which the system takes back when it is needed, is not counted.
-    """
-
-    limit: int
-    used: int
+GROUP_FILES = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""Limit, use, and the entry of ``memory.stat`` for cached files, by controller: none in version 2, ``memory`` in version 1."""
 
 
 def machine_memory(root: Path = ROOT) -> dict[str, int]:
-    """What Linux's ``meminfo`` says of the machine, in bytes, by its names; nothing where there is no such file."""
-    lines = _text(root / "proc/meminfo").splitlines()
-    fields = ((name.strip(), value.split()) for name, _, value in (line.partition(":") for line in lines))
-    return {name: 1024 * int(value[0]) for name, value in fields if value and value[0].isdigit()}
-
-
-def control_groups(root: Path = ROOT) -> list[ControlGroup]:
-    """The limited groups among the one that this process is in, those above it, and the outermost that is to be seen from here."""
-    folders = {"": {Path()}, "memory": {Path()}}  # by controller: none in version 2; a container sees its own group as the outermost
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        controllers, _, group = line.partition(":")[2].partition(":")
-        if controllers in folders:
-            folder = Path(group.lstrip("/"))
-            folders[controllers] |= {folder, *folder.parents}
-    files = {
-        "": ("", "memory.max", "memory.current", "inactive_file"),
-        "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    }
-    found = []
-    for controllers, (base, limit_file, used_file, of_files) in files.items():
-        for folder in (root / "sys/fs/cgroup" / base / inner for inner in folders[controllers]):
-            limit, used = (_number(_text(folder / name)) for name in (limit_file, used_file))
-            if limit is not None and limit < NO_LIMIT:
-                told = dict(line.split(maxsplit=1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
-                found.append(ControlGroup(limit, max(0, (used or 0) - (_number(told.get(of_files, "")) or 0))))
-    return found
+    """Linux's ``meminfo``, in bytes by its names; empty where there is no such file."""
+    return {name: 1024 * kib for name, kib in _entries(root / "proc/meminfo").items()}
 
 
 def memory_limit(root: Path = ROOT) -> int | None:
     """The lowest limit of the control groups, in bytes; None where there is none."""
-    return min((group.limit for group in control_groups(root)), default=None)
+    return min((limit for limit, _ in _control_groups(root)), default=None)
 
 
 def available_memory(root: Path = ROOT) -> int | None:
-    """Bytes that a process may still take: what the machine has free, or less where a control group sets a limit; None if nothing says."""
+    """Bytes that a process may still take, of the machine and of its control groups; None if nothing says."""
     machine = machine_memory(root).get("MemAvailable")
-    free = [group.limit - group.used for group in control_groups(root)]
+    free = [limit - used for limit, used in _control_groups(root)]
     return min(free if machine is None else [machine, *free], default=None)
 
 
-def _number(text: str) -> int | None:
-    """The number in a line; None where there is a word, such as ``max``, in it, or nothing."""
-    return int(text) if text.strip().isdigit() else None
+def out_of_memory(error: Exception) -> bool:
+    """Whether Python or TensorFlow, which has an error of its own, has found no memory."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+
+
+@contextmanager
+def settings_for_less_memory() -> Iterator[None]:
+    """Name the settings that decide the memory of a training, if it runs out of memory."""
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        hint = "lower training.batch_size, text.sequence_length or model.embed_dim"
+        raise MhaError("out of memory", hint, EXIT_FAILURE) from None
+
+
+def _control_groups(root: Path) -> Iterator[tuple[int, int]]:
+    """Limit and use, in bytes, of the limited groups around this process; the outermost is the one that a container sees as its own."""
+    memberships = _text(root / "proc/self/cgroup")
+    for controller, (limit_file, used_file, cached) in GROUP_FILES.items():
+        own = re.search(rf"^\d+:{controller}:/(.+)$", memberships, re.MULTILINE)
+        group = Path(own[1] if own else "")
+        for folder in (root / "sys/fs/cgroup" / controller / each for each in {group, *group.parents}):
+            limit, used = _text(folder / limit_file).strip(), _text(folder / used_file).strip()
+            if limit.isdigit() and int(limit) < NO_LIMIT:
+                reclaimable = _entries(folder / "memory.stat").get(cached, 0)
+                yield int(limit), max(0, int(used or 0) - reclaimable)
+
+
+def _entries(path: Path) -> dict[str, int]:
+    """The numbers of a file with one name and number per line."""
+    return {name: int(number) for name, number in re.findall(r"^(\w+):?\s+(\d+)", _text(path), re.MULTILINE)}
 
 
 def _text(path: Path) -> str:

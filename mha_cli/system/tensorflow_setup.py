@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from mha_cli.system.address_limit import need_tensorflow_addresses
 from mha_cli.system.entries import with_entry
 
 
@@ -18,7 +17,6 @@ def import_tensorflow() -> None:
 
     A ``keras.json`` in the home folder is neither read nor written: its ``floatx`` and ``epsilon`` would change what is computed.
     """
-    need_tensorflow_addresses()
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with native_stderr_held_back():

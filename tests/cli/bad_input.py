@@ -39,7 +39,6 @@ LONG = "a" * 300
 TOO_LONG = "File name too long; choose another name"
 A_LOOP = "Too many levels of symbolic links; choose another name"
 ROWS = b"text,label\nthe film was superb,pos\ndreadful,neg\n"
-TOO_FEW = "out of memory: {} KiB of addresses are allowed; raise the limit with ulimit -v"
 SCORED = '*"num_texts": 2*'
 
 NO_ADDRESS = (
@@ -1125,19 +1124,6 @@ SECTIONS: dict[str, list[Case]] = {
             "cannot write the output: File too large",
             1,
             shell='ulimit -f 0; "$@" > finished/out',
-        ),
-        Case("300 MB of addresses (`ulimit -v`)", FILM, "works", 0, shell='ulimit -v 300000; "$@"', stdout=LABEL),
-        Case("100 MB of addresses (`ulimit -v`)", FILM, TOO_FEW.format("100,000"), 1, shell='ulimit -v 100000; "$@"'),
-        *(
-            Case(
-                f"{kib // 1000:,} MB of addresses, too few for TensorFlow (`ulimit -v`)",
-                EVALUATE.replace("evaluate", "heads"),
-                TOO_FEW.format(f"{kib:,}"),
-                1,
-                files={"reviews.csv": ROWS},
-                shell=f'ulimit -v {kib}; "$@"',
-            )
-            for kib in (800_000, 1_500_000)
         ),
     ],
 }

@@ -44,22 +44,3 @@ def test_everything_at_once(home: str, tmp_path: Path) -> None:
     assert '"epochs_run": 1' in done.stdout
     assert "Traceback" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {*(f"{module}.py" for module in MODULES), ".keras", "run"}
-
-
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform != "linux", reason="the limits of Linux")
-def test_too_few_addresses(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", 'ulimit -v 800000; "$@"', "sh", *INSTALLED, *TRAIN],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "starting TensorFlow\nerror: out of memory: 800,000 KiB of addresses are allowed; raise the limit with ulimit -v\n"
-    )
-    assert not list(tmp_path.iterdir())

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -186,9 +185,6 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
     monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
     assert usual_engine() == "openvino"
     assert usual_engine(small_checkpoint(attention_score="additive").config.model) == "numpy"
-    with monkeypatch.context() as limited:
-        limited.setattr(resource, "getrlimit", lambda _: (3_000_000_000, 3_000_000_000))
-        assert usual_engine() == "numpy"
     engine = Engine(checkpoint, "auto")
     assert [engine.encoder(many) for _ in range(2)] == [None, None]
     with pytest.raises(MhaError, match=r"^--engine openvino cannot be started: .*; take --engine numpy$") as raised:
