@@ -65,10 +65,8 @@ main()
 EXPORT = ("export", "a.keras", "-f", "int8", "-o", "small.keras")
 
 
-@pytest.mark.parametrize(("number", "left"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGKILL, 1)])
-def test_an_export_that_is_killed_leaves_nothing_for_long(
-    number: signal.Signals, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_export_that_is_asked_to_end_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     small_checkpoint_file(tmp_path / "a.keras")
     command = [sys.executable, "-c", HALF_EXPORTED, *EXPORT]
     with subprocess.Popen(
@@ -77,7 +75,5 @@ def test_an_export_that_is_killed_leaves_nothing_for_long(
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n"
         process.send_signal(number)
-        assert process.wait(TIMEOUT) == (-number if left else 128 + number)
-    assert len(os.listdir(tmp_path)) == 1 + left
-    assert run_here(*EXPORT, cwd=tmp_path, monkeypatch=monkeypatch).code == 0
-    assert sorted(os.listdir(tmp_path)) == ["a.keras", "small.keras"]
+        assert process.wait(TIMEOUT) == 128 + number
+    assert os.listdir(tmp_path) == ["a.keras"]
