@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mha_cli.errors import printable
+from mha_cli.errors import listed, printable
 
 if TYPE_CHECKING:
     from mha_cli.data.layout import Layout
@@ -22,7 +22,7 @@ def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
         parts += [f"{layout.separator}s between the columns", "a header line" if layout.header else "no header line"]
     yield "format", ", ".join(parts)
     if layout.columns:
-        yield "columns", ", ".join(layout.columns)
+        yield "columns", listed(layout.columns)
         yield "text column", f"{layout.text_column} ({layout.text_reason})"
         yield "label column", f"{layout.label_column} ({layout.label_reason})"
 

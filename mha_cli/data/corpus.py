@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -293,11 +294,12 @@ def join_reviews(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
 
 
 def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
-    """The same reviews; how many have passed is logged now and then."""
-    number = 0
+    """The same reviews; their number so far is logged now and then, of long texts after each second."""
+    number, last = 0, monotonic()
     for number, review in enumerate(reviews, start=1):
         yield review
-        if number % every == 0:
+        if number % every == 0 or monotonic() - last > 1:
+            last = monotonic()
             log(number)
     log(number)
 

@@ -172,3 +172,12 @@ def test_a_name_that_stands_twice_is_no_fault_where_nobody_asks_for_it(tmp_path:
     assert refusal(mha("init", "lamps.csv", "--label-column", "note", "--force")).startswith(
         'lamps.csv:1: the column "note" stands 2 times'
     )
+
+
+def test_of_many_columns_the_first_are_named(tmp_path: Path, mha: Mha) -> None:
+    more = "".join(f",c{number}" for number in range(500))
+    rows = "".join(f"lamp {number} broke at once,{('bad', 'good')[number % 2]}{',1' * 500}\n" for number in range(4))
+    (tmp_path / "lamps.csv").write_text(f"text,label{more}\n{rows}")
+    result = mha("init", "lamps.csv")
+    assert result.code == 0
+    assert "c27 and 472 more" in result.stdout

@@ -367,6 +367,12 @@ def test_fasttext_lines() -> None:
     assert b"\n".join([found[0].raw.strip(), found[1].raw]) == b"__label__pos fine, really\n__label__\xc3\xa7a-va\tdull \r\n"
 
 
+def test_only_ascii_white_space_ends_a_label() -> None:
+    data = "__label__new\u00a0york a big\u3000city\n\u00a0__label__no label\n__label__c\x0bd\n".encode()
+    found = records(data, "fasttext", fields=["label"])
+    assert [record.fields[0] for record in found] == ["new\u00a0york", None, "c"]
+
+
 def test_fasttext_lines_at_fault() -> None:
     message = error_of(b"__label__a b\n__label__x __label__y text\n", "fasttext", before=1)
     assert message == "x:2: 2 labels: x and y; give every text one class"
