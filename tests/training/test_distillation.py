@@ -39,7 +39,7 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
         said = rng.integers(classes) if rng.random() < 0.1 else label
         lines.append(f"{' '.join(rng.choice(['a', 'b', 'c', 'd'], 6))} says{said},{label}")
     (folder / "train.csv").write_text("\n".join(lines))
-    data: dict[str, Any] = {"source": "files", "train": str(folder / "train.csv")}
+    data: dict[str, Any] = {"source": "files", "train": str(folder / "train.csv"), "text_column": "text", "label_column": "label"}
     training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "distill_linear": True}
     training |= {"keep_linear": keep, "refit_scores": refit}
     if unlabelled:
