@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import TextConfig
 from mha_cli.data.batches import Rows, padded
-from mha_cli.data.data_issues import Oddities, combined_in_words, find_combined, find_oddities
+from mha_cli.data.data_issues import DataIssues, combined_in_words, find_combined, find_data_issues
 from mha_cli.data.decisions import Facts, facts_of
 from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.data.labels import name_of
@@ -103,16 +103,14 @@ class EncodedTexts:
 
 
 def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) -> None:
-    """Raise an MhaError where there is nothing that a classifier could learn.
+    """Raise an MhaError if no classifier could learn from these texts.
 
     Args:
         where: source in words.
-        sizes: texts of each class, by its name.
+        sizes: number of texts of each class, by its name.
         has_words: whether any text has a word.
     """
     num_texts, num_single = sum(sizes.values()), sum(size == 1 for size in sizes.values())
-    if not num_texts:
-        raise MhaError(f"{where}: no texts", "give labelled texts of at least two classes")
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] == num_texts:
         raise MhaError(f"{where}: every text has the class '{printable(largest)}'", "a classifier needs texts of at least two classes")
@@ -129,30 +127,36 @@ def refuse_unlearnable(where: str, sizes: Mapping[str, int], has_words: bool) ->
 
 
 class Corpus:
-    """Reviews as numbers of our own, before there is a vocabulary.
+    """Labelled texts as numbers, counted and split before there is a vocabulary.
 
-    Every distinct token gets a provisional number as it comes, so that one pass over the source is enough: the split is drawn, the tokens
-    of the training part are counted and the final ids are put in afterwards.
+    Every distinct token gets a provisional number as it comes, so one pass over the source is enough: the split is drawn, the tokens
+    of the training part are counted, and the ids of the vocabulary replace the provisional numbers.
 
     Args:
-        reviews: labelled reviews, read once.
-        settings: rules by which a text is split.
+        texts: labelled texts, read once.
+        settings: rules by which a text is split into tokens.
         class_names: names in the order of their ids, those of all labels; None takes them from the labels (numbers in their order, else
             alphabetical).
         where: source in words, for messages.
-        by_names: split the reviews so that those which share rare names stay on one side.
+        by_names: True if ``split`` keeps texts that share rare names on one side.
+        learnable: False to accept texts that no classifier could learn from, such as a test split of one class.
 
     Attributes:
-        settings: the same; what comes after the splitting may be changed in them before there is a vocabulary.
         class_names: names in the order of their ids.
         labels: int32 (N,), class ids.
-        single_text_classes: names of the classes that have one text, which is learnt from and never validated with.
+        lengths: int64 (N,), tokens of each text.
+        sizes: number of texts of each class, by its name.
     """
 
     def __init__(
-        self, reviews: Iterable[LabelledText], settings: TextConfig, class_names: tuple[str, ...] | None, where: str, by_names: bool = False
+        self,
+        texts: Iterable[LabelledText],
+        settings: TextConfig,
+        class_names: tuple[str, ...] | None,
+        where: str,
+        by_names: bool = False,
+        learnable: bool = True,
     ) -> None:
-        self.settings = settings
         self._where = where
         tokenize = make_tokenizer(settings)
         numbers: dict[str, int] = {}
@@ -161,52 +165,57 @@ class Corpus:
         offsets, label_numbers, text_hashes = array("q", [0]), array("i"), array("q")
         self._names: list[list[str]] | None = [] if by_names else None
         self._spellings = Counter[tuple[str, str]]()
-        for review in reviews:
+        for text, label, spelling in texts:
             if self._names is not None:
-                self._names.append(list(map(sys.intern, names_in(review.text))))  # one string for all reviews that speak of the same
-            self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(review.text)])
+                self._names.append(list(map(sys.intern, names_in(text))))  # one string for all texts that have the name
+            self._tokens.append([numbers.setdefault(token, len(numbers)) for token in tokenize(text)])
             offsets.append(len(self._tokens))
-            label_numbers.append(labels.setdefault(review.label, len(labels)))
-            text_hashes.append(hash(review.text))
-            if review.spelling:
-                self._spellings[review.label, review.spelling] += 1
+            label_numbers.append(labels.setdefault(label, len(labels)))
+            text_hashes.append(hash(text))
+            if spelling:
+                self._spellings[label, spelling] += 1
+        if not label_numbers:
+            raise MhaError(f"{where}: no texts", "give labelled texts of at least two classes")
         self._distinct = list(numbers)
-        self._offsets = np.frombuffer(offsets, dtype=np.int64)
+        self._offsets, self._hashes = np.frombuffer(offsets, np.int64), np.frombuffer(text_hashes, np.int64)
+        self.lengths = np.diff(self._offsets)
         self.class_names = class_names if class_names is not None else _in_order(labels)
         class_ids = {name: class_id for class_id, name in enumerate(self.class_names)}
         self.labels = np.array([class_ids[label] for label in labels], np.int32)[np.array(label_numbers, np.int32)]
         self._class_sizes = np.bincount(self.labels, minlength=len(self.class_names))
-        refuse_unlearnable(where, self._sizes_by_name(), bool(len(self._tokens)))
-        self.single_text_classes = tuple(self.class_names[class_id] for class_id in np.flatnonzero(self._class_sizes == 1))
-        self._hashes, self._has_words = np.frombuffer(text_hashes, dtype=np.int64), np.diff(self._offsets) > 0
+        self.sizes = dict(zip(self.class_names, self._class_sizes.tolist(), strict=True))
+        if learnable:
+            refuse_unlearnable(where, self.sizes, bool(len(self._tokens)))
 
     def __len__(self) -> int:
-        """Number of reviews."""
+        """Number of texts."""
         return len(self.labels)
 
-    def _sizes_by_name(self) -> dict[str, int]:
-        return dict(zip(self.class_names, self._class_sizes.tolist(), strict=True))
+    @property
+    def hashes_of_words(self) -> npt.NDArray[np.int64]:
+        """A number for each text that has words, the same for equal texts."""
+        return self._hashes[self.lengths > 0]
 
-    def oddities(self, num_blank: int = 0) -> Oddities:
-        """What is odd about the reviews; ``num_blank`` blank lines were left out."""
-        return find_oddities(self._hashes, self.labels, self._has_words, self._sizes_by_name(), self._spellings, num_blank)
+    def data_issues(self, num_blank: int = 0, num_quoted_rows: int = 0) -> DataIssues:
+        """What is seldom meant in labelled texts; the arguments count what the reader saw, see ``StreamWarnings``."""
+        return find_data_issues(self._hashes, self.labels, self.lengths > 0, self.sizes, self._spellings, num_blank, num_quoted_rows)
 
     def count_known(self, texts: Iterable[str]) -> int:
-        """How many of the texts are reviews of this corpus that have words, to the letter."""
+        """How many of the texts are equal to a text of this corpus that has words."""
         hashes = array("q", map(hash, texts))
-        return int(np.isin(np.frombuffer(hashes, dtype=np.int64), self._hashes[self._has_words]).sum()) if hashes else 0
+        return int(np.isin(np.array(hashes, np.int64), self.hashes_of_words).sum())
 
     def count_shared(self, rows: Rows, others: Rows) -> int:
-        """How many of the given reviews that have words are among the others, to the letter."""
-        return int(np.isin(self._hashes[rows[self._has_words[rows]]], self._hashes[others]).sum())
+        """How many texts of ``rows`` that have words are equal to one of the others."""
+        return int(np.isin(self._hashes[rows[self.lengths[rows] > 0]], self._hashes[others]).sum())
 
     def split(self, validation_share: float, seed: int) -> tuple[Rows, Rows]:
-        """Rows to train on and rows to validate with: each class in proportion, or reviews that share names together.
+        """Rows to train on and rows to validate with: each class in proportion, or texts that share names together.
 
         The only text of a class is trained on.
 
         Args:
-            validation_share: part of the reviews to validate with, in (0, 1).
+            validation_share: part of the texts to validate with, in (0, 1).
             seed: seed of the split; same seed, same split.
         """
         rows = np.flatnonzero(self._class_sizes[self.labels] > 1)
@@ -232,23 +241,50 @@ class Corpus:
         return np.setdiff1d(np.arange(len(self)), rows)
 
     def facts(self) -> Facts:
-        """What a config that is to be decided goes by."""
-        return facts_of(np.diff(self._offsets), self._distinct, len(self.class_names))
+        """The numbers that decide settings."""
+        return facts_of(self.lengths, self._distinct, len(self.class_names))
 
-    def vocabulary(self, rows: Rows) -> Vocabulary:
-        """The most frequent tokens of the given reviews."""
-        counts = np.zeros(len(self._distinct), dtype=np.int64)
+    def characters(self) -> Counter[str]:
+        """How often each character of a token occurs in all texts."""
+        found = Counter[str]()
+        for token, number in zip(self._distinct, self._count_tokens(np.arange(len(self)))[0].tolist(), strict=True):
+            for character in token:
+                found[character] += number
+        return found
+
+    def vocabulary(self, rows: Rows, size: int) -> Vocabulary:
+        """The most frequent tokens of some texts, ``size`` ids at most."""
+        return most_frequent(self._distinct, self._count_tokens(rows)[0], size)
+
+    def unknown_share(self, vocabulary: Vocabulary, of_others: bool = False) -> float:
+        """Share of all tokens that a vocabulary lacks.
+
+        Args:
+            vocabulary: ids of the tokens.
+            of_others: True to count a token that occurs in a single text as unknown, as it is to the other texts.
+        """
+        counts, num_texts = self._count_tokens(np.arange(len(self)))
+        known = np.array(vocabulary.ids(self._distinct)) != UNKNOWN_ID
+        if of_others:
+            known &= num_texts > 1
+        return 1 - int(counts[known].sum()) / int(counts.sum()) if len(self._distinct) else 0.0
+
+    def encode(self, rows: Rows, vocabulary: Vocabulary, settings: TextConfig) -> EncodedTexts:
+        """Some of the texts with the ids of a vocabulary, cut to length."""
+        final = tokens_of(self._distinct, vocabulary, settings)
+        return _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], settings)
+
+    def _count_tokens(self, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Occurrences of each distinct token in some texts, and the number of these texts that have it."""
+        counts, num_texts = np.zeros((2, len(self._distinct)), np.int64)
         for row in rows:
-            np.add.at(counts, self._tokens_of(row), 1)
-        return most_frequent(self._distinct, counts, self.settings.vocabulary_size)
-
-    def encode(self, rows: Rows, vocabulary: Vocabulary) -> EncodedTexts:
-        """The given reviews with the ids of a vocabulary, cut to length."""
-        final = tokens_of(self._distinct, vocabulary, self.settings)
-        return _join((final[self._tokens_of(row)] for row in rows), self.labels[rows], self.settings)
+            tokens, numbers = np.unique(self._tokens_of(row), return_counts=True)
+            counts[tokens] += numbers
+            num_texts[tokens] += 1
+        return counts, num_texts
 
     def _tokens_of(self, row: int) -> npt.NDArray[np.int32]:
-        """Provisional numbers of the tokens of one review."""
+        """Provisional numbers of the tokens of one text."""
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 

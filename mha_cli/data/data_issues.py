@@ -1,4 +1,4 @@
-"""Oddities of labelled texts: repeated texts, texts without a word, labels spelt in several ways, several labels in one."""
+"""Likely mistakes in labelled texts: repeated texts, texts without a word, labels spelt in several ways, several labels in one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHOWN_SPELLINGS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Oddities:
-    """Numbers of what is seldom meant in labelled texts.
+class DataIssues:
+    """How often each likely mistake occurs in labelled texts.
 
     Args:
         num_wordless: texts without a word, which the next two numbers leave out.
@@ -52,10 +52,10 @@ class Oddities:
     combined: str
     combined_separator: str
     num_blank: int
-    num_quoted_rows: int = 0
+    num_quoted_rows: int
 
     def line(self) -> str:
-        """The oddities that occur, with their numbers, in one line; empty if there are none."""
+        """The mistakes that occur, with their numbers, in one line; empty if there are none."""
         spellings = listed([*map(_shown, self.variants)], SHOWN_SPELLINGS)
         counts = {
             "without a word": (self.num_wordless, ""),
@@ -70,15 +70,16 @@ class Oddities:
         return ", ".join(f"{what}: {number:,}{example}" for what, (number, example) in counts.items() if number)
 
 
-def find_oddities(
+def find_data_issues(
     hashes: npt.NDArray[np.int64],
     class_ids: npt.NDArray[np.int32],
     has_words: npt.NDArray[np.bool_],
     classes: Mapping[str, int],
     spellings: Mapping[tuple[str, str], int],
-    num_blank: int,
-) -> Oddities:
-    """Count the oddities of labelled texts.
+    num_blank: int = 0,
+    num_quoted_rows: int = 0,
+) -> DataIssues:
+    """Count the likely mistakes in labelled texts.
 
     Args:
         hashes: number of each text, equal for equal texts, (N,).
@@ -87,11 +88,12 @@ def find_oddities(
         classes: texts of each class, by its name.
         spellings: texts by name and spelling of their labels, where the two differ.
         num_blank: blank lines that were left out.
+        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
     """
     num_repeated, num_two_labels = _count_repeats(hashes[has_words], class_ids[has_words])
     num_variants, variants = _find_variants(spellings, classes)
     num_combined, combined, separator = find_combined(classes)
-    return Oddities(
+    return DataIssues(
         num_wordless=int((~has_words).sum()),
         num_repeated=num_repeated,
         num_two_labels=num_two_labels,
@@ -102,6 +104,7 @@ def find_oddities(
         combined=combined,
         combined_separator=separator,
         num_blank=num_blank,
+        num_quoted_rows=num_quoted_rows,
     )
 
 

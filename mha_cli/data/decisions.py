@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,8 @@ MOST_WITH_SUBWORDS = 5_000_000
 
 TAUGHT_TEXTS = 1_000
 """Texts a class, on average, from which on n-gram scores teach the encoder: of fewer, those fitted on other texts say too little."""
+
+LINE_WIDTH = 79
 
 MOST_SCORES = 1 << 25
 """Numbers in the table of n-gram scores, at most."""
@@ -82,6 +86,16 @@ def decide(config: Config, facts: Facts) -> Config:
     for section, settings in rules(facts, config_to_dict(config)).items():
         decided[section] |= settings
     return config_from_dict(decided, "auto")
+
+
+def in_words(config: Config, facts: Facts) -> list[str]:
+    """The facts and the settings decided from them, in lines that the usual terminal does not break."""
+    lines = [str(facts), "decided from them, where the config says nothing:"]
+    for section, settings in rules(facts, config_to_dict(config)).items():
+        if settings:
+            found = ", ".join(f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
+            lines.append(f"  {section}: {found}")
+    return [part for line in lines for part in textwrap.wrap(line, LINE_WIDTH, subsequent_indent="    ", break_long_words=False)]
 
 
 def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mha_cli.config.settings import Config
-from mha_cli.data.decisions import decide, facts_of
+from mha_cli.data.corpus import Corpus, counted
+from mha_cli.data.decisions import decide
 from mha_cli.data.files import FileTexts
 from mha_cli.data.preparation import default_split
-from mha_cli.data.profile import Tally, TextFigures
+from mha_cli.data.profile import TextFigures, figures_of
 from mha_cli.data.sources import open_source, with_columns
+from mha_cli.errors import plural
 from mha_cli.records.warnings import StreamWarnings
 from mha_cli.system.callbacks import SILENT, Callbacks
-from mha_cli.text.vocabulary import SPECIAL_TOKENS, most_frequent
 
 
 @dataclass(frozen=True)
@@ -68,39 +70,38 @@ def look_over(config: Config, by_options: bool = False, callbacks: Callbacks = S
     """
     source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
 
-    def read(split: str) -> tuple[Tally, TextFigures]:
-        warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
-        num_blank, num_quoted_rows = warnings.num_blank, warnings.num_quoted_rows
-        tally = Tally(source.read(split), config.text, f"{source.name}, split {split}", callbacks, with_words=True)
-        return tally, tally.figures(warnings.num_blank - num_blank, warnings.num_quoted_rows - num_quoted_rows)
+    warnings = source.warnings if isinstance(source, FileTexts) else StreamWarnings()
+    train_split, test_split = source.splits[0], default_split(config.data)
 
-    train, figures = read(source.splits[0])
-    train.refuse_unlearnable()
-    text = decide(config, facts_of(train.lengths, train.words, len(train.classes))).text if config.auto else config.text
-    numbers = np.fromiter(train.words.values(), np.int64, len(train.words))
-    vocabulary = most_frequent([*train.words], numbers, text.vocabulary_size)
-    tokens = vocabulary.tokens[len(SPECIAL_TOKENS) :]
-    known = sum(train.words[token] for token in tokens if train.num_texts_with[token] > 1)
+    def read(split: str, class_names: tuple[str, ...] | None = None, learnable: bool = False) -> Corpus:
+        where = f"{source.name}, split {split}"
+        texts = counted(source.read(split), lambda number: callbacks.log(f"reading {where}: {plural(number, 'text')}"))
+        return Corpus(texts, config.text, class_names, where, learnable=learnable)
 
-    def overview(split: str, tally: Tally, figures: TextFigures, num_known: int, **more: int) -> SplitOverview:
-        num_tokens, num_cut = int(tally.lengths.sum()), int((tally.lengths > text.sequence_length).sum())
-        return SplitOverview(split, figures, _histogram(tally), num_cut, 1 - num_known / num_tokens if num_tokens else 0.0, **more)
+    train = read(train_split, source.class_names, learnable=True)
+    num_blank, num_quoted_rows = warnings.num_blank, warnings.num_quoted_rows
+    text = decide(config, train.facts()).text if config.auto else config.text
+    vocabulary = train.vocabulary(np.arange(len(train)), text.vocabulary_size)
 
-    test = None
-    if (split := default_split(config.data)) in source.splits[1:]:
-        tally, of_test = read(split)
-        known_there = sum(tally.words[token] for token in tokens)
-        num_in_training = int(np.isin(tally.text_hashes, train.text_hashes).sum())
-        num_new = sum(number for label, number in tally.classes.items() if label not in train.classes)
-        test = overview(split, tally, of_test, known_there, num_in_training=num_in_training, num_new_classes=num_new)
-    first = overview(source.splits[0], train, figures, known)
-    for warning in source.warnings.lines if isinstance(source, FileTexts) else ():
+    def overview(split: str, corpus: Corpus, figures: TextFigures, **more: int) -> SplitOverview:
+        num_cut = int((corpus.lengths > text.sequence_length).sum())
+        unknown_share = corpus.unknown_share(vocabulary, of_others=corpus is train)
+        return SplitOverview(split, figures, _histogram(corpus.lengths), num_cut, unknown_share, **more)
+
+    of_train, of_test = overview(train_split, train, figures_of(train, num_blank, num_quoted_rows)), None
+    if test_split in source.splits[1:]:
+        test = read(test_split)
+        figures = figures_of(test, warnings.num_blank - num_blank, warnings.num_quoted_rows - num_quoted_rows)
+        num_in_training = int(np.isin(test.hashes_of_words, train.hashes_of_words).sum())
+        num_new = sum(number for label, number in test.sizes.items() if label not in train.sizes)
+        of_test = overview(test_split, test, figures, num_in_training=num_in_training, num_new_classes=num_new)
+    for warning in warnings.lines:
         callbacks.note(warning)
-    return DataOverview(source.name, len(vocabulary), text.sequence_length, first, test)
+    return DataOverview(source.name, len(vocabulary), text.sequence_length, of_train, of_test)
 
 
-def _histogram(tally: Tally) -> dict[int, int]:
+def _histogram(lengths: npt.NDArray[np.int64]) -> dict[int, int]:
     """Texts by the bound that their tokens do not exceed; none is left out between the smallest and the largest."""
     bounds = np.array(sorted({(2 + half) << power >> 1 for power in range(62) for half in (0, 1)}))  # 1, 2, 3, 4, 6, 8, 12, 16, …
-    at = np.searchsorted(bounds, tally.lengths)
+    at = np.searchsorted(bounds, lengths)
     return {int(bounds[first]): int(number) for first, number in enumerate(np.bincount(at - at.min()), at.min())}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
 from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_reviews, encode_texts, of_known_classes
-from mha_cli.data.decisions import decide, rules
+from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LocatedText, TextSource
@@ -31,9 +28,6 @@ NAMED_CLASSES = 5
 
 MOST_KNOWN = 0.1
 """Share of the validation part that may be among the texts learnt from without a note."""
-
-NOTE_WIDTH = 79
-"""Columns of what is told of the decisions, so that the usual terminal breaks no line."""
 
 
 @dataclass(frozen=True)
@@ -61,87 +55,80 @@ class PreparedData:
     num_guessed: int = 0
 
 
-def prepare(config: Config, callbacks: Callbacks = SILENT, given: MemoryTexts | None = None) -> PreparedData:
+def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryTexts | None = None) -> PreparedData:
     """Read the training split, hold out the validation part, build the vocabulary and encode both.
 
     Args:
         config: settings of the run.
-        given: reviews to read, where the config names none.
+        in_memory: texts of a Python program, where the config names no data.
     """
     config = config.model_copy(update={"data": with_columns(config.data, callbacks.note)})
-    source = open_source(config.data, callbacks.log) if given is None else given
+    source = in_memory or open_source(config.data, callbacks.log)
     unlabelled = source.unlabelled()  # first, since a path that is wrong is refused at once
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
-    where = source.name if given else f"{source.name}, split {split}"
-    corpus = Corpus(reviews, config.text, source.class_names, where, config.data.validation == "names")
-    if isinstance(source, FileTexts | MemoryTexts):
-        _note_oddities(corpus, source, callbacks)
-    if rare := corpus.single_text_classes:
-        classes = f"{plural(len(rare), 'class')} {'has' if len(rare) == 1 else 'have'}"
-        names = listed([printable(name) for name in rare], NAMED_CLASSES)
-        callbacks.note(f"{source.name}: {classes} a single text, which is learnt from and not validated with: {names}")
+    texts = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
+    where = source.name if in_memory else f"{source.name}, split {split}"
+    corpus = Corpus(texts, config.text, source.class_names, where, config.data.validation == "names")
+    for warning in _data_warnings(corpus, source):
+        callbacks.note(warning)
+
     if config.auto:
-        config = _decided(config, corpus, callbacks)
+        for line in in_words(config, corpus.facts()):
+            callbacks.note(line)
+        config = decide(config, corpus.facts())
+
     train_rows, validation_rows = corpus.split(config.data.validation_share, config.seed)
-    known = corpus.count_shared(validation_rows, train_rows)
-    if known > MOST_KNOWN * len(validation_rows):
-        are = "is" if known == 1 else "are"
-        parts = f"{known:,} of {plural(len(validation_rows), 'text')} {are} among those learnt from, to the letter"
-        callbacks.note(f"{source.name}, validation part: {parts}; its figures are optimistic for other texts")
-    vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows)
-    train, validation = (corpus.encode(rows, vocabulary) for rows in (train_rows, validation_rows))
-    if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
+    vocabulary = corpus.vocabulary(np.arange(len(corpus)) if config.learns_from_validation else train_rows, config.text.vocabulary_size)
+    train, validation = (corpus.encode(rows, vocabulary, config.text) for rows in (train_rows, validation_rows))
+    num_known = corpus.count_shared(validation_rows, train_rows)
+    for warning in _validation_warnings(validation, vocabulary, num_known):
         callbacks.note(f"{source.name}, validation part: {warning}")
-    encoded, training = None, config.training
-    if unlabelled is not None and not (training.distill_linear or training.score_vectors):
+
+    encoded = None
+    if unlabelled is not None and not (config.training.distill_linear or config.training.score_vectors):
         callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and score_vectors")
     elif unlabelled is not None:
-        texts = counted(unlabelled, lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
-        encoded = encode_texts(texts, TextPipeline(config.text, vocabulary))
-    return PreparedData(
-        config=config,
-        train=train,
-        targets=one_hot(train.labels, len(corpus.class_names)),
-        validation=validation,
-        vocabulary=vocabulary,
-        class_names=corpus.class_names,
-        unlabelled=encoded,
-    )
+        more = counted(unlabelled, lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
+        encoded = encode_texts(more, TextPipeline(config.text, vocabulary))
+    targets = one_hot(train.labels, len(corpus.class_names))
+    return PreparedData(config, train, targets, validation, vocabulary, corpus.class_names, encoded)
 
 
-def _decided(config: Config, corpus: Corpus, callbacks: Callbacks) -> Config:
-    """The config with what the texts decide, which is noted; the corpus goes by it from here on."""
-    facts = corpus.facts()
-    decided = decide(config, facts)
-    lines = [str(facts), "decided from them, where the config says nothing:"]
-    for section, settings in rules(facts, config_to_dict(config)).items():
-        found = ", ".join(f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in settings.items())
-        lines += [f"  {section}: {found}"] if found else []
-    for line in lines:
-        for part in textwrap.wrap(line, NOTE_WIDTH, subsequent_indent="    ", break_long_words=False):
-            callbacks.note(part)
-    corpus.settings = decided.text
-    return decided
+def _data_warnings(corpus: Corpus, source: TextSource) -> Iterator[str]:
+    """Likely mistakes in the training data, its test texts among them, and classes that are not validated with."""
+    if isinstance(source, FileTexts | MemoryTexts):
+        read = source.warnings
+        if found := corpus.data_issues(read.num_blank, read.num_quoted_rows).line():
+            yield f"{source.name}, {plural(len(corpus), 'text')}; {found}"
+        yield from read.lines
+        for split in source.splits[1:]:
+            try:
+                known = corpus.count_known(one.text for one in source.read(split))
+            except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
+                yield f"the {split} data cannot be read: {error}"
+            else:
+                if known:
+                    are = "is" if known == 1 else "are"
+                    yield f"{source.name}: {plural(known, 'text')} of the {split} data {are} among the training data, to the letter"
+    if single := [printable(name) for name, size in corpus.sizes.items() if size == 1]:
+        classes = f"{plural(len(single), 'class')} {'has' if len(single) == 1 else 'have'}"
+        yield f"{source.name}: {classes} a single text, which is learnt from and not validated with: {listed(single, NAMED_CLASSES)}"
 
 
-def _note_oddities(corpus: Corpus, source: FileTexts | MemoryTexts, callbacks: Callbacks) -> None:
-    """Note what seldom is meant in training data, and of reviews that stand in the test data too: scores on those say too much."""
-    warnings = source.warnings
-    odd = replace(corpus.oddities(warnings.num_blank), num_quoted_rows=warnings.num_quoted_rows)
-    if found := odd.line():
-        callbacks.note(f"{source.name}, {plural(len(corpus), 'text')}; {found}")
-    for warning in warnings.lines:
-        callbacks.note(warning)
-    for split in source.splits[1:]:
-        try:
-            known = corpus.count_known(review.text for review in source.read(split))
-        except MhaError as error:  # no reason not to train, but one to know of before the hours that it may take
-            callbacks.note(f"the {split} data cannot be read: {error}")
-        else:
-            if known:
-                texts, are = plural(known, "text"), "is" if known == 1 else "are"
-                callbacks.note(f"{source.name}: {texts} of the {split} data {are} among the training data, to the letter")
+def _validation_warnings(validation: EncodedTexts, vocabulary: Vocabulary, num_known: int) -> Iterator[str]:
+    """Why figures of the validation part may mislead.
+
+    Args:
+        validation: texts of the validation part.
+        vocabulary: ids of the training part's words.
+        num_known: texts of the validation part that equal a text of the training part.
+    """
+    if num_known > MOST_KNOWN * len(validation):
+        are = "is" if num_known == 1 else "are"
+        known = f"{num_known:,} of {plural(len(validation), 'text')} {are} among those learnt from, to the letter"
+        yield f"{known}; its figures are optimistic for other texts"
+    if warning := _doubt(validation, vocabulary, "give more texts, or raise text.vocabulary_size"):
+        yield warning
 
 
 def _doubt(reviews: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
@@ -218,7 +205,7 @@ def labelled_reviews(
         reviews = of_known_classes(_placed(source, source.splits[0]), checkpoint.class_names)
         corpus = Corpus(reviews, config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
-        encoded = corpus.encode(rows, checkpoint.vocabulary)
+        encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
         if config.learns_from_validation:
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:

@@ -101,12 +101,11 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
     if config.auto:
         config = decide(config, corpus.facts())
-        corpus.settings = config.text
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)
-    vocabulary = corpus.vocabulary(np.arange(num_texts))
+    vocabulary = corpus.vocabulary(np.arange(num_texts), config.text.vocabulary_size)
     probabilities_NC = np.zeros((num_texts, len(names)), np.float32)
     for part in np.array_split(np.random.default_rng(config.seed).permutation(num_texts), -(-num_texts // MOST_TOGETHER)):
-        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary), len(names), config, callbacks.log)
+        probabilities_NC[part] = cross_fitted_probabilities(corpus.encode(part, vocabulary, config.text), len(names), config, callbacks.log)
     in_doubt, rows = contradicted(probabilities_NC, labels), ranked(probabilities_NC, labels)[:most]
     accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
     found = placed_at(source, split, rows.tolist())

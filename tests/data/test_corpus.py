@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PLAIN = TextConfig()
+SIZE = PLAIN.vocabulary_size
 STRANGE_TEXTS = ["", "…", "one", "Don’t <br/> stop_now", "café cafe\u0301 CAFÉ", "日本 👍👍", "a b c d e f g h i j k", "x " * 50]
 
 
@@ -52,12 +53,12 @@ def _spans(reviews: EncodedTexts) -> list[tuple[int, int]]:
 
 def test_repeated_texts_are_counted_to_the_letter() -> None:
     found = corpus("aabbabaab", ["one", "two", "one", "One", "", "one", "two", " ", ""])
-    odd = found.oddities()
-    assert (odd.num_repeated, odd.num_two_labels, odd.num_wordless) == (3, 1, 3)
+    issues = found.data_issues()
+    assert (issues.num_repeated, issues.num_two_labels, issues.num_wordless) == (3, 1, 3)
     assert found.count_known(["one", "three", "one", "ONE", ""]) == 2
     assert found.count_known([]) == 0
     assert found.count_shared(np.array([2, 3, 4, 5, 8]), np.array([0, 1, 6, 7])) == 2
-    assert corpus("abab").oddities().line() == ""
+    assert corpus("abab").data_issues().line() == ""
 
 
 # Reading
@@ -76,9 +77,9 @@ def test_the_source_is_read_once() -> None:
 
     reviews = Corpus(Source(), PLAIN, None, "films.csv")
     train, validation = reviews.split(0.25, seed=0)
-    vocabulary = reviews.vocabulary(train)
-    reviews.encode(train, vocabulary)
-    reviews.encode(validation, vocabulary)
+    vocabulary = reviews.vocabulary(train, SIZE)
+    reviews.encode(train, vocabulary, PLAIN)
+    reviews.encode(validation, vocabulary, PLAIN)
     assert (opened, passed, len(reviews)) == (1, 40, 40)
 
 
@@ -136,7 +137,7 @@ def test_the_only_text_of_a_class_is_trained_on(sizes: list[int], num_single: in
     num_single = min(num_single, len(others))
     labels = others + [f"single {number}" for number in range(num_single)]
     reviews = of_labels(labels)
-    assert reviews.single_text_classes == tuple(sorted(labels[len(others) :]))
+    assert [name for name, size in reviews.sizes.items() if size == 1] == sorted(labels[len(others) :])
     train, validation = reviews.split(share, seed)
     assert sorted([*train, *validation]) == list(range(len(labels)))
     assert set(range(len(others), len(labels))) <= set(train)
@@ -177,25 +178,23 @@ def test_the_seed_decides_the_split() -> None:
 def test_the_vocabulary_comes_from_the_given_rows_only() -> None:
     reviews = corpus("abab", ["the plot", "the plot the", "plot secret secret secret", "secret plot"])
     train = np.array([0, 1])
-    vocabulary = reviews.vocabulary(train)
+    vocabulary = reviews.vocabulary(train, SIZE)
     assert vocabulary.tokens[2:] == ("the", "plot")
-    assert texts_of(reviews.encode(np.array([2, 3]), vocabulary), vocabulary) == ["plot [UNK] [UNK] [UNK]", "[UNK] plot"]
+    assert texts_of(reviews.encode(np.array([2, 3]), vocabulary, PLAIN), vocabulary) == ["plot [UNK] [UNK] [UNK]", "[UNK] plot"]
 
 
 def test_a_word_of_the_validation_part_alone_is_unknown() -> None:
     reviews = corpus("ab" * 20, [f"same word{number}" for number in range(40)])
     train, validation = reviews.split(0.25, seed=1)
-    vocabulary = reviews.vocabulary(train)
+    vocabulary = reviews.vocabulary(train, SIZE)
     assert set(vocabulary.tokens[2:]) == {"same", *(f"word{row}" for row in train)}
-    assert texts_of(reviews.encode(validation, vocabulary), vocabulary) == ["same [UNK]"] * len(validation)
-    assert texts_of(reviews.encode(train, vocabulary), vocabulary) == [f"same word{row}" for row in train]
+    assert texts_of(reviews.encode(validation, vocabulary, PLAIN), vocabulary) == ["same [UNK]"] * len(validation)
+    assert texts_of(reviews.encode(train, vocabulary, PLAIN), vocabulary) == [f"same word{row}" for row in train]
 
 
 def test_size_of_the_vocabulary() -> None:
     texts = ["c c c b b a", "d d a a"]
-    settings = TextConfig(vocabulary_size=4)
-    reviews = corpus("abab", texts * 2, settings)
-    assert reviews.vocabulary(np.array([0, 1])).tokens[2:] == ("a", "c")
+    assert corpus("abab", texts * 2).vocabulary(np.array([0, 1]), 4).tokens[2:] == ("a", "c")
 
 
 @pytest.mark.parametrize("truncation", ["head", "tail", "head_and_tail"])
@@ -206,10 +205,10 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
     reviews += [LabelledText(text, label) for text in STRANGE_TEXTS for label in ("neg", "pos")]
     whole = Corpus(reviews, settings, ("neg", "pos"), "films.csv")
     rows, every = np.arange(0, len(reviews), 2), np.arange(len(reviews))
-    vocabulary = whole.vocabulary(rows)
+    vocabulary = whole.vocabulary(rows, SIZE)
     encoder = TextPipeline(settings, vocabulary)
 
-    from_corpus = whole.encode(every, vocabulary)
+    from_corpus = whole.encode(every, vocabulary, settings)
     from_stream = encode_reviews(iter(reviews), encoder, whole.class_names, "films.csv")
     singly = [encoder.encode(review.text) for review in reviews]
 
@@ -222,16 +221,16 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
 
 def test_rows_are_encoded_in_the_order_given() -> None:
     reviews = corpus("abab", ["w", "x x", "y y y", "z"])
-    vocabulary = reviews.vocabulary(np.arange(4))
-    encoded = reviews.encode(np.array([2, 0]), vocabulary)
+    vocabulary = reviews.vocabulary(np.arange(4), SIZE)
+    encoded = reviews.encode(np.array([2, 0]), vocabulary, PLAIN)
     assert texts_of(encoded, vocabulary) == ["y y y", "w"]
     assert (encoded.lengths.tolist(), encoded.labels.tolist(), len(encoded)) == ([3, 1], [0, 0], 2)
 
 
 def test_padding_fills_up_to_the_longest_of_the_rows() -> None:
     reviews = corpus("ababab", ["p p", "", "q", "p q p", "", "q q q q"])
-    vocabulary = reviews.vocabulary(np.arange(6))
-    encoded = reviews.encode(np.arange(6), vocabulary)
+    vocabulary = reviews.vocabulary(np.arange(6), SIZE)
+    encoded = reviews.encode(np.arange(6), vocabulary, PLAIN)
     p, q = vocabulary.ids(["p", "q"])
     assert encoded.padded(np.array([3, 1, 0])).tolist() == [[p, q, p], [0, 0, 0], [p, p, 0]]
     assert encoded.padded(np.array([4, 1])).tolist() == [[0], [0]]
@@ -241,12 +240,12 @@ def test_padding_fills_up_to_the_longest_of_the_rows() -> None:
 @pytest.mark.parametrize("truncation", ["head", "tail", "head_and_tail"])
 def test_with_subwords_every_token_brings_its_characters(truncation: str) -> None:
     """Words that the vocabulary does not have bring theirs, too; a text is cut by whole tokens."""
-    settings = TextConfig.model_validate({"subword_characters": 5, "sequence_length": 3, "truncation": truncation, "vocabulary_size": 4})
+    settings = TextConfig.model_validate({"subword_characters": 5, "sequence_length": 3, "truncation": truncation})
     texts = ["a fine film it was", "", "fine", "dull as é"]
     whole = corpus("abab", texts, settings)
-    vocabulary = whole.vocabulary(np.arange(4))
+    vocabulary = whole.vocabulary(np.arange(4), 4)
     encoder = TextPipeline(settings, vocabulary)
-    together = whole.encode(np.arange(4), vocabulary)
+    together = whole.encode(np.arange(4), vocabulary, settings)
     one_by_one = encode_reviews((LabelledText(text, "a") for text in texts), encoder, ("a",), "films.csv")
     for encoded in (together, one_by_one, join_reviews(together.subset(np.array([0, 1])), together.subset(np.array([2, 3])))):
         assert encoded.lengths.tolist() == [3, 0, 1, 3]

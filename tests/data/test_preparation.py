@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.overview import look_over
 from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
-from mha_cli.data.profile import Tally, profile_data
+from mha_cli.data.profile import profile_data
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.encoding import TextPipeline
@@ -25,19 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TRAIN = "text,label\nfine,pos\nfine,pos\n\nfine,neg\ndull,neg\ngood,pos\nbad,neg\n,neg\n\n"
 
-
-def noted(folder: Path, test: str | None) -> list[str]:
-    (folder / "train.csv").write_text(TRAIN)
-    if test is not None:
-        (folder / "test.csv").write_text(test)
-    data = {"source": "files", "train": str(folder / "train.csv"), "test": str(folder / "test.csv")}
+def notes_of(folder: Path, rows: str, config: dict[str, Any] | None = None, **data: str | float) -> list[str]:
+    """What is noted while a table of these rows is prepared, without the folder."""
+    (folder / "train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    section = {"source": "files", "train": str(folder / "train.csv"), **data}
     lines: list[str] = []
-    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
-    *lines, known = [line.removeprefix(f"{folder}/") for line in lines]
-    assert known.startswith("train.csv, validation part: 2 of 2 texts are among those learnt from")
-    return lines
+    prepare(config_from_dict({"data": section, **(config or {})}, "test"), Callbacks(note=lines.append))
+    return [line.replace(f"{folder}/", "") for line in lines]
+
+
+ROWS = "fine,pos\nfine,pos\n\nfine,neg\ndull,neg\ngood,pos\nbad,neg\n,neg\n\n"
+KNOWN = "train.csv, validation part: 2 of 2 texts are among those learnt from, to the letter; its figures are optimistic for other texts"
 
 
 LEARNT = (
@@ -56,46 +55,76 @@ UNSEEN = (
 ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
 
 
-def test_what_is_odd_is_told(tmp_path: Path) -> None:
-    assert noted(tmp_path, "text,label\nnew,pos\n") == [ODD]
+@pytest.mark.parametrize(
+    ("test", "noted"),
+    [
+        ("text,label\nnew,pos\n", []),
+        (
+            "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n",
+            ["train.csv: 2 texts of the test data are among the training data, to the letter"],
+        ),
+        ("text\n", ['the test data cannot be read: test.csv:1: no column "label" among text; set data.label_column']),
+        (
+            None,
+            ["the test data cannot be read: test.csv: no such file or folder; check the path; relative paths start at the current folder"],
+        ),
+    ],
+)
+def test_likely_mistakes_in_training_and_test_data_are_noted(test: str | None, noted: list[str], tmp_path: Path) -> None:
+    if test is not None:
+        (tmp_path / "test.csv").write_text(test)
+    assert notes_of(tmp_path, ROWS, test=str(tmp_path / "test.csv")) == [ODD, *noted, KNOWN]
+
+
+UNKNOWN_WORDS = "".join(
+    f'"{" ".join(f"w{number}" for number in range(start, start + 20))} {", . ! ? ( ) " * 5}",{"ab"[start // 20 % 2]}\n'
+    for start in range(0, 4000, 20)
+)
+TEXTS = [f"text {number},{'ab'[number % 2]}\n" for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "noted"),
+    [
+        ("fine,pos\ngood,pos\ndull,neg\nbad,neg\n", []),
+        ("".join(TEXTS * 5), ["50 of 50 texts are among those learnt from, to the letter; its figures are optimistic for other texts"]),
+        ("".join(TEXTS + TEXTS[:1]), []),
+        (UNKNOWN_WORDS, ["100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"]),
+    ],
+)
+def test_a_validation_part_whose_figures_mislead_is_noted(rows: str, noted: list[str], tmp_path: Path) -> None:
+    of_validation = [note for note in notes_of(tmp_path, rows, validation_share=0.1) if "validation part" in note]
+    assert of_validation == [f"train.csv, validation part: {note}" for note in noted]
 
 
 @pytest.mark.parametrize("read", [False, True])
-def test_texts_without_labels_that_nothing_reads_are_told(read: bool, tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text("text,label\n" + "fine film,pos\ndull film,neg\n" * 3)
+def test_texts_without_labels_that_nothing_reads_are_noted(read: bool, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("a film\nanother\n")
-    data = {"source": "files", "train": str(tmp_path / "train.csv"), "unlabelled": str(tmp_path / "more.txt")}
-    lines: list[str] = []
-    prepared = prepare(
-        config_from_dict({"data": data, "training": {"score_vectors": read}, "model": {"score_ngrams": 1, "score_buckets": 64}}, "test"),
-        Callbacks(note=lines.append),
-    )
-    said = "nothing reads the texts without labels; see training.distill_linear and score_vectors"
-    assert any(line.endswith(f"train.csv: {said}") for line in lines) is not read
-    assert (prepared.unlabelled is not None) is read
+    config = {"training": {"score_vectors": read}, "model": {"score_ngrams": 1, "score_buckets": 64}}
+    notes = notes_of(tmp_path, "fine film,pos\ndull film,neg\n" * 3, config, unlabelled=str(tmp_path / "more.txt"))
+    note = "train.csv: nothing reads the texts without labels; see training.distill_linear and score_vectors"
+    assert (note in notes) is not read
 
 
-def test_classes_that_differ_in_case_alone_are_told(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text("text,label\n" + "fine,Pos\ngood,pos\ngreat,POS\ndull,neg\n" * 2)
-    lines: list[str] = []
-    data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
-    assert lines[0] == f"{tmp_path}/train.csv, 8 texts; repeated to the letter: 4, classes that differ from others in case alone: 2"
-    found = profile_data([str(tmp_path / "train.csv")])
-    assert found.texts.num_respelt == 2
+LABELS = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad", "bad ", "True;bad", "True;bad", "bad;True"]
 
 
-def test_spellings_that_became_one_class_and_several_labels_in_one_are_told(tmp_path: Path) -> None:
-    labels = ["True", "TRUE", "True", "cafe\u0301", "caf\u00e9", "caf\u00e9", "bad", "bad ", "True;bad", "True;bad", "bad;True"]
-    rows = "".join(f"a text {number},{label}\n" for number, label in enumerate(labels))
-    (tmp_path / "train.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
-    lines: list[str] = []
-    data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    config = config_from_dict({"data": data}, "test")
-    prepare(config, Callbacks(note=lines.append))
-    odd = 'labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 ("True;bad", separator ";")'
-    assert lines[0] == f"{tmp_path}/train.csv, 11 texts; {odd}"
-    assert profile_data([str(tmp_path / "train.csv")]).texts.line() == odd == look_over(config).train.texts.line()
+@pytest.mark.parametrize(
+    ("labels", "issues"),
+    [
+        (["Pos", "pos", "POS", "neg"] * 2, "classes that differ from others in case alone: 2"),
+        (
+            LABELS,
+            'labels spelt in more than one way: 3 (True, TRUE), labels that look like several in one: 3 ("True;bad", separator ";")',
+        ),
+    ],
+)
+def test_labels_that_look_like_mistakes_are_noted_by_every_command(labels: list[str], issues: str, tmp_path: Path) -> None:
+    notes = notes_of(tmp_path, "".join(f"a text {number},{label}\n" for number, label in enumerate(labels)))
+    assert notes[0] == f"train.csv, {len(labels)} texts; {issues}"
+    path = str(tmp_path / "train.csv")
+    config = config_from_dict({"data": {"source": "files", "train": path}}, "test")
+    assert profile_data([path]).texts.line() == issues == look_over(config).train.texts.line()
 
 
 @pytest.mark.parametrize(
@@ -109,75 +138,21 @@ def test_spellings_that_became_one_class_and_several_labels_in_one_are_told(tmp_
     ],
 )
 def test_spellings_are_shown_so_that_they_can_be_told_apart(labels: list[str], shown: str) -> None:
-    reviews = MemoryTexts(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
-    assert Tally(reviews, TextConfig(), "x").figures().line().partition("more than one way: ")[2][3:-1] == shown
-
-
-def test_reviews_in_both_parts_are_told(tmp_path: Path) -> None:
-    known = "train.csv: 2 texts of the test data are among the training data, to the letter"
-    assert noted(tmp_path, "text,label\nnew,pos\nfine,pos\nbad,neg\nBad,neg\n") == [ODD, known]
+    texts = MemoryTexts(["fine"] * (len(labels) + 1), [*labels, "other"]).read()
+    found = corpus.Corpus(texts, TextConfig(), None, "x").data_issues().line()
+    assert found.partition("more than one way: ")[2][3:-1] == shown
 
 
 @pytest.mark.parametrize(
-    ("times", "told"),
-    [
-        (1, []),
-        (5, ["50 of 50 texts are among those learnt from, to the letter; its figures are optimistic for other texts"]),
-    ],
-)
-def test_a_validation_part_of_texts_that_are_learnt_from_is_told(times: int, told: list[str], tmp_path: Path) -> None:
-    texts = [f"text {number},{'ab'[number % 2]}\n" for number in range(100)]
-    (tmp_path / "train.csv").write_text("text,label\n" + "".join(texts * times + texts[:1]))
-    lines: list[str] = []
-    data = {"source": "files", "train": str(tmp_path / "train.csv"), "validation_share": 0.1}
-    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
-    assert [line.partition("train.csv, validation part: ")[2] for line in lines[1:]] == told
-
-
-def test_nothing_is_told_where_nothing_is_odd(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_text("text,label\nfine,pos\ngood,pos\ndull,neg\nbad,neg\n")
-    lines: list[str] = []
-    data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
-    assert lines == []
-
-
-def test_a_validation_part_of_unknown_words_is_told(tmp_path: Path) -> None:
-    words = [f"w{number}" for number in range(4000)]
-    texts = (" ".join([*words[start : start + 20], ", . ! ? ( ) " * 5]) for start in range(0, 4000, 20))
-    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f'"{text}",{"ab"[row % 2]}\n' for row, text in enumerate(texts)))
-    lines: list[str] = []
-    data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
-    assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [
-        "train.csv, validation part: 100% of the words are not in the model's vocabulary: give more texts, or raise text.vocabulary_size"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("num_rare", "told"),
+    ("num_rare", "noted"),
     [
         (1, "1 class has a single text, which is learnt from and not validated with: rare0"),
         (7, "7 classes have a single text, which is learnt from and not validated with: rare0, rare1, rare2, rare3, rare4 and 2 more"),
     ],
 )
-def test_classes_of_one_text_are_told(num_rare: int, told: str, tmp_path: Path) -> None:
-    rows = [f"text {number},{'ab'[number % 2]}\n" for number in range(20)] + [f"one {number},rare{number}\n" for number in range(num_rare)]
-    (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows))
-    lines: list[str] = []
-    data = {"source": "files", "train": str(tmp_path / "train.csv")}
-    prepared = prepare(config_from_dict({"data": data}, "test"), Callbacks(note=lines.append))
-    assert [line.removeprefix(f"{tmp_path}/") for line in lines] == [f"train.csv: {told}"]
-    assert set(prepared.validation.labels) == {0, 1}
-    assert set(prepared.train.labels) == set(range(2 + num_rare))
-
-
-def test_what_is_wrong_with_the_test_data_is_told_and_does_not_end_the_training(tmp_path: Path) -> None:
-    odd, missing = noted(tmp_path, None)
-    assert odd == ODD
-    assert missing.startswith(f"the test data cannot be read: {tmp_path}/test.csv: no such file or folder; ")
-    _, broken = noted(tmp_path, "text\n")
-    assert broken.startswith(f'the test data cannot be read: {tmp_path}/test.csv:1: no column "label" among text; ')
+def test_classes_of_one_text_are_noted(num_rare: int, noted: str, tmp_path: Path) -> None:
+    rows = [*TEXTS[:20], *(f"one {number},rare{number}\n" for number in range(num_rare))]
+    assert notes_of(tmp_path, "".join(rows)) == [f"train.csv: {noted}"]
 
 
 # For scoring
@@ -222,13 +197,10 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
         labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "validation", unseen=True)
 
 
-def test_decisions_are_told_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
-    texts = (f"a splendid film {number},pos\na dreadful film {number},neg\n" for number in range(10))
-    (tmp_path / "train.csv").write_text("text,label\n" + "".join(texts))
-    config = {"auto": True, "data": {"source": "files", "train": str(tmp_path / "train.csv")}, "training": {"epochs": 3}}
-    config["model"] = {"max_ngram": 2, "score_ngrams": 2}
-    lines: list[str] = []
-    prepare(config_from_dict(config, "test"), Callbacks(note=lines.append))
+def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
+    rows = "".join(f"a splendid film {number},pos\na dreadful film {number},neg\n" for number in range(10))
+    config = {"auto": True, "training": {"epochs": 3}, "model": {"max_ngram": 2, "score_ngrams": 2}}
+    lines = notes_of(tmp_path, rows, config)
     lines = lines[lines.index("decided from them, where the config says nothing:") - 2 :]
     assert all(len(line) < 80 for line in lines)
     assert {line.split(":")[0] for line in lines} >= {"  data", "  text", "  model", "  training"}

@@ -122,8 +122,8 @@ def peak_bytes(num_texts: int) -> int:
     try:
         corpus = Corpus(reviews(), TextConfig(), None, "films.csv")
         train, validation = corpus.split(0.2, seed=0)
-        vocabulary = corpus.vocabulary(train)
-        encoded = [corpus.encode(rows, vocabulary) for rows in (train, validation)]
+        vocabulary = corpus.vocabulary(train, 30_000)
+        encoded = [corpus.encode(rows, vocabulary, TextConfig()) for rows in (train, validation)]
         assert sum(len(part.tokens) for part in encoded) == 200 * num_texts
         return tracemalloc.get_traced_memory()[1]
     finally:

@@ -322,10 +322,10 @@ def three_classes() -> PreparedData:
     reviews = [LabelledText(f"{'xyz'[number % 3]}{' and so on' * (number % 4)}", "cab"[number % 3]) for number in range(120)]
     corpus = Corpus(reviews, TextConfig(), None, "films.csv")
     train, validation = corpus.split(0.25, seed=0)
-    vocabulary = corpus.vocabulary(train)
-    encoded = corpus.encode(train, vocabulary)
+    vocabulary = corpus.vocabulary(train, 30_000)
+    encoded = corpus.encode(train, vocabulary, TextConfig())
     return PreparedData(
-        Config(), encoded, one_hot(encoded.labels, 3), corpus.encode(validation, vocabulary), vocabulary, corpus.class_names
+        Config(), encoded, one_hot(encoded.labels, 3), corpus.encode(validation, vocabulary, TextConfig()), vocabulary, corpus.class_names
     )
 
 
