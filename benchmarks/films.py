@@ -50,7 +50,7 @@ def main() -> None:
     if scores is not None:
         print(f"n-gram scores {alone(scores)}")
     trainer = Trainer(config, to_learn)
-    for record in fit(trainer, validation, lambda _: None):
+    for record in fit(trainer, validation):
         print(
             f"epoch {record.epoch}: accuracy {record.validation_accuracy:.4f}, loss {record.validation_loss:.4f}; "
             f"encoder {alone(trainer.logits(data.validation))}; "

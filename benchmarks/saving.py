@@ -26,7 +26,7 @@ from mha_cli.system.callbacks import SILENT, EpochRecord
 def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[float], int]:
     """Seconds of a training, of each of its saves, and bytes of the last one; it saves where there is a folder."""
     from mha_cli.training import state
-    from mha_cli.training.loop import fit, fit_resumably
+    from mha_cli.training.loop import fit
     from mha_cli.training.trainer import Trainer
     from mha_cli.training.validation import Validation
 
@@ -41,10 +41,14 @@ def train(config: Config, data: Any, folder: Path | None) -> tuple[float, list[f
     state.save_state = timed
     started = time.perf_counter()
     try:
-        if folder is None:
-            list(fit(trainer, validation, lambda _: None))
-        else:
-            fit_resumably(folder / "state.npz", trainer, validation, lambda _: None, SILENT)
+        records = list[EpochRecord]()
+        saver = None if folder is None else state.StateSaver(folder / "state.npz", trainer, records, SILENT)
+        for record in fit(trainer, validation, saver.after_step if saver else lambda _: None):
+            records.append(record)
+            if saver:
+                saver.after_epoch()
+        if saver:
+            saver.finish()
     finally:
         state.save_state = save_state
     seconds = time.perf_counter() - started

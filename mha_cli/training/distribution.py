@@ -135,10 +135,6 @@ class Distribution:
             raise MhaError("the chief cannot go on", "its own message says why", EXIT_FAILURE)
         return _unpacked(self.sum(words if self.task.is_chief else np.zeros(length, np.int32)))
 
-    def by_chief(self, write: Callable[[Item], None]) -> Callable[[Item], None]:
-        """A function that writes, on the chief; on the other workers one that does nothing."""
-        return write if self.task.is_chief else lambda _: None
-
     def refuse_difference(self, what: str, arrays: Callable[[], Iterable[npt.NDArray[Any]]]) -> None:
         """Refuse to train together with workers that have other numbers than the chief.
 

@@ -1,17 +1,14 @@
-"""The training loop: epochs, a validation score after each, the best one kept; on request from a saved state on."""
+"""The training loop: epochs of steps, with a validation score after each epoch."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
-from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
+from mha_cli.system.callbacks import EpochRecord, StepProgress
 from mha_cli.training.epoch import EpochPosition
-from mha_cli.training.state import StateSaver, restore_state
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 
@@ -21,42 +18,35 @@ DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best e
 def fit(
     trainer: Trainer,
     validation: Validation,
-    keep: Callable[[Checkpoint], None],
     on_step: Callable[[StepProgress], None] = lambda _: None,
-    first_epoch: int = 1,
-    best: EpochRecord | None = None,
+    earlier: Sequence[EpochRecord] = (),
 ) -> Iterator[EpochRecord]:
-    """Train epoch by epoch, until the last one or until patience runs out.
+    """Train epoch by epoch, until the last one or until patience runs out; each record comes before the next epoch changes the trainer.
 
     Args:
         trainer: encoder in training, or anything else with a trainer's methods.
         validation: judge of every epoch.
-        keep: function called with the checkpoint of every epoch that is better than all before it, and of every epoch if the last counts.
         on_step: function called after every step.
-        first_epoch: 1, or the epoch that an interrupted run goes on with.
-        best: best epoch before ``first_epoch``.
+        earlier: records of the epochs before an interruption.
     """
     settings = trainer.config.training
-    for epoch in range(first_epoch, settings.epochs + 1):
+    best = next((record for record in reversed(earlier) if record.best), None)
+    for epoch in range(earlier[-1].epoch + 1 if earlier else 1, settings.epochs + 1):
         if settings.patience and best and epoch - 1 - best.epoch >= settings.patience:
             return
         done = run_epoch(trainer, epoch, on_step)
-        validation_loss, validation_accuracy = validation.score(trainer)
-        if not math.isfinite(validation_loss):
-            raise MhaError(f"the validation loss is {validation_loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
-        keeps_last = settings.monitor == "last"
-        is_best = epoch == settings.epochs if keeps_last else best is None
-        if best and settings.monitor == "loss":
-            is_best = validation_loss < best.validation_loss
-        elif best and settings.monitor == "accuracy":
-            is_best = validation_accuracy > best.validation_accuracy
-        record = EpochRecord(
-            epoch, done.loss, done.accuracy, validation_loss, validation_accuracy, done.seconds, done.num_texts / done.seconds, is_best
-        )
-        if is_best:
-            best = record
-        if is_best or keeps_last:  # an interrupted run has a checkpoint, too
-            keep(validation.checkpoint(trainer, record))
+        loss, accuracy = validation.score(trainer)
+        if not math.isfinite(loss):
+            raise MhaError(f"the validation loss is {loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
+        match settings.monitor:
+            case "accuracy":
+                is_best = best is None or accuracy > best.validation_accuracy
+            case "loss":
+                is_best = best is None or loss < best.validation_loss
+            case "last":
+                is_best = epoch == settings.epochs
+        record = EpochRecord(epoch, done.loss, done.accuracy, loss, accuracy, done.seconds, done.num_texts / done.seconds, is_best)
+        best = record if is_best else best
         yield record
 
 
@@ -99,40 +89,3 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
             )
         )
     return trainer.position
-
-
-def fit_resumably(
-    path: Path,
-    trainer: Trainer,
-    validation: Validation,
-    keep: Callable[[Checkpoint], None],
-    callbacks: Callbacks,
-    keep_history: Callable[[list[EpochRecord]], None] = lambda _: None,
-) -> list[EpochRecord]:
-    """``fit``, from the saved state on if there is one, and with the state saved as training goes on; returns the history.
-
-    Args:
-        path: state file.
-        trainer: encoder in training.
-        validation: judge of every epoch.
-        keep: writer of every epoch's checkpoint that is better than all before it; it comes before the state is saved.
-        keep_history: function called with the history after every epoch, before the state is saved.
-
-    Raises:
-        KeyboardInterrupt: the callbacks asked to stop; the state is saved.
-    """
-    records = restore_state(path, trainer)
-    best = next((record for record in reversed(records) if record.best), None)
-    saver = StateSaver(path, trainer, records, callbacks.stop)
-
-    def on_step(progress: StepProgress) -> None:
-        callbacks.on_step(progress)
-        saver.after_step()
-
-    for record in fit(trainer, validation, keep, on_step, first_epoch=len(records) + 1, best=best):
-        records.append(record)
-        keep_history(records)
-        saver.after_epoch()
-        callbacks.on_epoch(record)
-    saver.finish()
-    return records

@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,10 @@ from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import taught_by_scores
 from mha_cli.training.distribution import Distribution, distributed
-from mha_cli.training.loop import fit_resumably
+from mha_cli.training.loop import fit
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
+from mha_cli.training.state import StateSaver, restore_state
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.version import __version__
@@ -62,12 +62,12 @@ class TrainingSummary:
 
 
 def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, data: PreparedData | None = None) -> TrainingSummary:
-    """Train a classifier in its run directory, from what is there on if the run was interrupted.
+    """Train a classifier in its run directory, or go on with an interrupted run.
 
     Args:
-        config: settings of the run, of which the data have to decide nothing more where they are given.
-        output: run directory, from ``run_directory``. A run that goes on ends with the weights that it would have without the interruption.
-        data: reviews from ``prepare``, where they are there already.
+        config: settings of the run; with data given, those that the data have decided.
+        output: run directory, from ``run_directory``; an interrupted run ends with the same weights as one without interruption.
+        data: texts from ``prepare``; several workers read them here, once TensorFlow knows the workers.
 
     Raises:
         KeyboardInterrupt: the callbacks asked to stop.
@@ -80,21 +80,29 @@ def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, d
 
 
 def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: PreparedData, distribution: Distribution) -> TrainingSummary:
-    chief = distribution.task.is_chief
-    distribution.refuse_difference("texts or settings", partial(fingerprint, config, data))
+    is_chief = distribution.task.is_chief
+    distribution.refuse_difference("texts or settings", lambda: fingerprint(config, data))
     refuse_what_does_not_fit(config, data, distribution.task.num_workers)
-    state = output / STATE
-    if chief:
+    if is_chief:
         keep_config(output, config)
-        state.parent.mkdir(exist_ok=True)
+        (output / STATE).parent.mkdir(exist_ok=True)
 
     to_learn, scores, refitted = fit_all_scores(config, data, callbacks.log, distribution)
-    validation = Validation.of_run(config, data, scores, refitted)
-
+    validation = Validation(config, data, scores, refitted)
     callbacks.log("building the model")
     trainer = Trainer(config, to_learn, distribution)
-    keep, keep_history = partial(write_checkpoint, output / CHECKPOINT), partial(_write_history, output / HISTORY)
-    records = fit_resumably(state, trainer, validation, distribution.by_chief(keep), callbacks, distribution.by_chief(keep_history))
+
+    records = restore_state(output / STATE, trainer)
+    state = StateSaver(output / STATE, trainer, records, callbacks)
+    for record in fit(trainer, validation, state.after_step, records):
+        records.append(record)
+        if is_chief:
+            if record.best or config.training.monitor == "last":  # so that an interrupted run has a checkpoint
+                write_checkpoint(output / CHECKPOINT, validation.checkpoint(trainer, record))
+            _write_history(output / HISTORY, records)
+        state.after_epoch()
+        callbacks.on_epoch(record)
+    state.finish()
 
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -106,9 +114,9 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         vocabulary_size=len(data.vocabulary),
         seconds=sum(record.seconds for record in records),
         precision=trainer.precision,
-        metrics=read_metrics(output / CHECKPOINT) if chief else {},
+        metrics=read_metrics(output / CHECKPOINT) if is_chief else {},
     )
-    if chief:
+    if is_chief:
         with atomic_write(output / METRICS) as file:
             file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary

@@ -13,7 +13,6 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.errors import MhaError, printable, shown_path
-from mha_cli.system.callbacks import EpochRecord
+from mha_cli.system.callbacks import Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.trainer import Trainer
@@ -49,20 +48,21 @@ class StateSaver:
         path: state file.
         trainer: owner of the state.
         records: history, which grows as the run goes on.
-        stop: function that says whether the run is asked to stop.
+        callbacks: hears of every step, and says whether the run is asked to stop.
     """
 
-    def __init__(self, path: Path, trainer: Trainer, records: list[EpochRecord], stop: Callable[[], bool]) -> None:
-        self._path, self._trainer, self._records, self._stop = path, trainer, records, stop
+    def __init__(self, path: Path, trainer: Trainer, records: list[EpochRecord], callbacks: Callbacks) -> None:
+        self._path, self._trainer, self._records, self._callbacks = path, trainer, records, callbacks
         self._saved, self._cost, self._position = time.monotonic(), 0.0, (EpochPosition(0), 0)
 
-    def after_step(self) -> None:
-        """Save if it is time.
+    def after_step(self, progress: StepProgress) -> None:
+        """Report the step, and save if it is time.
 
         Raises:
             KeyboardInterrupt: the run is asked to stop; its state is saved.
         """
-        stop = self._stop()
+        self._callbacks.on_step(progress)
+        stop = self._callbacks.stop()
         if stop or time.monotonic() - self._saved >= max(LEAST_SECONDS, self._cost / MOST_SHARE):
             self.save()
         if stop:

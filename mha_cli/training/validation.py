@@ -6,7 +6,6 @@ Axes: N reviews of the validation part, U units of the classifier, which are als
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +29,15 @@ class Validation:
     """Scores an encoder on the validation part, composed with n-gram scores where there are any.
 
     Args:
-        config: settings of the run.
+        config: settings of the run; n-gram scores that were only to teach the encoder are left out.
         data: reviews, of which the validation part is scored; it also says how much encoder and n-gram scores each count.
         fitted: n-gram scores that have not learnt from the validation part; None for a model without.
         kept: those that a checkpoint is given instead; None for the same.
     """
 
     def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
+        config = config.of_checkpoint()
+        fitted = fitted if config.model.score_ngrams else None
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
         self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
@@ -45,12 +46,6 @@ class Validation:
         self._calibration: dict[str, float] = {}
         # At once: a model takes its tables' memory, which the one that is trained then takes over.
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
-
-    @classmethod
-    def of_run(cls, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> Self:
-        """The judge of what a run keeps: without the n-gram scores if they were only to teach the encoder."""
-        config = config.of_checkpoint()
-        return cls(config, data, fitted if config.model.score_ngrams else None, kept)
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
         """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold."""

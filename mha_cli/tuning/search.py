@@ -210,7 +210,7 @@ def _try(
     config = with_settings(data.config, settings_of(trial.params), "these settings")
     refuse_what_does_not_fit(config, data)
     to_learn, scores = scored.of(config)
-    validation = Validation.of_run(config, data, scores)
+    validation = Validation(config, data, scores)
 
     def on_step(progress: StepProgress) -> None:
         callbacks.on_step(progress)
@@ -219,7 +219,7 @@ def _try(
 
     kept = record = None
     quarter = 0
-    for record in fit(Trainer(config, to_learn), validation, lambda _: None, on_step):
+    for record in fit(Trainer(config, to_learn), validation, on_step):
         kept = record if record.best else kept
         if (now := QUARTERS * record.epoch // config.training.epochs) > quarter:
             quarter = now

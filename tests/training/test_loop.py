@@ -30,9 +30,8 @@ from mha_cli.training.validation import Validation
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from mha_cli.checkpoint.file import Checkpoint
     from mha_cli.system.callbacks import EpochRecord, StepProgress
 
 Floats = npt.NDArray[np.float32]
@@ -55,7 +54,7 @@ def first_epoch(trainer: Any, on_step: Callable[[StepProgress], None] = ignore) 
 
 
 def fitted(trainer: Trainer, config: Config, data: PreparedData) -> list[EpochRecord]:
-    return list(fit(trainer, Validation(config, data, None), ignore))
+    return list(fit(trainer, Validation(config, data, None)))
 
 
 def random_probabilities(num_texts: int, num_classes: int) -> tuple[Floats, npt.NDArray[np.int32]]:
@@ -269,8 +268,7 @@ def test_the_loss_falls_and_progress_is_reported() -> None:
     steps: list[StepProgress] = []
     config, data = numpy_config(epochs=8), numpy_data()
     trainer: Any = NumpyTrainer(config, data)
-    kept: list[Checkpoint] = []
-    records = list(fit(trainer, Validation(config, data, None), kept.append, steps.append))
+    records = list(fit(trainer, Validation(config, data, None), steps.append))
 
     assert [record.epoch for record in records] == list(range(1, 9))
     assert records[-1].train_loss < 0.9 * records[0].train_loss
@@ -280,10 +278,6 @@ def test_the_loss_falls_and_progress_is_reported() -> None:
     assert bests[0] is records[0]
     assert accuracies == sorted(set(accuracies))
     assert accuracies[-1] == max(record.validation_accuracy for record in records)
-    figures = ("epoch", "validation_accuracy", "validation_loss")
-    assert [[checkpoint.metrics[figure] for figure in figures] for checkpoint in kept] == [
-        [getattr(record, figure) for figure in figures] for record in bests
-    ]
 
     assert [(step.epoch, step.step) for step in steps] == [(epoch, step) for epoch in range(1, 9) for step in range(1, STEPS + 1)]
     assert {(step.epochs, step.steps) for step in steps} == {(8, STEPS)}
@@ -387,7 +381,6 @@ class Scripted:
         self.config = Config(training=TrainingConfig.model_validate({"epochs": len(scores)} | settings))
         self.inputs, self.position, self.pace = self, EpochPosition(0), Pace()
         self.scores = scores
-        self.kept: list[int] = []
 
     def num_texts(self, _: int) -> int:
         return 10
@@ -404,19 +397,10 @@ class Scripted:
     def score(self, _: object) -> tuple[float, float]:
         return self.scores[self.position.epoch - 1]
 
-    def checkpoint(self, _: object, record: EpochRecord) -> int:
-        return record.epoch
 
-    def records(self, **start: Any) -> list[EpochRecord]:
-        it: Any = self
-        return list(fit(it, it, it.kept.append, **start))
-
-
-def scripted_records(scores: list[tuple[float, float]], **settings: object) -> list[EpochRecord]:
-    script = Scripted(scores, **settings)
-    records = script.records()
-    assert script.kept == best_epochs(records)
-    return records
+def scripted_records(scores: list[tuple[float, float]], earlier: Sequence[EpochRecord] = (), **settings: object) -> list[EpochRecord]:
+    script: Any = Scripted(scores, **settings)
+    return list(fit(script, script, earlier=earlier))
 
 
 ACCURACIES = [(0.9, 0.5), (0.7, 0.6), (0.5, 0.6), (0.6, 0.55), (0.4, 0.7), (0.3, 0.7)]
@@ -431,14 +415,9 @@ def test_an_equal_score_is_not_better() -> None:
     assert best_epochs(scripted_records([(0.5, 0.5), (0.5, 0.9), (0.4, 0.1)], monitor="loss")) == [1, 3]
 
 
-def test_select_by_loss() -> None:
+def test_the_monitored_figure_chooses() -> None:
     assert best_epochs(scripted_records(ACCURACIES, monitor="loss")) == [1, 2, 3, 5, 6]
-
-
-def test_select_by_last_marks_the_last_epoch_alone_and_has_a_checkpoint_of_each() -> None:
-    script = Scripted(ACCURACIES, monitor="last")
-    assert best_epochs(script.records()) == [6]
-    assert script.kept == [1, 2, 3, 4, 5, 6]
+    assert best_epochs(scripted_records(ACCURACIES, monitor="last")) == [6]
 
 
 @pytest.mark.parametrize(("patience", "epochs_run"), [(1, 3), (2, 4), (3, 6), (None, 6)])
@@ -448,14 +427,10 @@ def test_patience_counts_epochs_without_a_better_score(patience: int | None, epo
 
 def test_an_interrupted_run_goes_on_with_its_best_epoch_and_its_patience() -> None:
     whole = scripted_records(ACCURACIES, patience=2)
-
-    def going_on(first_epoch: int) -> list[tuple[int, bool]]:
-        records = Scripted(ACCURACIES, patience=2).records(first_epoch=first_epoch, best=whole[1])
-        return [(record.epoch, record.best) for record in records]
-
-    assert going_on(3) == [(record.epoch, record.best) for record in whole[2:]] != []
-    assert going_on(5) == []
-    assert going_on(7) == []
+    assert [record.epoch for record in whole] == [1, 2, 3, 4]
+    for done in range(5):
+        rest = scripted_records(ACCURACIES, whole[:done], patience=2)
+        assert [(record.epoch, record.best) for record in rest] == [(record.epoch, record.best) for record in whole[done:]]
 
 
 def test_a_record_holds_what_the_epoch_came_to() -> None:

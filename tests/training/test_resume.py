@@ -48,7 +48,9 @@ def whole(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPathF
     """A run that was never interrupted."""
     output = tmp_path_factory.mktemp("whole") / "run"
     steps: list[StepProgress] = []
-    train(config, output, dataclasses.replace(SILENT, on_step=steps.append), data)
+    summary = train(config, output, dataclasses.replace(SILENT, on_step=steps.append), data)
+    figures = ("epoch", "validation_accuracy", "validation_loss")
+    assert [summary.metrics[figure] for figure in figures] == [getattr(summary.best, figure) for figure in figures]
     assert [step.steps for step in steps] == [STEPS] * EPOCHS * STEPS
     return output
 
@@ -231,6 +233,7 @@ def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) 
     assert (decided.text.subword_characters, decided.model.score_subwords, decided.training.batch_size) == (16, True, 8)
     for name in ("given", "kept"):
         interrupt(undecided, tmp_path / name, 6)
+        assert (tmp_path / name / CHECKPOINT).exists()  # of the first epoch, although the last one counts
         train(undecided if name == "given" else load_config(tmp_path / name / CONFIG), tmp_path / name, resume=True)
         assert load_config(tmp_path / name / CONFIG) == decided
         assert_same_run(tmp_path / "whole", tmp_path / name)

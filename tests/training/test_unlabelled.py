@@ -86,7 +86,7 @@ def test_the_last_epochs_may_leave_the_guesses_out(data: PreparedData) -> None:
     both = with_guesses(data, data.unlabelled, np.full((NUM_UNLABELLED, 2), 0.5, np.float32))
     trainer = NumpyTrainer(config, both)
     progress: list[StepProgress] = []
-    records = list(fit(trainer, Validation(config, both, None), lambda _: None, progress.append))
+    records = list(fit(trainer, Validation(config, both, None), progress.append))
     rows = [np.sort(np.concatenate(trainer.inputs.batches(epoch))).tolist() for epoch in (1, 2, 3)]
     everything = list(range(NUM_TRAIN + NUM_UNLABELLED))
     assert rows == [everything, everything, list(range(NUM_TRAIN))]

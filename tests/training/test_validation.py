@@ -98,7 +98,7 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     assert (expected.argmax(axis=1) != encoder.argmax(axis=1)).any()
 
     taught_by = FittedScores(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
-    validation = Validation.of_run(config, data, taught_by, taught_by)
+    validation = Validation(config, data, taught_by, taught_by)
     loss, accuracy = validation.score(trainer)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
     assert loss < mean_loss_and_accuracy(encoder, labels)[0]
@@ -126,7 +126,7 @@ def test_classes_that_count_alike_do_so_in_the_shift(score_ngrams: int, random_w
     for class_weights in ("none", "balanced"):
         weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
         trainer = NumpyTrainer(weighed, data)
-        judge = Validation.of_run(weighed, data, nothing if score_ngrams else None)
+        judge = Validation(weighed, data, nothing if score_ngrams else None)
         loss, accuracy = judge.score(trainer)
         kept = judge.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights
         answers.append(forward.class_probabilities(validation.padded(np.arange(60)), kept, config.model)[:, 1])

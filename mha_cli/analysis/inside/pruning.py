@@ -164,11 +164,10 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, scores)
     trainer.set_weights(weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
-    kept = [dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)]
-
-    def keep(better: Checkpoint) -> None:
-        kept.append(dataclasses.replace(checkpoint, weights=better.weights, metrics=better.metrics))
-
-    for record in fit(trainer, validation, keep, callbacks.on_step, best=start):
+    kept = dataclasses.replace(checkpoint, weights=validation.checkpoint(trainer, start).weights)
+    for record in fit(trainer, validation, callbacks.on_step, [start]):
+        if record.best:
+            better = validation.checkpoint(trainer, record)
+            kept = dataclasses.replace(checkpoint, weights=better.weights, metrics=better.metrics)
         callbacks.on_epoch(record)
-    return kept[-1]
+    return kept
