@@ -58,7 +58,7 @@ def init(
     from mha_cli.cli.output import refuse_output
     from mha_cli.cli.progress import status
     from mha_cli.config.recipes import find_config, name_of_data
-    from mha_cli.data.new_config import new_config, test_share
+    from mha_cli.data.new_config import new_config, test_part, test_share
     from mha_cli.data.profile import profile_data
     from mha_cli.system.whole_files import atomic_write
 
@@ -77,15 +77,14 @@ def init(
         read_as = profile.dialect._asdict()
         print_json({"config": str(path), "test_share": test_share(profile), **found, **read_as, **figures})
     else:
-        _print(profile, path, test_share(profile))
+        _print(profile, path, test_part(profile))
 
 
-def _print(profile: DataProfile, config: Path, share: float | None) -> None:
+def _print(profile: DataProfile, config: Path, test_part: str) -> None:
     from mha_cli.cli.console import print_figures, print_line
 
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
-    held_out = f"{share:.0%} of the texts: training never sees them, `mha evaluate` scores them" if share else "none: too few texts"
-    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", held_out)]
+    rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", test_part)]
     print_figures(listed(profile.data, 1), rows)
     print_line(f"written: {config}")
     print_line(f"next: {shlex.join(['mha', 'train', '--config', str(config)])}")

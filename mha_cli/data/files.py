@@ -15,6 +15,7 @@ from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.gzipped import CHUNK_BYTES, unpacked
+from mha_cli.records.headers import plain_name
 from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8
 from mha_cli.records.reader import USUAL, Dialect, Reading
 from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
@@ -101,11 +102,19 @@ class FileTexts:
     @cached_property
     def _test_part(self) -> npt.NDArray[np.bool_]:
         """For each review of the training files, whether it is held out for testing."""
-        from mha_cli.data.held_out import drawn_for_testing  # NumPy, which only this needs
+        import numpy as np  # which only this needs
 
-        share, by_names = self._settings.test_share or 0, self._settings.validation == "names"
-        reviews = (placed.review for placed in read_labelled(self._settings.train_paths, self._columns, self._dialect))
-        return drawn_for_testing(reviews, share, by_names, self.name)
+        from mha_cli.data.held_out import drawn_for_testing
+        from mha_cli.data.layout import SPLIT_NAMES, find_layout, is_for_testing
+
+        settings, paths = self._settings, self._settings.train_paths
+        first = matching_paths(paths[0])[0]
+        column = find_layout(first, settings.text_column, settings.label_column, self._dialect).part_column
+        parts = [str(part) for path in paths for part in read_column(path, column, self._columns, self._dialect)] if column else []
+        if parts and plain_name(column) in SPLIT_NAMES:
+            return np.array([*map(is_for_testing, parts)])
+        reviews = (placed.review for placed in read_labelled(paths, self._columns, self._dialect))
+        return drawn_for_testing(reviews, settings.test_share or 0, settings.validation == "names", self.name, parts)
 
 
 def read_labelled(
@@ -114,6 +123,14 @@ def read_labelled(
     """Labelled reviews from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
     every = [path for given in paths for path in matching_paths(given)]
     return chain.from_iterable([read_labelled_file(path, columns, dialect, warnings) for path in every])
+
+
+def read_column(path: str, column: str, columns: Columns, dialect: Dialect) -> Iterator[object]:
+    """The values of a further column of the labelled texts that a path or pattern names, in their order."""
+    for file in matching_paths(path):
+        reading = file_reading(file, columns._replace(fields=(column,)), dialect)
+        for record in read_records(labelled_format(file, dialect), file_pieces(file), reading):
+            yield record.fields[0]
 
 
 def read_labelled_file(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -14,7 +14,9 @@ from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.errors import MhaError, plural, shown_path
 
 
-def drawn_for_testing(reviews: Iterable[LabelledText], share: float, by_names: bool, name: str) -> npt.NDArray[np.bool_]:
+def drawn_for_testing(
+    reviews: Iterable[LabelledText], share: float, by_names: bool, name: str, groups: Sequence[str] = ()
+) -> npt.NDArray[np.bool_]:
     """Whether each review belongs to the test part, (N,).
 
     Equal texts are on one side. Each class gives its share of distinct texts: those with the lowest digest. So neither a seed nor the order
@@ -25,18 +27,22 @@ def drawn_for_testing(reviews: Iterable[LabelledText], share: float, by_names: b
         share: part of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names instead, without regard to their classes.
         name: source in words, for messages.
+        groups: group of each text, to draw whole groups instead, without regard to classes and names; empty for none.
     """
     class_ids, names = dict[str, int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")
-    for review in reviews:
-        digests.append(int.from_bytes(blake2b(review.text.encode(), digest_size=8).digest()))
+    for number, review in enumerate(reviews):
+        unit = groups[number] if groups else review.text
+        digests.append(int.from_bytes(blake2b(unit.encode(), digest_size=8).digest()))
         label_numbers.append(class_ids.setdefault(review.label, len(class_ids)))
-        if by_names:
+        if by_names and not groups:
             names.setdefault(digests[-1], names_in(review.text))
     labels = np.frombuffer(label_numbers, np.int32) if label_numbers else np.zeros(0, np.int32)
     distinct, first, text_of = np.unique(np.array(digests, np.uint64), return_index=True, return_inverse=True)
     drawn_texts = np.zeros(len(distinct), bool)
-    if by_names:
+    if groups:
+        drawn_texts[: round(share * len(distinct))] = True  # those with the lowest digests
+    elif by_names:
         drawn_texts[held_out_groups(groups_by_names([names[digest] for digest in distinct.tolist()]), share, seed=0)] = True
     else:
         order = np.argsort(labels[first], kind="stable")  # by class; within one, by digest

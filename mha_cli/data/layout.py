@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_format, unpacked_file
 from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
-from mha_cli.records.headers import LABEL_NAMES, has_header, plain_name
+from mha_cli.records.headers import LABEL_NAMES, are_numbers, has_header, plain_name
 from mha_cli.records.json_lines import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
@@ -30,6 +30,11 @@ MOST_LABEL_CHARACTERS = 60
 LIKELY_TEXT = 0.1
 """Letters that another column of texts has at least, as a share of what the one that is taken has."""
 MOST_OTHERS = 3
+SPLIT_NAMES, GROUP_NAMES = {"split", "subset", "partition", "fold"}, {"group", "group_id", "groupid"}
+"""Columns that mark texts for testing, and columns whose equal values keep texts together."""
+PARTS = {"train", "training", "test", "testing", "dev", "valid", "validation", "val", "eval", ""}
+MOST_FRACTIONS = 0.1
+"""Share of a column of labels that may be fractions, which whoever reads them refuses by their line."""
 
 Values: TypeAlias = dict[str, list[object]]
 """By column, what stands in it."""
@@ -54,6 +59,7 @@ class Layout:
         label_column: column of the class.
         text_reason: what the text column was known by, and which others it may be; empty where the format has no columns, as is the next.
         label_reason: what the label column was known by.
+        part_column: column ``split`` or the like that marks texts as ``test``, else column ``group``; empty where there is neither.
     """
 
     format: str
@@ -64,6 +70,12 @@ class Layout:
     label_column: str = "label"
     text_reason: str = ""
     label_reason: str = ""
+    part_column: str = ""
+
+    @property
+    def has_split(self) -> bool:
+        """Whether a column marks texts for testing."""
+        return plain_name(self.part_column) in SPLIT_NAMES
 
 
 def find_layout(path: str, text_column: str | None = None, label_column: str | None = None, dialect: Dialect = USUAL) -> Layout:
@@ -90,7 +102,9 @@ def find_layout(path: str, text_column: str | None = None, label_column: str | N
     given = _given(label_column, sample)
     text, text_reason = _given(text_column, sample) or _guessed_text(values, given[0] if given else None, path)
     label, label_reason = given or _guessed_label(values, text, path)
-    return Layout(sample.format, sample.separator, header, sample.columns or tuple(values), text, label, text_reason, label_reason)
+    columns = sample.columns or tuple(values)
+    part = _part_column({name: found for name, found in values.items() if name not in (text, label)})
+    return Layout(sample.format, sample.separator, header, columns, text, label, text_reason, label_reason, part)
 
 
 # Its beginning
@@ -162,7 +176,7 @@ def _table(path: str, form: Format, text_column: str | None, label_column: str |
             raise other_width(fault, len(rows[0]), separator, reading.name, header)
         raise fault or no_texts_below(reading.name)
     first = rows[0] if rows else []
-    names = [cell.strip() for cell in first] if header else [str(number) for number in range(1, len(first) + 1)]
+    names = [cell.strip() for cell in first] if header and not are_numbers(first) else [str(number) for number in range(1, len(first) + 1)]
     values, num_of = Values(), Counter(names)
     for name, cells in zip(names, zip(*rows[header:], strict=True), strict=False):
         values.setdefault(name, list(cells))
@@ -198,6 +212,19 @@ def _guessed_text(values: Values, label_column: str | None, path: str) -> tuple[
     return longest, reason + _others(likely, longest)
 
 
+def _part_column(values: Values) -> str:
+    for column, found in values.items():
+        parts = {str(value).strip().casefold() for value in found}
+        if plain_name(column) in SPLIT_NAMES and any(map(is_for_testing, found)) and parts <= PARTS:
+            return column
+    return next((column for column in values if plain_name(column) in GROUP_NAMES), "")
+
+
+def is_for_testing(part: object) -> bool:
+    """Whether a value of a split column marks a text for testing."""
+    return str(part).strip().casefold() in ("test", "testing")
+
+
 def _num_letters(found: Sequence[object]) -> int:
     texts = [value for value in found if isinstance(value, str) and not _CODE.fullmatch(value.strip())]
     return sum(len(word) for text in texts for word in _WORDS.findall(text))
@@ -222,7 +249,8 @@ def _others(likely: Sequence[str], column: str) -> str:
 
 def _num_classes(column: str, found: Sequence[object]) -> int:
     """How many classes a column would have; 0 if it looks like something else."""
-    if any(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found):
+    fractions = sum(isinstance(value, float) and math.isfinite(value) and not value.is_integer() for value in found)
+    if fractions > MOST_FRACTIONS * len(found):
         return 0
     labels = [*filter(None, (name_of(str(value)) for value in found if isinstance(value, str | int | float)))]
     number = len(set(labels))

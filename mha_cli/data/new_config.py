@@ -38,8 +38,18 @@ def new_config(profile: DataProfile, recipe: Path) -> str:
 
 
 def test_share(profile: DataProfile) -> float | None:
-    """The share of the texts that the config holds out for testing; None for none."""
-    return TEST_SHARE if profile.texts.num_texts >= LEAST_TO_PART else None
+    """The share of the texts that the config holds out for testing; None for none. A split column decides by itself."""
+    return TEST_SHARE if profile.texts.num_texts >= LEAST_TO_PART or profile.layout.has_split else None
+
+
+def test_part(profile: DataProfile) -> str:
+    """The test part in words."""
+    layout = profile.layout
+    if layout.has_split:
+        return f"the texts that column {printable(layout.part_column)} marks as test"
+    if test_share(profile) is None:
+        return "none: too few texts"
+    return f"{TEST_SHARE:.0%} of the " + (f"groups in column {printable(layout.part_column)}" if layout.part_column else "texts")
 
 
 def _data_section(profile: DataProfile) -> Iterator[str]:
@@ -54,7 +64,7 @@ def _data_section(profile: DataProfile) -> Iterator[str]:
     if (share := test_share(profile)) is None:
         yield f"  # test_share: {TEST_SHARE}  (to hold out a part for `mha evaluate`; of few texts it takes many and says little)"
     else:
-        yield f"  test_share: {share}  # held out: training never sees this part, and `mha evaluate` scores it"
+        yield f"  test_share: {share}  # held out: {test_part(profile)}; training never sees them, and `mha evaluate` scores them"
     yield f"  # test: FILE  (other texts for `mha evaluate`{', and no test_share' if share else ''})"
     if layout.columns:
         for name, column, reason in (("text", layout.text_column, layout.text_reason), ("label", layout.label_column, layout.label_reason)):

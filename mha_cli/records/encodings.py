@@ -23,6 +23,7 @@ _UNPACK = "unpack it first, with {0} or in a pipe, as {0} -c FILE | mha predict"
 _EXPORT = "save the texts as CSV in UTF-8"
 BINARIES: dict[bytes, tuple[str, str]] = {
     b"PK\x03\x04": ("a zip file, as are .xlsx, .docx and .keras", "save a table as CSV in UTF-8, or unpack the archive"),
+    b"PK\x07\x08": ("a zip file in parts", "unpack the archive"),
     b"PK\x05\x06": ("an empty zip file", "save a table as CSV in UTF-8"),
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": ("an old Excel or Word file", _EXPORT),
     GZIP_MAGIC: ("packed with gzip twice", _UNPACK.format("gunzip")),
@@ -44,11 +45,19 @@ BINARIES: dict[bytes, tuple[str, str]] = {
     b"GIF87a": ("a GIF picture", _EXPORT),
     b"GIF89a": ("a GIF picture", _EXPORT),
     b"\x7fELF": ("a program", _EXPORT),
+    b"\x1f\x9d": ("packed with compress", _UNPACK.format("uncompress")),
+    **{b"\x80%c\x95" % protocol: ("a pickle", _EXPORT) for protocol in (4, 5)},
+    b"ORC\n": ("an ORC file", "write it as Parquet or CSV"),
+    b"\xff\xff\xff\xff": ("an Arrow stream", "write it as Parquet or CSV"),
+    b"{\\rtf": ("an RTF document", _EXPORT),
 }
 """First bytes of files that are no text: kind, and the next thing to do."""
 _TAR_AT, _TAR = 257, b"ustar"
 _BEGINNINGS = (*MARKS, *BINARIES)
-_PROBED_BYTES = 256
+_PROBED_BYTES, _LEAST_PROBED = 256, 32
+MOST_CONTROLS = 0.15
+"""Share of control characters in a text's first bytes; colours of a terminal have fewer."""
+_NO_CONTROLS = bytes([*b"\t\n\v\f\r\x1b", *range(32, 256)])
 
 
 def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> Iterator[bytes]:
@@ -61,11 +70,13 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
     """
     pieces = iter(pieces)
     first = beginning_of(pieces, lambda beginning: any(known.startswith(beginning) for known in _BEGINNINGS))
-    refuse_binary(first, name)
     mark = next((mark for mark in MARKS if first.startswith(mark)), b"")
     first, encoding = first.removeprefix(mark), MARKS[mark] if mark else encoding
-    if encoding is None and (guess := _utf_16_without_mark(first)):
-        raise MhaError(f"{name}: not UTF-8, but likely UTF-16 without a byte-order mark", f"add --encoding {guess}, or save it as UTF-8")
+    if encoding is None and (guess := _wide_without_mark(first)):
+        kind = guess[:6].upper()
+        raise MhaError(f"{name}: not UTF-8, but likely {kind} without a byte-order mark", f"add --encoding {guess}, or save it as UTF-8")
+    if not mark:
+        refuse_binary(first, name, encoding)
     if encoding is None or mark == BOM:
         yield first
         yield from pieces
@@ -86,19 +97,27 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
         yield text.encode("utf-8", "replace")
 
 
-def refuse_binary(beginning: bytes, name: str) -> None:
-    """Raise an MhaError if a stream begins as a file that holds no text."""
+def refuse_binary(beginning: bytes, name: str, encoding: str | None = None) -> None:
+    """Raise an MhaError if a stream begins as a file that holds no text: by its first bytes, or by many control characters."""
     found = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
     if found is None and beginning[_TAR_AT:].startswith(_TAR):
         found = "a tar archive", "unpack it first"
+    probed = beginning[:_PROBED_BYTES]
+    controls = len(probed.translate(None, _NO_CONTROLS))
+    if found is None and encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
+        found = "binary data", _EXPORT
     if found:
         raise MhaError(f"{name}: {found[0]}, not texts", found[1])
 
 
-def _utf_16_without_mark(beginning: bytes) -> str | None:
-    """Which UTF-16 these bytes likely are: every other byte is zero or nearly, as in most alphabets."""
-    probed = beginning[: min(len(beginning), _PROBED_BYTES) & ~1]
-    if len(probed) < 4 or b"\0" not in probed:
-        return None
-    even, odd = (sum(byte < 9 for byte in probed[start::2]) / (len(probed) // 2) for start in (0, 1))
-    return "utf-16-le" if odd > 0.75 and even < 0.25 else "utf-16-be" if even > 0.75 and odd < 0.25 else None
+def _wide_without_mark(beginning: bytes) -> str | None:
+    """Which UTF-16 or UTF-32 these bytes likely are: of each character, all bytes but one are zero or nearly, as in most alphabets."""
+    for width in (4, 2):
+        probed = beginning[: min(len(beginning), _PROBED_BYTES) // width * width]
+        if len(probed) < 2 * width or b"\0" not in probed:
+            continue
+        low = [sum(byte < 9 for byte in probed[start::width]) / (len(probed) // width) for start in range(width)]
+        for order, (letter, *rest) in (("le", low), ("be", low[::-1])):
+            if letter < 0.25 and min(rest) > 0.75:
+                return f"utf-{8 * width}-{order}"
+    return None

@@ -43,7 +43,7 @@ LABEL_NAMES = tuple(dict.fromkeys(map(plain_name, (
 USUAL_NAMES = TEXT_NAMES.union(LABEL_NAMES)
 LEAST_TEXTS, SHORT_SHARE = 20, 0.02
 """Texts below a header that tell that a single word above them is a name, and the share of them that may be single words."""
-_NAME = re.compile(r"[^\W\d][^.!?,]{0,39}")
+_NAME = re.compile(r"(?!\d+$)\w[^.!?,]{0,39}\??")
 
 
 def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
@@ -58,7 +58,7 @@ def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
     """
     names = [plain_name(row[at].strip()) for at in wanted]
     usual = names[0] in TEXT_NAMES or all(name in USUAL_NAMES for name in names)
-    return _are_numbers(row) or (usual and are_names(row, distinct=False))
+    return are_numbers(row) or (usual and are_names(row, distinct=False))
 
 
 def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -79,7 +79,7 @@ def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     cells = [cell.strip() for cell in first]
     new = [at for at, cell in enumerate(cells) if cell and not any(row[at].strip() == cell for row in below)]
     usual = {plain_name(cells[at]) for at in new} & USUAL_NAMES
-    if (usual & TEXT_NAMES and usual - TEXT_NAMES) or _are_numbers(first):
+    if (usual & TEXT_NAMES and usual - TEXT_NAMES) or are_numbers(first):
         return True
     if not are_names(first, distinct=False):
         return False
@@ -92,7 +92,8 @@ def are_names(row: Sequence[str], distinct: bool = True) -> bool:
     return bool(names) and all(map(_NAME.fullmatch, names)) and not (distinct and len({*names}) < len(names))
 
 
-def _are_numbers(row: Sequence[str]) -> bool:
+def are_numbers(row: Sequence[str]) -> bool:
+    """Whether these cells count columns from 0, as pandas does for columns without names."""
     return len(row) > 1 and [cell.strip() for cell in row] == [str(number) for number in range(len(row))]
 
 

@@ -21,6 +21,9 @@ ROW_TOO_LONG = "row too long"
 MOST_AGAIN, FREE_AGAIN = 4, 1_000
 """Lines that are read again behind broken rows: so many for every line of the table, and these; one stray quote takes fewer."""
 
+MOST_BLANK = 10
+"""Lines to look ahead at for the next one that is not blank."""
+
 
 class Row(NamedTuple):
     """A row of a table.
@@ -140,12 +143,13 @@ def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row
 def num_quoted_rows(row: Row, separator: str) -> int:
     """Lines inside a row that would be rows by themselves: an open quote may have drawn them into it. 0 unless most of them would.
 
+    Blank lines do not count.
     A line of prose has a space behind its commas, so a cell that begins with a space speaks against it.
     """
     if len(row.lines) < 2 or len(row.values) < 2:
         return 0
     cut, spaced = separator.encode(), f"{separator} ".encode()
-    alike = [line.count(cut) + 1 == len(row.values) and spaced not in line for line in row.lines]
+    alike = [line.count(cut) + 1 == len(row.values) and spaced not in line for line in row.lines if not line.isspace()]
     return sum(alike[1:]) if alike[0] and 2 * sum(alike) > len(alike) + 1 else 0
 
 
@@ -169,7 +173,7 @@ def _quotes_are_literal(lines: TableLines, width: int) -> bool:
         values = next(csv.reader([raw.decode("utf-8", "replace")], delimiter="\t", strict=True))
     except csv.Error as error:
         if UNCLOSED_QUOTE in str(error):
-            following = lines.peek(1)
+            following = next((line for ahead in range(1, MOST_BLANK) if (line := lines.peek(ahead)) is None or not line.isspace()), b"")
             return following is None or following.count(b"\t") + 1 == num_columns
         return TEXT_BEHIND_QUOTE in str(error)
     return width not in (0, len(values))

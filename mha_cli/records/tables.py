@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mha_cli.errors import MhaError, printable
-from mha_cli.records.headers import is_header
+from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import SEPARATORS, Record
 from mha_cli.records.rows import BrokenRow, Row, TableLines, num_quoted_rows, rows_of
@@ -52,7 +52,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
             num_columns = len(row.values)
             names = [value.strip() for value in row.values]
             text_at, fields_at = columns.find(names, location)
-            if columns.has_header:
+            if columns.has_header or are_numbers(names):
                 header = b"".join(row.lines)
                 continue
             names = [str(number) for number in range(1, num_columns + 1)]

@@ -60,6 +60,7 @@ def test_as_json(tmp_path: Path, mha: Mha) -> None:
             "label_column": "label",
             "text_reason": "",
             "label_reason": "",
+            "part_column": "",
         },
         "num_texts": 9,
         "classes": {"1": 6, "2": 3},

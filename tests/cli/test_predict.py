@@ -339,10 +339,8 @@ def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path:
     np.testing.assert_allclose([said["probabilities"]["pos"] for said in ours], json.loads(done.stdout), rtol=0, atol=1e-5)
 
     message = refusal(run_mha("predict", "-c", tmp_path / "theirs.keras", "the film", cwd=tmp_path))
-    assert (
-        message
-        == f"{tmp_path}/theirs.keras: not a checkpoint of mha: Keras saved it, without mha's settings and vocabulary; give a checkpoint that `mha train` wrote"
-    )
+    told = "Keras saved it, without mha's settings and vocabulary; give a checkpoint that `mha train` wrote"
+    assert message == f"{tmp_path}/theirs.keras: not a checkpoint of mha: {told}"
 
 
 def test_the_last_trained_run_is_the_real_one(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:

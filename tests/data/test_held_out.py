@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -70,6 +71,26 @@ def test_a_share_of_no_text_is_refused(by_names: bool, way_out: str) -> None:
     with pytest.raises(MhaError) as raised:
         drawn_of(REVIEWS[:20], 0.01, by_names)
     assert str(raised.value) == f"a.csv: data.test_share=0.01 comes to none of 20 texts; {way_out}"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_split_column_decides(name: str, tmp_path: Path) -> None:
+    rows = [(f"text {number}", "ab"[number % 2], "Test" if number % 5 == 0 else "train") for number in range(40)]
+    keys = ("text", "label", "split")
+    lines = [json.dumps(dict(zip(keys, row, strict=True))) for row in rows] if name == "a.jsonl" else map(",".join, [keys, *rows])
+    (tmp_path / name).write_text("\n".join(lines))
+    source = FileTexts(FilesData(source="files", train=str(tmp_path / name), test_share=0.3))
+    assert [review.text for review in source.read("test")] == [text for text, _, split in rows if split == "Test"]
+    assert [review.text for review in source.read("train")] == [text for text, _, split in rows if split == "train"]
+
+
+def test_a_group_is_on_one_side(tmp_path: Path) -> None:
+    groups = {f"text {number}": number // 4 for number in range(80)}
+    lines = [f"{text},{'ab'[number % 2]},{group}" for number, (text, group) in enumerate(groups.items())]
+    (tmp_path / "a.csv").write_text("\n".join(["text,label,group", *lines]))
+    source = FileTexts(FilesData(source="files", train=str(tmp_path / "a.csv"), test_share=0.2))
+    train, test = ({groups[review.text] for review in source.read(split)} for split in source.splits)
+    assert (len(test), len(train & test)) == (4, 0)
 
 
 def test_a_file_is_read_in_two_parts(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ INTENTS = column(["question", "comment", "greeting", "title"])
         (["text", "label", "2019"], rows(column(TEXTS), SPAM, STARS)),
         (["review", "stars", "Would you buy it again?"], rows(column(TEXTS), STARS, SPAM)),
         (["0", "1"], rows(column(TEXTS), column(["0", "1"]))),
+        (["tweet text", "is spam?"], rows(column(TEXTS), SPAM)),
+        (["spam_text", "2nd_label"], rows(column(TEXTS), SPAM)),
         (["title", "body", "topic"], rows(column(SHORT), column(TEXTS), INTENTS)),
         (["text", "label"], rows(["only one"], ["text"])),
     ],

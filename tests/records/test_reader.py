@@ -308,12 +308,6 @@ def test_a_number_beside_a_name_counts_the_columns_of_the_header() -> None:
             "x:1: the first line looks like a header: id, text, label; "
             "name the columns instead of numbering them (see --text-column), or take the line out",
         ),
-        (
-            b"0,1\nfine,pos\n",
-            ("1",),
-            "x:1: the first line looks like a header: 0, 1; "
-            "name the columns instead of numbering them (see --text-column), or take the line out",
-        ),
     ],
 )
 def test_columns_by_number_that_are_not_meant_so(data: bytes, columns: tuple[str, ...], message: str) -> None:
@@ -583,3 +577,8 @@ def test_a_table_without_quoting() -> None:
     reading = Reading("x", Columns("text", ("label",)), Dialect(quoting=False))
     found = [(*record.fields, record.text) for record in read_records("csv", [data], reading)]
     assert found == [("a", '"one'), ("b", 'two"'), ('"c"', 'a "b"')]
+
+
+def test_a_header_that_counts_the_columns_is_one() -> None:
+    found = list(read_records("csv", [b"0,1\nfine,pos\n"], Reading("x", Columns("1", ("2",)))))
+    assert [(record.text, record.fields, record.line) for record in found] == [("fine", ("pos",), 2)]
