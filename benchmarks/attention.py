@@ -29,8 +29,8 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 TOKENS = 8192
 """Tokens of a batch: the number of reviews falls as they get longer."""
 
-FORMS = ("fused", "per_head", "blockwise")
-CANDIDATES = (*(f"mha {form}" for form in FORMS), "Keras", "torch")
+IMPLEMENTATIONS = ("fused", "per_head", "blockwise")
+CANDIDATES = (*(f"mha {implementation}" for implementation in IMPLEMENTATIONS), "Keras", "torch")
 PASSES = ("forward", "forward and backward")
 SECONDS = 0.2
 """A short pass is repeated for so long, and its best repetition counts: another process ran just before it."""
@@ -39,14 +39,14 @@ Passes = tuple[Callable[[], Any], Callable[[], Any]]
 
 
 def tensorflow_layer(name: str) -> Any:
-    """Keras's layer, or ours in the form that ``mha FORM`` names."""
+    """Keras's layer, or ours by the implementation that ``mha IMPLEMENTATION`` names."""
     import keras
 
     from mha_cli.layers import MultiHeadAttention
 
     if name == "Keras":
         return keras.layers.MultiHeadAttention(NUM_HEADS, KEY_DIM)
-    return MultiHeadAttention(NUM_HEADS, KEY_DIM, form=name.removeprefix("mha "))
+    return MultiHeadAttention(NUM_HEADS, KEY_DIM, implementation=name.removeprefix("mha "))
 
 
 def tensorflow_backward(layer: Any, x: Any) -> Any:
@@ -125,23 +125,23 @@ def measure(lengths: tuple[int, ...], repetitions: int) -> list[dict[str, Any]]:
             for number, name in enumerate(PASSES):
                 answers = harness.ask_in_turn(workers, repetitions, length=length, number=number)
                 best = {candidate: min(times) for candidate, times in answers.items()}
-                rows.append({"length": length, "batch": batch_size(length), "pass": name, "auto": form_of_auto(length), "ms": best})
-                print(f"length {length:>5}, {name}: {best['mha ' + form_of_auto(length)]:,.1f} ms", flush=True)
+                rows.append({"length": length, "batch": batch_size(length), "pass": name, "auto": choice_of_auto(length), "ms": best})
+                print(f"length {length:>5}, {name}: {best['mha ' + choice_of_auto(length)]:,.1f} ms", flush=True)
     return rows
 
 
-def form_of_auto(length: int) -> str:
-    """The form that ``auto`` takes at a length."""
-    from mha_cli.layers.fast import dispatch
+def choice_of_auto(length: int) -> str:
+    """The implementation that ``auto`` takes at a length."""
+    from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
 
-    return dispatch.form_of_auto(batch_size(length) * NUM_HEADS * length**2)
+    return "blockwise" if batch_size(length) * NUM_HEADS * length**2 > MOST_SCORES_AT_ONCE else "fused"
 
 
-def peak_megabytes(form: str, length: int) -> float:
+def peak_megabytes(implementation: str, length: int) -> float:
     """Peak memory above idle of one forward and backward pass at batch 1, in MB, in this process; idle is after a pass at length 64."""
     import tensorflow as tf
 
-    layer = tensorflow_layer(form)
+    layer = tensorflow_layer(implementation)
     backward = tf.function(lambda x: tensorflow_backward(layer, x), input_signature=[tf.TensorSpec([1, None, EMBED_DIM])])
     layer(tf.zeros((1, 64, EMBED_DIM)), tf.zeros((1, 64, EMBED_DIM)))
     backward(tf.random.normal((1, 64, EMBED_DIM)))
@@ -151,7 +151,7 @@ def peak_megabytes(form: str, length: int) -> float:
 
 
 def measure_memory(length: int) -> dict[str, float]:
-    """Peak memory in MB of the form that ``auto`` takes, of all at once, and of Keras's layer, each in a process of its own."""
+    """Peak memory in MB of ``auto``, of all at once, and of Keras's layer, each in a process of its own."""
     peaks = {}
     for name in ("mha auto", "mha fused", "Keras"):
         with harness.Worker(__file__, "--candidate", name, "--memory", str(length)) as worker:

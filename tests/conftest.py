@@ -86,9 +86,9 @@ MODEL_CASES = {
     "additive-key-dim": _case(attention_score="additive", key_dim=3, num_classes=3),
     "no-scale": _case(use_scale=False, normalization="pre"),
     "heads-by-block": _case(num_blocks=3, num_heads=[3, 1, 5], key_dim=3),
-    "per-head": _case(attention_form="per_head"),
-    "blockwise": _case(attention_form="blockwise", num_classes=3),
-    "folded": _case(attention_form="folded", key_dim=17, num_classes=3),
+    "per-head": _case(attention_implementation="per_head"),
+    "blockwise": _case(attention_implementation="blockwise", num_classes=3),
+    "folded": _case(attention_implementation="folded", key_dim=17, num_classes=3),
     "three-blocks": _case(num_blocks=3, normalization="pre", activation="gelu"),
 }
 
@@ -137,7 +137,7 @@ def tiny_config() -> Config:
         data=SampleData(num_texts=400),
         text=TextConfig(vocabulary_size=300, sequence_length=24),
         model=ModelConfig(
-            embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0, attention_form="fused"
+            embed_dim=16, num_heads=2, feed_forward_dim=24, dropout=0.0, attention_implementation="fused"
         ),  # what auto takes, traced sooner
         training=TrainingConfig(epochs=2, batch_size=32, learning_rate=3e-3),
     )

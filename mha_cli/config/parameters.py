@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 SALIENT_WORDS = 2_000
 """Words with a salience of their own, at most: rarer ones say little about where a review gives its verdict."""
 
+SMALLEST_NORM = 1e-6
+"""A smaller norm of a text's n-gram weights is zero: the text has no token, and its score is zero."""
+
 
 class Parameter(NamedTuple):
     """One weight.

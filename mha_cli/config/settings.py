@@ -251,7 +251,7 @@ class ModelConfig(Settings):
         "dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k)."
     )
     use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
-    attention_form: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
+    attention_implementation: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
         "auto",
         description="How attention is computed, with the same numbers: all heads at once, head by head, in blocks of little memory, "
         "or with the kernels multiplied first, for heads as wide as embed_dim.",
@@ -293,11 +293,13 @@ class ModelConfig(Settings):
         return self
 
     @model_validator(mode="after")
-    def _form_computes_scoring(self) -> Self:
-        if self.attention_form in ("blockwise", "folded") and self.attention_score == "additive":
-            raise ValueError(f"attention_form={self.attention_form} computes dot products only; take attention_form=auto")
-        if self.attention_form == "folded" and self.attention_dropout:
-            raise ValueError("attention_form=folded computes no attention_dropout; take attention_form=auto")
+    def _implementation_computes_score(self) -> Self:
+        if self.attention_implementation in ("blockwise", "folded") and self.attention_score == "additive":
+            raise ValueError(
+                f"attention_implementation={self.attention_implementation} computes dot products only; take attention_implementation=auto"
+            )
+        if self.attention_implementation == "folded" and self.attention_dropout:
+            raise ValueError("attention_implementation=folded computes no attention_dropout; take attention_implementation=auto")
         return self
 
     @model_validator(mode="after")

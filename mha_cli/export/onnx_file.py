@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
+from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.runtime.forward import NORM_EPSILON, SMALLEST_NORM, Weights, below, sinusoid
+from mha_cli.runtime.forward import NORM_EPSILON, Weights, below, sinusoid
 from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
 from mha_cli.version import __version__
 
@@ -257,7 +258,7 @@ def _review_scores(graph: _Graph, mask_BL: str, table: str, weights: Weights, mo
     weighted = graph("Mul", scores_BNU, _unsqueeze(graph, weights_BN, 2))
     sums_BU = graph("ReduceSum", weighted, axis, keepdims=0)
     norms_B1 = graph("Sqrt", graph("ReduceSum", graph("Mul", weights_BN, weights_BN), axis, keepdims=1))
-    return graph("Div", sums_BU, graph("Max", norms_B1, graph.constant(SMALLEST_NORM)), name="scores")
+    return graph("Div", sums_BU, graph("Max", norms_B1, graph.constant(np.float32(SMALLEST_NORM))), name="scores")
 
 
 def _side_by_side(graph: _Graph, arrays_BL: list[str]) -> str:

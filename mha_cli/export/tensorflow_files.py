@@ -100,7 +100,7 @@ def _write_graph(checkpoint: Checkpoint, path: Path) -> None:
         from mha_cli.model.classifier import to_model
 
         # All forms of attention give the same numbers; this one has no branch, which not every format could hold.
-        settings = checkpoint.config.model.model_copy(update={"attention_form": "fused"})
+        settings = checkpoint.config.model.model_copy(update={"attention_implementation": "fused"})
         config = checkpoint.config.model_copy(update={"model": settings})
         model = to_model(dataclasses.replace(checkpoint, config=config))
         two_classes = len(checkpoint.class_names) == 2

@@ -1,6 +1,7 @@
 """Multi-head attention: the formulas as pure functions, then one layer that projects, splits into heads and merges them.
 
-To be read beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. The same numbers in less time or memory: ``fast/``.
+Read it beside Vaswani et al. 2017, "Attention Is All You Need", section 3.2. ``fast/`` gives the same numbers in less time
+or memory; nothing here needs it to be understood.
 
 Axes: B batch, L query length, M key length, H heads (the paper's h), K key width per head (d_k), V value width per head (d_v), D width of
 an input (d_model), O output width. The formulas take arrays of one head as well, without H. In a formula K is the keys, and V the values.
@@ -8,24 +9,24 @@ an input (d_model), O output width. The formulas take arrays of one head as well
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_shares, check_sizes
-from mha_cli.layers.fast.dispatch import check_form, dispatch
-from mha_cli.layers.fast.gradients import masked_softmax
-from mha_cli.layers.masks import broadcast_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, query_gate, valid_lengths_mask
-from mha_cli.layers.numerics import dot_products
+from mha_cli.layers.fast.blockwise import blockwise_attention
+from mha_cli.layers.fast.folded import folded_attention, folding_pays
+from mha_cli.layers.masks import broadcast_mask, check_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, valid_lengths_mask
+from mha_cli.layers.numerics import LOWEST, dot_products, masked_softmax, number_of_weights, softmax
+from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
 
+IMPLEMENTATIONS = ("auto", "fused", "per_head", "blockwise", "folded")
 SCORINGS = ("dot_product", "additive")
 
 
 def scaled_dot_product_attention(
-    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None, scaled: bool = True
+    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None, scaled: bool = True
 ) -> tuple[Any, Any]:
     """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V.
 
@@ -34,31 +35,32 @@ def scaled_dot_product_attention(
         k_BHMK: keys, per head.
         v_BHMV: values, per head.
         mask_BHLM: bool, broadcastable; True where a query may look at a key.
-        dropout: function applied to the weights before they mix the values.
-        scaled: False leaves out 1/√d_k, to show what it is there for.
+        dropout: share of the weights zeroed before they mix the values, in [0, 1).
+        seed: seed or ``SeedGenerator`` of the dropout.
+        scaled: False leaves out 1/√d_k, to show its purpose.
 
     Returns:
         Mixed values (B, H, L, V) and attention weights (B, H, L, M); every row of the weights that may look anywhere sums to 1,
         and a row that may look nowhere is all zeros. The softmax is computed in float32 whatever the type of the arguments.
 
-    Source: Vaswani et al. 2017, eq. 1.
+    Source: Vaswani et al. 2017, eq. 1; the mask: section 3.2.3.
     """
     if scaled:
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5  # (Q / √d_k) Kᵀ is Q Kᵀ / √d_k, and queries mostly are fewer numbers than scores
-    return mix_values(dot_products(q_BHLK, k_BHMK), v_BHMV, mask_BHLM, dropout)
-
-
-def mix_values(scores_BHLM: Any, v_BHMV: Any, mask_BHLM: Any = None, dropout: Any = None) -> tuple[Any, Any]:
-    """softmax(S) V, and the softmax itself, in the type of V; a score that the mask forbids counts as -∞ (section 3.2.3)."""
-    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
-    dropped_BHLM = weights_BHLM if dropout is None else dropout(weights_BHLM)
-    return ops.matmul(dropped_BHLM, v_BHMV), weights_BHLM
+    scores_BHLM = ops.cast(dot_products(q_BHLK, k_BHMK), "float32")
+    if mask_BHLM is not None:
+        scores_BHLM = ops.where(mask_BHLM, scores_BHLM, LOWEST)  # the paper's -∞
+    weights_BHLM = softmax(scores_BHLM)
+    if mask_BHLM is not None:
+        weights_BHLM = ops.where(mask_BHLM, weights_BHLM, 0.0)  # a query that may look nowhere has equal weights until here
+    weights_BHLM = ops.cast(weights_BHLM, v_BHMV.dtype)
+    return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV), weights_BHLM
 
 
 def additive_attention(
-    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, score_kernel_HK: Any, mask_BHLM: Any = None, dropout: Any = None
+    q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, score_kernel_HK: Any, mask_BHLM: Any = None, dropout: float = 0.0, seed: Any = None
 ) -> tuple[Any, Any]:
-    """Attention(Q, K, V) = softmax(S) V, where S_lm = wᵀ tanh(q_l + k_m) with one vector w a head, the row of ``score_kernel_HK``.
+    """Attention(Q, K, V) = softmax(S) V, where S_lm = wᵀ tanh(q_l + k_m) with one vector w per head, the row of ``score_kernel_HK``.
 
     All else is as in ``scaled_dot_product_attention``.
 
@@ -66,7 +68,13 @@ def additive_attention(
     """
     sums_BHLMK = ops.expand_dims(q_BHLK, -2) + ops.expand_dims(k_BHMK, -3)
     scores_BHLM = ops.sum(ops.tanh(sums_BHLMK) * score_kernel_HK[..., None, None, :], axis=-1)
-    return mix_values(scores_BHLM, v_BHMV, mask_BHLM, dropout)
+    weights_BHLM = ops.cast(masked_softmax(scores_BHLM, mask_BHLM), v_BHMV.dtype)
+    return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV), weights_BHLM
+
+
+def drop(weights_BHLM: Any, dropout: float, seed: Any) -> Any:
+    """The weights with a share of them zeroed, and the others scaled up."""
+    return keras.random.dropout(weights_BHLM, dropout, seed=seed) if dropout else weights_BHLM
 
 
 def project_head(x_BLD: Any, kernel_DHK: Any, bias_HK: Any, i: int) -> Any:
@@ -111,8 +119,8 @@ class MultiHeadAttention(Layer):
         dropout: share of the attention weights zeroed in training, in [0, 1).
         attention_score: ``dot_product`` (Vaswani) or ``additive`` (Bahdanau, one more weight vector of width K a head).
         use_scale: whether dot products are multiplied by 1/√d_k.
-        form: order of the computation, which leaves the result as it is: ``fused`` (all heads in one product), ``per_head`` (a loop over
-            the heads, the form to read), ``blockwise`` or ``folded`` (less memory or time, see ``fast/``), or ``auto``, which chooses.
+        implementation: order of the computation; all give the same result: ``fused`` (all heads in one product), ``per_head`` (a loop
+            over the heads, the one to read), ``blockwise`` or ``folded`` (less memory or time, see ``fast/``), or ``auto``, which chooses.
 
     Masks: a query looks at a key only where every mask given allows it; a query that ``query_mask`` leaves out looks nowhere.
     A query that may look nowhere gets zeros, plus the output bias.
@@ -130,16 +138,21 @@ class MultiHeadAttention(Layer):
         dropout: float = 0.0,
         attention_score: str = "dot_product",
         use_scale: bool = True,
-        form: str = "auto",
+        implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_sizes(num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, output_dim=output_dim)
         check_shares(dropout=dropout)
         check_choice("attention_score", attention_score, SCORINGS)
-        check_form(form, attention_score, dropout)
+        check_choice("implementation", implementation, IMPLEMENTATIONS)
+        if implementation in ("blockwise", "folded") and attention_score == "additive":
+            raise ValueError(f"implementation '{implementation}' computes dot products only; take implementation 'fused'")
+        if implementation == "folded" and dropout:
+            raise ValueError("implementation 'folded' computes no dropout; take implementation 'fused'")
         self.num_heads, self.key_dim, self.value_dim, self.output_dim = num_heads, key_dim, value_dim, output_dim
-        self.use_bias, self.dropout, self.attention_score, self.use_scale, self.form = use_bias, dropout, attention_score, use_scale, form
+        self.use_bias, self.dropout, self.attention_score, self.use_scale = use_bias, dropout, attention_score, use_scale
+        self.implementation = implementation
         self.seed_generator = keras.random.SeedGenerator() if dropout else None
         self.supports_masking = True  # the output keeps the query's mask
 
@@ -206,56 +219,85 @@ class MultiHeadAttention(Layer):
         check_inputs(self, query=query, value=value, key=key)
         sizes = (query.shape[0], self.num_heads, query.shape[1], key.shape[1])
         query_length, key_length = ops.shape(query)[1], ops.shape(key)[1]
-        # A query that is padding is silenced by its gate, which costs less than a mask; weights to be returned need the mask besides.
         mask_BHLM = combine(
-            ops.logical_and,
             sizes,
             value_mask=padding_mask(value_mask),
             key_mask=padding_mask(key_mask),
             attention_mask=broadcast_mask(attention_mask),
             valid_lengths=valid_lengths_mask(valid_lengths, key_length),
             use_causal_mask=look_ahead_mask(query_length, key_length) if use_causal_mask else None,
-            query_mask=query_gate(query_mask, "bool") if return_attention_scores else None,
         )
-        queries_B1L1, heads_BH11 = query_gate(query_mask, self.compute_dtype), head_gate(head_mask, self.num_heads, self.compute_dtype)
-        gate_BHL1 = combine(ops.multiply, sizes, query_mask=queries_B1L1, head_mask=heads_BH11)
+        gate_BH11 = head_gate(head_mask, self.num_heads, self.compute_dtype)
+        check_mask("head_mask", gate_BH11, sizes)
         dropout = self.dropout if training else 0.0
-        # By one of the two methods that follow, or in a form of fast/; all give the same.
-        return dispatch(self, query, key, value, mask_BHLM, gate_BHL1, dropout, return_attention_scores)
+        needs_weights = return_attention_scores or self.attention_score == "additive"
+        inputs = query, key, value, mask_BHLM, gate_BH11
+        if self.implementation == "per_head":
+            output_BLO, weights_BHLM = self.per_head(*inputs, dropout)
+        elif self.implementation == "folded" or (self.implementation == "auto" and not dropout and folding_pays(self)):
+            output_BLO, weights_BHLM = folded_attention(self, *inputs, needs_weights)
+        else:
+            output_BLO, weights_BHLM = self.fused(*inputs, dropout, needs_weights)
+        if query_mask is not None:  # a query that is padding looks nowhere
+            real_B1L1 = ops.swapaxes(padding_mask(query_mask), 2, 3)
+            check_mask("query_mask", real_B1L1, sizes)
+            output_BLO = ops.where(real_B1L1[:, 0], output_BLO, self.output_bias if self.use_bias else 0.0)
+            weights_BHLM = ops.where(real_B1L1, weights_BHLM, 0.0) if return_attention_scores else None
+        return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
 
-    def per_head(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, dropout: float) -> tuple[Any, Any]:
-        """The form to read: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and Concat(head_1, …, head_H) W^O = Σ head_i W_i^O."""
+    def per_head(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float) -> tuple[Any, Any]:
+        """The one to read: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and Concat(head_1, …, head_H) W^O = Σ head_i W_i^O."""
         outputs, weights = [], []
         for i in range(self.num_heads):
             q_BLK = project_head(query, self.query_kernel, self.query_bias, i)
             k_BMK = project_head(key, self.key_kernel, self.key_bias, i)
             v_BMV = project_head(value, self.value_kernel, self.value_bias, i)
-            head_BLV, weights_BLM = self.attend(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), dropout, head=i)
-            if gate_BHL1 is not None:
-                head_BLV = head_BLV * of_head(gate_BHL1, i)
+            head_BLV, weights_BLM = self.attend(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), dropout, self.use_scale, head=i)
+            if gate_BH11 is not None:
+                head_BLV = head_BLV * of_head(gate_BH11, i)
             outputs.append(ops.matmul(head_BLV, self.output_kernel[i]))
             weights.append(weights_BLM)
         output_BLO = sum(outputs)
         return output_BLO + self.output_bias if self.use_bias else output_BLO, ops.stack(weights, axis=1)
 
-    def fused(self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BHL1: Any, attend: Callable[..., tuple[Any, Any]]) -> Any:
-        """The plain form, all heads at once; ``attend`` gives mixed values and weights from queries, keys, values and mask."""
+    def fused(
+        self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float, needs_weights: bool
+    ) -> tuple[Any, Any]:
+        """All heads at once: project, attend, merge; the weights are None where they were computed block by block."""
         q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
         k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
         v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
-        mixed_BHLV, weights_BHLM = attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM)
-        if gate_BHL1 is not None:
-            mixed_BHLV = mixed_BHLV * gate_BHL1
+        if needs_weights or self.implementation == "fused":
+            mixed_BHLV, weights_BHLM = self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.use_scale)
+        else:
+            mixed_BHLV, weights_BHLM = self.attend_within_memory(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.use_scale), None
+        if gate_BH11 is not None:
+            mixed_BHLV = mixed_BHLV * gate_BH11
         return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
 
     def attend(
-        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, head: int | slice = slice(None)
+        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float = 0.0, scaled: bool = True, head: Any = slice(None)
     ) -> tuple[Any, Any]:
-        """The attention function that the attention_score names, for all heads or for one."""
-        drop = partial(keras.random.dropout, rate=dropout, seed=self.seed_generator) if dropout else None
+        """The attention function that ``attention_score`` names, for all heads or for one."""
         if self.attention_score == "additive":
-            return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, drop)
-        return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, drop, self.use_scale)
+            return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, dropout, self.seed_generator)
+        return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.seed_generator, scaled)
+
+    def attend_within_memory(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float = 0.0, scaled: bool = True) -> Any:
+        """Mixed values of dot products: block by block for ``blockwise``, or beyond ``MOST_SCORES_AT_ONCE`` weights."""
+
+        def at_once() -> Any:
+            return self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)[0]
+
+        def by_blocks() -> Any:
+            seed = self.seed_generator.next() if self.seed_generator and dropout else None
+            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
+
+        too_many = self.implementation == "blockwise" or number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
+        if isinstance(too_many, bool):
+            return by_blocks() if too_many else at_once()
+        # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
+        return ops.cond(too_many, by_blocks, at_once)
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""

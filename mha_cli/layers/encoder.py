@@ -37,7 +37,7 @@ class TransformerEncoder(Layer):
         dropout: share of each sub-layer's output zeroed in training, before the residual sum.
         attention_score: ``dot_product`` or ``additive``, see ``MultiHeadAttention``.
         use_scale: whether dot products are multiplied by 1/√d_k.
-        attention_form: how attention is computed, see ``form`` of ``MultiHeadAttention``.
+        attention_implementation: see ``implementation`` of ``MultiHeadAttention``.
 
     Masking: padded positions are never looked at; the mask is handed on.
 
@@ -59,7 +59,7 @@ class TransformerEncoder(Layer):
         dropout: float = 0.0,
         attention_score: str = "dot_product",
         use_scale: bool = True,
-        attention_form: str = "auto",
+        attention_implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -70,7 +70,7 @@ class TransformerEncoder(Layer):
             raise ValueError(f"num_heads {num_heads} does not divide embed_dim {embed_dim}; change one, or give key_dim")
         self.embed_dim, self.feed_forward_dim, self.activation = embed_dim, feed_forward_dim, activation
         self.num_heads, self.key_dim, self.value_dim, self.use_bias = num_heads, key_dim, value_dim, use_bias
-        self.attention_score, self.use_scale, self.attention_form = attention_score, use_scale, attention_form
+        self.attention_score, self.use_scale, self.attention_implementation = attention_score, use_scale, attention_implementation
         self.normalization, self.attention_dropout, self.dropout = normalization, attention_dropout, dropout
         policy = self.dtype_policy
         self.attention = MultiHeadAttention(
@@ -82,7 +82,7 @@ class TransformerEncoder(Layer):
             dropout=attention_dropout,
             attention_score=attention_score,
             use_scale=use_scale,
-            form=attention_form,
+            implementation=attention_implementation,
             dtype=policy,
             name="attention",
         )

@@ -1,14 +1,13 @@
 """Which query may look at which key.
 
-Every mask is boolean, True where looking is allowed, and broadcasts to (B, H, L, M); masks compose by logical and. A gate multiplies what a
-head gives a query, and broadcasts to (B, H, L, 1); gates compose by multiplication. None stands for a mask or gate that is not there.
+Every mask is boolean, True where looking is allowed, and broadcasts to (B, H, L, M); masks compose by logical and. None is no mask.
 
 Axes: B batch, H heads, L query length, M key length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -63,11 +62,6 @@ def broadcast_mask(mask: Any) -> Any:
     return mask[:, None] if axes == 3 else mask[None, None]
 
 
-def query_gate(real_BL: Any, dtype: str) -> Any:
-    """(B, 1, L, 1) from the padding mask of the queries: 1 at real positions and 0 at padding, or True and False."""
-    return None if real_BL is None else ops.cast(ops.swapaxes(padding_mask(real_BL), 2, 3), dtype)
-
-
 def head_gate(head_mask: Any, num_heads: int, dtype: str) -> Any:
     """(1, H, 1, 1) or (B, H, 1, 1) from a number a head, (H,) or (B, H)."""
     if head_mask is None:
@@ -79,23 +73,26 @@ def head_gate(head_mask: Any, num_heads: int, dtype: str) -> Any:
     return ops.reshape(head_mask, (-1, num_heads, 1, 1))
 
 
-def combine(operation: Callable[[Any, Any], Any], sizes: Sequence[int | None], **masks: Any) -> Any:
-    """What an operation makes of all the masks or gates that are there; None where there is none.
+def combine(sizes: Sequence[int | None], **masks: Any) -> Any:
+    """The logical and of all masks; None where there is none.
 
     Args:
-        operation: ``ops.logical_and`` for masks, ``ops.multiply`` for gates.
         sizes: B, H, L and M; None for one not known yet.
-        masks: masks or gates under the names that an error calls them.
-
-    Raises:
-        ValueError: naming one that does not broadcast, its size and the size that fits.
+        masks: masks under the names that an error calls them.
     """
-    there = {name: mask for name, mask in masks.items() if mask is not None}
-    for name, mask in there.items():
-        for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
-            if found != size and None not in (found, size) and found != 1:
-                raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
-    return reduce(operation, there.values()) if there else None
+    given = {name: mask for name, mask in masks.items() if mask is not None}
+    for name, mask in given.items():
+        check_mask(name, mask, sizes)
+    return reduce(ops.logical_and, given.values()) if given else None
+
+
+def check_mask(name: str, mask: Any, sizes: Sequence[int | None]) -> None:
+    """Refuse a mask or gate that does not broadcast to the sizes B, H, L and M."""
+    if mask is None:
+        return
+    for axis, found, size in zip(("entries", "heads", "queries", "keys"), mask.shape, sizes, strict=True):
+        if found != size and None not in (found, size) and found != 1:
+            raise ValueError(f"{name} is for {found} {axis}; it takes {size}, or 1 for all alike")
 
 
 def of_head(x_BHLM: Any, i: int) -> Any:

@@ -5,6 +5,7 @@ Axes: B batch, H heads, L query length, M key length, K key width per head.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -23,17 +24,22 @@ def dot_products(q_BHLK: Any, k_BHMK: Any) -> Any:
     return ops.einsum("...lk,...mk->...lm", q_BHLK, k_BHMK)
 
 
-def softmax_of_allowed(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
-    """Softmax over the keys that the mask allows, computed in float32, in the type of the scores; a row with no such key is all zeros."""
-    dtype, scores_BHLM = scores_BHLM.dtype, ops.cast(scores_BHLM, "float32")
-    if mask_BHLM is None:
-        return ops.cast(_softmax(scores_BHLM), dtype)
-    # A ceiling over the scores and blanking whole rows touch the big (B, H, L, M) array less often than selecting in it would.
-    ceiling_BHLM = ops.where(mask_BHLM, np.float32(np.inf), LOWEST)
-    weights_BHLM = ops.cast(_softmax(ops.minimum(scores_BHLM, ceiling_BHLM)), dtype)
-    return weights_BHLM * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), dtype)
-
-
-def _softmax(scores_BHLM: Any) -> Any:
+def softmax(scores_BHLM: Any) -> Any:
     """Softmax over the last axis; of a single key it is 1, where Keras would warn."""
     return ops.exp(scores_BHLM - scores_BHLM) if scores_BHLM.shape[-1] == 1 else ops.softmax(scores_BHLM, axis=-1)
+
+
+def masked_softmax(scores_BHLM: Any, mask_BHLM: Any = None) -> Any:
+    """Softmax in float32 over the keys that the mask allows; a row with no such key is all zeros."""
+    scores_BHLM = ops.cast(scores_BHLM, "float32")
+    if mask_BHLM is None:
+        return softmax(scores_BHLM)
+    return ops.where(mask_BHLM, softmax(ops.where(mask_BHLM, scores_BHLM, LOWEST)), 0.0)
+
+
+def number_of_weights(q_BHLK: Any, k_BHMK: Any) -> Any:
+    """B·H·L·M: an integer, or an int64 scalar where a size is known only when the function runs (an int32 could run over)."""
+    sizes = (*ops.shape(q_BHLK)[:3], ops.shape(k_BHMK)[2])
+    if all(isinstance(size, int) for size in sizes):
+        return math.prod(sizes)
+    return math.prod(ops.cast(size, "int64") for size in sizes)

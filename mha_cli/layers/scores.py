@@ -21,11 +21,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.layers.arguments import Layer, check_buckets, check_sizes
 from mha_cli.layers.ngrams import ids_of, ngram_buckets_of, rows_of, subword_sums
-
-SMALLEST_NORM = 1e-6
-"""Below it is no weight: a review without a token, whose score is zero."""
 
 
 def review_scores(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: Any) -> Any:

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import ModelConfig
 from mha_cli.data.batches import training_batches
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.layers.ngrams import ids_of
-from mha_cli.layers.scores import SMALLEST_NORM, place_weights
+from mha_cli.layers.scores import place_weights
 from mha_cli.linear.features import Ngrams
 from mha_cli.linear.stacking import Stack
 

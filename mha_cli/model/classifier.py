@@ -54,7 +54,7 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
             attention_dropout=model.attention_dropout,
             attention_score=model.attention_score,
             use_scale=model.use_scale,
-            attention_form=model.attention_form,
+            attention_implementation=model.attention_implementation,
             name=f"encoder_{block}",
         )(x)
     x = GlobalMaxPooling1D(name="pooling")(x)
@@ -98,8 +98,8 @@ def keras_config(model: keras.Model) -> str:
 def to_model(checkpoint: Checkpoint) -> keras.Model:
     """The Keras model that a checkpoint describes, built by our own code, with its weights."""
     config = checkpoint.config
-    if config.model.attention_form == "per_head":  # the form to read: its graph has a part for every head, and there may be 25,600
-        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_form": "auto"})})
+    if config.model.attention_implementation == "per_head":  # its graph has a part for every head, and there may be 25,600
+        config = config.model_copy(update={"model": config.model.model_copy(update={"attention_implementation": "auto"})})
     model = build_classifier(config, len(checkpoint.vocabulary), len(checkpoint.class_names))
     for weight in model.weights:
         weight.assign(checkpoint.weights[weight.path])

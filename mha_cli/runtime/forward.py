@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.subwords import ids_of, subword_sums
@@ -23,9 +24,6 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 
 NORM_EPSILON = 1e-3
 """Added to the variance, as ``LayerNormalization`` of the layers does by default."""
-
-SMALLEST_NORM = np.float32(1e-6)
-"""Below it is no weight of an n-gram: a review without a token, whose score is zero."""
 
 MODERATE = 60.0
 """Scores of at most this size have exponentials that float32 holds, and adds up, without taking the largest score off first."""

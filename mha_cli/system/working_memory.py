@@ -43,10 +43,10 @@ SCORE_BLOCK = 1 << 18
 """Attention scores that NumPy holds at a time, if one row of them is not more: a megabyte stays in a core's cache."""
 
 MOST_SCORES_AT_ONCE = 2**27
-"""Attention weights, B·H·L·M, up to which the layer's form ``auto`` computes them all at once; see ``layers/fast/dispatch.py``."""
+"""Attention weights of a call, B·H·L·M, up to which the implementation ``auto`` computes them all at once: 512 MiB in float32."""
 
 QUERIES_OF_A_BLOCK = 256
-"""Queries that the layer's form ``blockwise`` takes at a time; see ``layers/fast/blockwise.py``."""
+"""Queries of a block in ``blockwise``: enough for an efficient matrix product, few enough to keep the block's weights small."""
 
 
 def blocks(number: int, bytes_each: int) -> Iterator[slice]:
@@ -87,8 +87,8 @@ class MemoryEstimate:
     characters: int = 0
 
     def at_once(self) -> MemoryEstimate:
-        """The same where attention is computed all at once, whatever form the settings name, as other programs compute it."""
-        return replace(self, model=self.model.model_copy(update={"attention_form": "fused"}), in_blocks=False)
+        """The same where attention is computed all at once, whatever implementation the settings name, as other programs compute it."""
+        return replace(self, model=self.model.model_copy(update={"attention_implementation": "fused"}), in_blocks=False)
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
@@ -131,8 +131,8 @@ class MemoryEstimate:
         if self.in_blocks:
             return ARRAYS_OF_SCORES * FLOAT * max(SCORE_BLOCK, length * (2 * model.head_key_dim if additive else heads))
         scores = texts * heads * length**2
-        chosen = model.attention_form in ("auto", "per_head") and not additive  # a checkpoint's per_head is computed as auto
-        if model.attention_form == "blockwise" or (chosen and scores > MOST_SCORES_AT_ONCE):
+        chosen = model.attention_implementation in ("auto", "per_head") and not additive  # a checkpoint's per_head is computed as auto
+        if model.attention_implementation == "blockwise" or (chosen and scores > MOST_SCORES_AT_ONCE):
             scores = texts * heads * length * min(length, QUERIES_OF_A_BLOCK)
         return ARRAYS_OF_SCORES * FLOAT * scores * (model.head_key_dim if additive else 1)
 

@@ -27,12 +27,9 @@ from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.preparation import labelled_reviews
 from mha_cli.data.sample import SampleTexts
-from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
-from mha_cli.layers.fast.dispatch import MOST_WEIGHTS
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.metrics import calibration_error
-from mha_cli.system import working_memory
 from mha_cli.system.callbacks import Callbacks
 from mha_cli.text.vocabulary import Vocabulary
 from tests.errors import error_of
@@ -253,9 +250,9 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
 
 
 def test_the_form_to_read_is_not_scored_head_by_head(three_classes: Checkpoint) -> None:
-    settings = three_classes.config.model.model_copy(update={"attention_form": "per_head"})
+    settings = three_classes.config.model.model_copy(update={"attention_implementation": "per_head"})
     to_read = dataclasses.replace(three_classes, config=three_classes.config.model_copy(update={"model": settings}))
-    assert [block.attention.form for block in encoder_blocks(to_model(to_read))] == ["auto"]
+    assert [block.attention.implementation for block in encoder_blocks(to_model(to_read))] == ["auto"]
 
 
 def test_a_table_of_too_many_classes_is_refused(three_classes: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +263,3 @@ def test_a_table_of_too_many_classes_is_refused(three_classes: Checkpoint, tmp_p
     assert error_of(lambda: evaluate(many, labelled)) == (
         "a table of 90,000 by 90,000 classes would take about 194.4 GB of memory; mha takes 2 GB at most; use mha predict"
     )
-
-
-def test_what_the_estimate_of_memory_knows_of_the_layers() -> None:
-    assert (working_memory.MOST_SCORES_AT_ONCE, working_memory.QUERIES_OF_A_BLOCK) == (MOST_WEIGHTS, BLOCK_LENGTH)

@@ -41,7 +41,7 @@ MODELS: dict[str, tuple[tuple[str, ...], dict[str, Any], list[tuple[int, int]]]]
     ),
     "two-blocks": (("neg", "pos"), {"num_blocks": 2, "num_heads": 2}, [(1, 0)]),
     "additive": (("neg", "pos"), {"num_heads": 7, "attention_score": "additive"}, [(0, 0), (0, 6)]),
-    "head-by-head": (("neg", "pos"), {"num_heads": 7, "attention_form": "per_head"}, [(0, 3)]),
+    "head-by-head": (("neg", "pos"), {"num_heads": 7, "attention_implementation": "per_head"}, [(0, 3)]),
 }
 """Class names, settings, and the heads to remove."""
 

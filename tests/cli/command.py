@@ -55,11 +55,11 @@ COMMANDS = (
     "doctor",
 )
 TINY = Path(__file__).with_name("tiny.yaml")
-TRACED_SOON = ("model.attention_form=fused", "training.optimizer=rmsprop")
+TRACED_SOON = ("model.attention_implementation=fused", "training.optimizer=rmsprop")
 """Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""
 TINY_SETTINGS = (
     "data.num_texts=1200",
-    "model.attention_form=fused",
+    "model.attention_implementation=fused",
     "model.embed_dim=32",
     "model.feed_forward_dim=32",
     "model.dropout=0.1",

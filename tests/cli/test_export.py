@@ -45,7 +45,7 @@ CASES: dict[str, dict[str, Any]] = {
     "subwords-in-scores": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
     "additive-no-positions": {"attention_score": "additive", "positions": "none"},
     "no-scale": {"use_scale": False},
-    "blockwise": {"attention_form": "blockwise"},
+    "blockwise": {"attention_implementation": "blockwise"},
 }
 ALL_AT_ONCE = {
     **SUBWORDS,

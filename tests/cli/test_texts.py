@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.cli.command import Mha, Result
 
 ROOTS = {"bad": ("langweilig", "furchtbar", "schrecklich"), "good": ("glanzvoll", "herrlich", "wunderbar"), "lost": ("verschollen",)}
-SMALL = ("model.embed_dim=8", "model.feed_forward_dim=8", "model.num_heads=2", "model.attention_form=fused", "training.epochs=2")
+SMALL = ("model.embed_dim=8", "model.feed_forward_dim=8", "model.num_heads=2", "model.attention_implementation=fused", "training.epochs=2")
 TRAIN = ("train", "--config", "text", *(part for setting in ("data.train=texts.csv", *SMALL) for part in ("--set", setting)))
 TEXTS = ["Der Film war langweilig", "Die Musik bleibt herrlichste", "", "Das ist xyzzy !"]
 

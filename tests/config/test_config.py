@@ -404,12 +404,12 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:1: model: num_heads=5 does not divide embed_dim=7; take num_heads=1 or 7, or set key_dim",
         ),
         (
-            "model:\n  attention_score: additive\n  attention_form: blockwise\n",
-            "x.yaml:1: model: attention_form=blockwise computes dot products only; take attention_form=auto",
+            "model:\n  attention_score: additive\n  attention_implementation: blockwise\n",
+            "x.yaml:1: model: attention_implementation=blockwise computes dot products only; take attention_implementation=auto",
         ),
         (
-            "model:\n  attention_dropout: 0.1\n  attention_form: folded\n",
-            "x.yaml:1: model: attention_form=folded computes no attention_dropout; take attention_form=auto",
+            "model:\n  attention_dropout: 0.1\n  attention_implementation: folded\n",
+            "x.yaml:1: model: attention_implementation=folded computes no attention_dropout; take attention_implementation=auto",
         ),
         (
             "model:\n  max_ngram: 2\n",

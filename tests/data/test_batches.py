@@ -16,7 +16,7 @@ from mha_cli.data.batches import POOL_BATCHES, SCORING_TOKENS, Rows, at_common_l
 from mha_cli.system import working_memory
 from mha_cli.system.working_memory import MemoryEstimate
 
-SMALL = MemoryEstimate(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_form="blockwise"), 2)
+SMALL = MemoryEstimate(ModelConfig(embed_dim=1, num_heads=1, feed_forward_dim=1, attention_implementation="blockwise"), 2)
 """A model whose forward pass takes next to nothing."""
 
 many_lengths = st.lists(st.integers(0, 400), max_size=300).map(lambda lengths: np.array(lengths, dtype=np.int64))

@@ -16,7 +16,6 @@ import numpy as np
 from mha_cli.config.loading import config_from_dict
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
 from mha_cli.layers.fast.at_positions import encode_at
-from mha_cli.layers.fast.gradients import layer_normalization
 from mha_cli.model.classifier import build_classifier
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ def second_derivatives() -> dict[str, np.ndarray]:
     cases: dict[str, Any] = {
         "plain": (lambda *x: scaled_dot_product_attention(*x, mask)[0], attention),
         "blockwise": (lambda *x: blockwise_attention(*x, mask, block_length=3), attention),
-        "norm": (lambda *x: layer_normalization(*x, 1e-3), [(7, 5), (5,), (5,)]),
     }
     products = {}
     for name, (function, shapes) in cases.items():

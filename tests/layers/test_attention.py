@@ -57,12 +57,21 @@ def torch_twin(layer: MultiHeadAttention) -> torch.nn.MultiheadAttention:
     return theirs
 
 
-@pytest.mark.parametrize(("use_bias", "attention_score", "form"), [(True, "additive", "per_head"), (False, "dot_product", "blockwise")])
-def test_honours_the_layer_contract(use_bias: bool, attention_score: str, form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("use_bias", "attention_score", "implementation"), [(True, "additive", "per_head"), (False, "dot_product", "blockwise")]
+)
+def test_honours_the_layer_contract(use_bias: bool, attention_score: str, implementation: str, tmp_path: Path) -> None:
     sizes = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
     check_layer(
         MultiHeadAttention,
-        {**sizes, "use_bias": use_bias, "dropout": 0.1, "attention_score": attention_score, "use_scale": True, "form": form},
+        {
+            **sizes,
+            "use_bias": use_bias,
+            "dropout": 0.1,
+            "attention_score": attention_score,
+            "use_scale": True,
+            "implementation": implementation,
+        },
         [random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)],
         (BATCH, QUERIES, OUTPUT_DIM),
         tmp_path,

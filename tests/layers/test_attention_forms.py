@@ -47,7 +47,7 @@ FORMS = {
     "unscaled": ("fused", "per_head", "blockwise", "folded"),
     "additive": ("fused", "per_head"),
 }
-FORMS_AND_SCORINGS = [(form, attention_score) for attention_score, forms in FORMS.items() for form in forms]
+FORMS_AND_SCORINGS = [(implementation, attention_score) for attention_score, forms in FORMS.items() for implementation in forms]
 
 
 def cross(queries: int = QUERIES, keys: int = KEYS) -> dict[str, np.ndarray]:
@@ -60,9 +60,9 @@ def cross(queries: int = QUERIES, keys: int = KEYS) -> dict[str, np.ndarray]:
 
 
 @functools.cache
-def cross_layer(form: str = "fused", **arguments: Any) -> MultiHeadAttention:
+def cross_layer(implementation: str = "fused", **arguments: Any) -> MultiHeadAttention:
     """A layer that tests share: none of them changes its weights."""
-    return built(MultiHeadAttention(**SIZES, form=form, **arguments), *cross().values())
+    return built(MultiHeadAttention(**SIZES, implementation=implementation, **arguments), *cross().values())
 
 
 def assert_same_output(output: Any, expected: Any) -> None:
@@ -130,17 +130,17 @@ def fused_results(attention_score: str, masks: str) -> tuple[np.ndarray, dict[st
 
 
 @pytest.mark.parametrize(
-    ("form", "attention_score", "masks"),
+    ("implementation", "attention_score", "masks"),
     pairwise(
         ["auto", "fused", "per_head", "blockwise", "folded"],
         [*SCORINGS],
         [*masks_of(QUERIES, KEYS)],
-        valid=lambda form, attention_score, _: form in ("auto", *FORMS[attention_score]),
+        valid=lambda implementation, attention_score, _: implementation in ("auto", *FORMS[attention_score]),
     ),
 )
-def test_all_forms_equal_the_paper_and_one_another(form: str, attention_score: str, masks: str) -> None:
+def test_all_forms_equal_the_paper_and_one_another(implementation: str, attention_score: str, masks: str) -> None:
     x, given = cross(), masks_of(QUERIES, KEYS)[masks]
-    layer = cross_layer(form, **SCORINGS[attention_score])
+    layer = cross_layer(implementation, **SCORINGS[attention_score])
     allowed, gate = np.ones((BATCH, HEADS, QUERIES, KEYS), bool), None
     for name, mask in given.items():
         if name == "head_mask":
@@ -167,19 +167,20 @@ def test_all_forms_equal_the_paper_and_one_another(form: str, attention_score: s
     assert (np.array(weights)[~allowed] == 0).all()
 
 
-def with_blocks(form: str, masks: str) -> Any:
+def with_blocks(implementation: str, masks: str) -> Any:
     """A row of the next test: only ``blockwise`` has a path of its own where there are several blocks."""
-    by_default = form == "blockwise" or masks in ("none", "all-together")
-    return pytest.param(form, masks, marks=() if by_default else pytest.mark.exhaustive)
+    by_default = implementation == "blockwise" or masks in ("none", "all-together")
+    return pytest.param(implementation, masks, marks=() if by_default else pytest.mark.exhaustive)
 
 
 @pytest.mark.parametrize(
-    ("form", "masks"), [with_blocks(form, masks) for form in ("per_head", "blockwise", "folded") for masks in masks_of(LONGER, LONGER)]
+    ("implementation", "masks"),
+    [with_blocks(implementation, masks) for implementation in ("per_head", "blockwise", "folded") for masks in masks_of(LONGER, LONGER)],
 )
-def test_all_forms_agree_over_several_blocks(form: str, masks: str) -> None:
+def test_all_forms_agree_over_several_blocks(implementation: str, masks: str) -> None:
     x, given = cross(LONGER, LONGER), masks_of(LONGER, LONGER)[masks]
     output, gradients = output_and_gradients(cross_layer(), x, **given)
-    ours, our_gradients = output_and_gradients(cross_layer(form), x, **given)
+    ours, our_gradients = output_and_gradients(cross_layer(implementation), x, **given)
     assert_same_output(ours, output)
     assert_same_gradients(our_gradients, gradients)
 
@@ -189,7 +190,10 @@ def test_dropped_weights_do_not_sum_to_one_and_are_not_folded(monkeypatch: pytes
     monkeypatch.setattr(keras.random, "dropout", lambda weights, rate, seed: weights * kept)
     wide = max(KEY_WIDTH, VALUE_WIDTH)
     sizes = {**SIZES, "key_dim": wide, "value_dim": wide}
-    layers = [built(MultiHeadAttention(**sizes, form=form, dropout=0.5), *cross().values()) for form in ("fused", "auto")]
+    layers = [
+        built(MultiHeadAttention(**sizes, implementation=implementation, dropout=0.5), *cross().values())
+        for implementation in ("fused", "auto")
+    ]
     fused, auto = (layer(**cross(), training=True) for layer in layers)
     assert_same_output(auto, fused)
     assert np.abs(np.array(fused) - np.array(layers[0](**cross()))).max() > 0.1
@@ -198,8 +202,8 @@ def test_dropped_weights_do_not_sum_to_one_and_are_not_folded(monkeypatch: pytes
 def test_one_form_loads_the_weights_of_another(tmp_path: Any) -> None:
     query = random(BATCH, LONGER, QUERY_WIDTH)
     models = [
-        keras.Sequential([MultiHeadAttention(**SIZES, form=form, name="attention")])
-        for form in ("per_head", "fused", "blockwise", "folded")
+        keras.Sequential([MultiHeadAttention(**SIZES, implementation=implementation, name="attention")])
+        for implementation in ("per_head", "fused", "blockwise", "folded")
     ]
     for model in models:
         model.build(query.shape)
@@ -246,9 +250,9 @@ def torch_gradients(output: torch.Tensor, inputs: dict[str, torch.Tensor]) -> di
     return {name: tensor.grad for name, tensor in inputs.items()}
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head"])
-def test_additive_layer_equals_torch_gradients_included(form: str) -> None:
-    x, layer = cross(), cross_layer(form, attention_score="additive")
+@pytest.mark.parametrize("implementation", ["fused", "per_head"])
+def test_additive_layer_equals_torch_gradients_included(implementation: str) -> None:
+    x, layer = cross(), cross_layer(implementation, attention_score="additive")
     allowed = prefix_mask([7, 4, 1], KEYS)
     output, gradients = output_and_gradients(layer, x, value_mask=allowed)
     theirs = torch_inputs(layer, x)
@@ -262,24 +266,24 @@ def test_additive_layer_equals_torch_gradients_included(form: str) -> None:
     assert_same_gradients(gradients, torch_gradients(expected, theirs), "additive")
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "folded"])
-def test_without_the_scale_dot_products_are_taken_as_they_are(form: str) -> None:
-    x, layer = cross(), cross_layer(form, use_scale=False)
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "folded"])
+def test_without_the_scale_dot_products_are_taken_as_they_are(implementation: str) -> None:
+    x, layer = cross(), cross_layer(implementation, use_scale=False)
     output, gradients = output_and_gradients(layer, x)
     theirs = torch_inputs(layer, x)
     expected = torch_attention(theirs, lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*qkv, scale=1.0))
     np.testing.assert_allclose(output, expected.detach(), **EXACT)
     assert_same_gradients(gradients, torch_gradients(expected, theirs))
-    assert np.abs(output - np.array(cross_layer(form)(**x))).max() > 0.1
+    assert np.abs(output - np.array(cross_layer(implementation)(**x))).max() > 0.1
 
 
 # Masks
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
 @pytest.mark.parametrize(("queries", "keys"), [(QUERIES, QUERIES), (QUERIES, KEYS), (KEYS, QUERIES), (LONGER, LONGER)])
-def test_causal_mask_equals_keras_and_torch(queries: int, keys: int, form: str) -> None:
-    x, layer = cross(queries, keys), cross_layer(form)
+def test_causal_mask_equals_keras_and_torch(queries: int, keys: int, implementation: str) -> None:
+    x, layer = cross(queries, keys), cross_layer(implementation)
     output, gradients = output_and_gradients(layer, x, use_causal_mask=True)
     rounding = {"rtol": 1e-5, "atol": 2e-6 * float(np.abs(output).max())}
     np.testing.assert_allclose(output, keras_twin(layer, *x.values())(**x, use_causal_mask=True), **rounding)
@@ -289,19 +293,19 @@ def test_causal_mask_equals_keras_and_torch(queries: int, keys: int, form: str) 
     assert_same_gradients(gradients, torch_gradients(expected, theirs))
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
-def test_what_lies_ahead_is_not_seen(form: str) -> None:
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
+def test_what_lies_ahead_is_not_seen(implementation: str) -> None:
     query = random(BATCH, LONGER, QUERY_WIDTH)
     later = np.where(np.arange(LONGER)[:, None] < 53, query, np.float32(100.0))
-    layer = built(MultiHeadAttention(**SIZES, form=form), query)
+    layer = built(MultiHeadAttention(**SIZES, implementation=implementation), query)
     before, after = (np.array(layer(x, use_causal_mask=True)) for x in (query, later))
     np.testing.assert_allclose(after[:, :53], before[:, :53], **EXACT)
     assert np.abs(after[:, 53:] - before[:, 53:]).max() > 1
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
-def test_valid_lengths_are_a_padding_mask(form: str) -> None:
-    x, layer = cross(), cross_layer(form)
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
+def test_valid_lengths_are_a_padding_mask(implementation: str) -> None:
+    x, layer = cross(), cross_layer(implementation)
     by_lengths = layer(**x, valid_lengths=np.array([7, 3, 0]))
     np.testing.assert_array_equal(by_lengths, layer(**x, value_mask=prefix_mask([7, 3, 0], KEYS)))
     np.testing.assert_array_equal(by_lengths, layer(**x, valid_lengths=[7, 3, 0]))
@@ -311,9 +315,9 @@ def test_valid_lengths_are_a_padding_mask(form: str) -> None:
     np.testing.assert_array_equal(by_lengths[2], np.broadcast_to(layer.output_bias, (QUERIES, OUTPUT_DIM)))
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
-def test_what_is_masked_is_not_seen_however_large(form: str) -> None:
-    x, layer, real = cross(), cross_layer(form), prefix_mask([7, 4, 1], KEYS)
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
+def test_what_is_masked_is_not_seen_however_large(implementation: str) -> None:
+    x, layer, real = cross(), cross_layer(implementation), prefix_mask([7, 4, 1], KEYS)
     larger = {**x, "key": np.where(real[:, :, None], x["key"], x["key"] * np.float32(1e12))}
     np.testing.assert_array_equal(layer(**larger, value_mask=real), layer(**x, value_mask=real))
 
@@ -324,10 +328,10 @@ EMPTY = {"no-keys": (BATCH, QUERIES, 0), "no-queries": (BATCH, 0, KEYS), "no-ent
 
 
 @pytest.mark.parametrize("masked", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-@pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise", "folded"])
-def test_of_nothing_comes_the_output_bias(form: str, masked: bool) -> None:
+@pytest.mark.parametrize("implementation", ["auto", "fused", "per_head", "blockwise", "folded"])
+def test_of_nothing_comes_the_output_bias(implementation: str, masked: bool) -> None:
     wide = max(KEY_WIDTH, VALUE_WIDTH)  # which auto folds
-    layer = built(MultiHeadAttention(**{**SIZES, "key_dim": wide, "value_dim": wide}, form=form), *cross().values())
+    layer = built(MultiHeadAttention(**{**SIZES, "key_dim": wide, "value_dim": wide}, implementation=implementation), *cross().values())
     weights = {weight.name: weight.value for weight in layer.trainable_variables}
 
     def run(query: Any, value: Any, key: Any, value_mask: Any, attention_mask: Any) -> Any:
@@ -357,9 +361,9 @@ def test_of_nothing_comes_the_output_bias(form: str, masked: bool) -> None:
 
 @pytest.mark.filterwarnings("error:You are using a softmax")
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("form", "attention_score"), FORMS_AND_SCORINGS)
-def test_a_single_key_is_looked_at_without_a_warning(form: str, attention_score: str, masked: bool) -> None:
-    layer, x = cross_layer(form, **SCORINGS[attention_score]), cross(keys=1)
+@pytest.mark.parametrize(("implementation", "attention_score"), FORMS_AND_SCORINGS)
+def test_a_single_key_is_looked_at_without_a_warning(implementation: str, attention_score: str, masked: bool) -> None:
+    layer, x = cross_layer(implementation, **SCORINGS[attention_score]), cross(keys=1)
     allowed = prefix_mask([1, 1, 0], 1)
     output, gradients = output_and_gradients(layer, x, **({"value_mask": allowed} if masked else {}))
     assert_same_output(output, paper(layer, x, allowed[:, None, None] if masked else True)[0])
@@ -367,9 +371,9 @@ def test_a_single_key_is_looked_at_without_a_warning(form: str, attention_score:
         assert gradients[name] is None or np.abs(gradients[name]).max() < 1e-6
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
-def test_a_zero_silences_a_head_and_a_number_multiplies_it(form: str) -> None:
-    x, layer, edited = cross(), cross_layer(form), cross_layer.__wrapped__(form)
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
+def test_a_zero_silences_a_head_and_a_number_multiplies_it(implementation: str) -> None:
+    x, layer, edited = cross(), cross_layer(implementation), cross_layer.__wrapped__(implementation)
     kernel = np.array(layer.output_kernel)
     for head_mask in ([1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [-0.5, 3.0]):
         edited.output_kernel.assign(kernel * np.array(head_mask)[:, None, None])
@@ -377,9 +381,9 @@ def test_a_zero_silences_a_head_and_a_number_multiplies_it(form: str) -> None:
             np.testing.assert_allclose(layer(**x, head_mask=given), edited(**x), **EXACT)
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
-def test_a_head_mask_may_differ_from_entry_to_entry(form: str) -> None:
-    x, layer = cross(), cross_layer(form)
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
+def test_a_head_mask_may_differ_from_entry_to_entry(implementation: str) -> None:
+    x, layer = cross(), cross_layer(implementation)
     head_mask = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.5]], np.float32)
     output, weights = layer(**x, head_mask=head_mask, return_attention_scores=True)
     for entry, row in enumerate(head_mask):
@@ -387,9 +391,9 @@ def test_a_head_mask_may_differ_from_entry_to_entry(form: str) -> None:
     np.testing.assert_array_equal(weights, layer(**x, return_attention_scores=True)[1])  # which it leaves as they are
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
-def test_gradient_of_the_head_mask_is_what_each_head_gives(form: str) -> None:
-    x, layer = cross(), cross_layer(form)
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
+def test_gradient_of_the_head_mask_is_what_each_head_gives(implementation: str) -> None:
+    x, layer = cross(), cross_layer(implementation)
     head_mask = tf.ones((BATCH, HEADS))
     with tf.GradientTape() as tape:
         tape.watch(head_mask)
@@ -404,11 +408,11 @@ def test_gradient_of_the_head_mask_is_what_each_head_gives(form: str) -> None:
 # Shapes of the literature
 
 
-@pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise", "folded"])
-def test_shapes_of_the_paper(form: str) -> None:
+@pytest.mark.parametrize("implementation", ["auto", "fused", "per_head", "blockwise", "folded"])
+def test_shapes_of_the_paper(implementation: str) -> None:
     """The base model: h = 8, d_k = d_v = 64, d_model = 512."""
     x = random(64, 5, 512)
-    layer = MultiHeadAttention(num_heads=8, key_dim=64, value_dim=64, output_dim=512, form=form)
+    layer = MultiHeadAttention(num_heads=8, key_dim=64, value_dim=64, output_dim=512, implementation=implementation)
     output, weights = layer(x, x, x, return_attention_scores=True)
     assert output.shape == layer(x).shape == (64, 5, 512)
     assert weights.shape == (64, 8, 5, 5)
@@ -417,11 +421,11 @@ def test_shapes_of_the_paper(form: str) -> None:
     assert layer.count_params() == 4 * 512 * 512 + 4 * 512
 
 
-@pytest.mark.parametrize("form", ["auto", "fused", "per_head", "blockwise", "folded"])
+@pytest.mark.parametrize("implementation", ["auto", "fused", "per_head", "blockwise", "folded"])
 @pytest.mark.parametrize("per_query", [False, True])
-def test_shapes_of_the_book(per_query: bool, form: str) -> None:
+def test_shapes_of_the_book(per_query: bool, implementation: str) -> None:
     """num_hiddens = 100, 5 heads, batch 2, 4 queries, 6 keys, valid lengths (3, 2)."""
-    layer = MultiHeadAttention(num_heads=5, key_dim=20, output_dim=100, form=form)
+    layer = MultiHeadAttention(num_heads=5, key_dim=20, output_dim=100, implementation=implementation)
     lengths = np.array([[3, 3, 3, 3], [2, 2, 2, 2]] if per_query else [3, 2])
     queries, keys = np.ones((2, 4, 100), np.float32), np.ones((2, 6, 100), np.float32)
     output, weights = layer(queries, keys, keys, valid_lengths=lengths, return_attention_scores=True)
@@ -435,10 +439,12 @@ def test_shapes_of_the_book(per_query: bool, form: str) -> None:
 # Gradients
 
 
-@pytest.mark.parametrize(("form", "attention_score"), FORMS_AND_SCORINGS)
-def test_gradients_equal_finite_differences(form: str, attention_score: str) -> None:
+@pytest.mark.parametrize(("implementation", "attention_score"), FORMS_AND_SCORINGS)
+def test_gradients_equal_finite_differences(implementation: str, attention_score: str) -> None:
     x = {"query": random(2, 2, 3), "value": random(2, 5, 2), "key": random(2, 5, 3)}
-    layer = built(MultiHeadAttention(2, 3, value_dim=2, output_dim=5, form=form, **SCORINGS[attention_score]), *x.values())
+    layer = built(
+        MultiHeadAttention(2, 3, value_dim=2, output_dim=5, implementation=implementation, **SCORINGS[attention_score]), *x.values()
+    )
     allowed = random_mask(2, 2, 2, 5)
     allowed[1, :, 1] = False
     gate, upstream = np.array([[1.0, -0.5], [2.0, 0.3]]), random(2, 2, 5, seed=9)
@@ -455,13 +461,16 @@ def test_gradients_equal_finite_differences(form: str, attention_score: str) -> 
 # Mixed precision
 
 
-@pytest.mark.parametrize(("form", "attention_score"), FORMS_AND_SCORINGS)
-def test_mixed_precision_is_close_to_float32(form: str, attention_score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("implementation", "attention_score"), FORMS_AND_SCORINGS)
+def test_mixed_precision_is_close_to_float32(implementation: str, attention_score: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     softmax = keras.ops.softmax
     monkeypatch.setattr(keras.ops, "softmax", lambda scores, axis: seen.append(scores.dtype) or softmax(scores, axis))
     x = cross()
-    layers = [MultiHeadAttention(**SIZES, form=form, dtype=dtype, **SCORINGS[attention_score]) for dtype in ("float32", "mixed_bfloat16")]
+    layers = [
+        MultiHeadAttention(**SIZES, implementation=implementation, dtype=dtype, **SCORINGS[attention_score])
+        for dtype in ("float32", "mixed_bfloat16")
+    ]
     for layer in layers:
         layer(*x.values())
         randomize(layer, scale=0.2)
@@ -503,11 +512,17 @@ def test_scores_beyond_float16_equal_torch(function: Callable[..., Any], masked:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"form": "flash"}, r"form is 'flash'; choose from auto, fused, per_head, blockwise, folded"),
+        ({"implementation": "flash"}, r"implementation is 'flash'; choose from auto, fused, per_head, blockwise, folded"),
         ({"attention_score": "cosine"}, r"attention_score is 'cosine'; choose from dot_product, additive"),
-        ({"form": "blockwise", "attention_score": "additive"}, r"form 'blockwise' computes dot products only; take form 'fused'"),
-        ({"form": "folded", "attention_score": "additive"}, r"form 'folded' computes dot products only; take form 'fused'"),
-        ({"form": "folded", "dropout": 0.1}, r"form 'folded' computes no dropout; take form 'fused'"),
+        (
+            {"implementation": "blockwise", "attention_score": "additive"},
+            r"implementation 'blockwise' computes dot products only; take implementation 'fused'",
+        ),
+        (
+            {"implementation": "folded", "attention_score": "additive"},
+            r"implementation 'folded' computes dot products only; take implementation 'fused'",
+        ),
+        ({"implementation": "folded", "dropout": 0.1}, r"implementation 'folded' computes no dropout; take implementation 'fused'"),
         ({"dropout": 1.0}, r"dropout is 1\.0; it must be at least 0 and below 1"),
         ({"dropout": -0.1}, r"dropout is -0\.1; it must be at least 0 and below 1"),
     ],
@@ -520,7 +535,7 @@ def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: st
 HEAD_MASK = r"it takes \(2,\) or \(batch, 2\), a number a head"
 
 
-@pytest.mark.parametrize("form", ["fused", "per_head", "blockwise", "folded"])
+@pytest.mark.parametrize("implementation", ["fused", "per_head", "blockwise", "folded"])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -549,8 +564,8 @@ HEAD_MASK = r"it takes \(2,\) or \(batch, 2\), a number a head"
         ({"valid_lengths": 3}, r"valid_lengths has 0 axes; it takes 1 \(a number an entry\) or 2 \(a number a query\)"),
     ],
 )
-def test_inputs_of_the_wrong_shape_are_refused(arguments: dict[str, Any], message: str, form: str) -> None:
-    layer = cross_layer(form)
+def test_inputs_of_the_wrong_shape_are_refused(arguments: dict[str, Any], message: str, implementation: str) -> None:
+    layer = cross_layer(implementation)
     with pytest.raises(ValueError, match=message):
         layer(**{**cross(), **arguments})
 

@@ -79,22 +79,27 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
         "heads": {"head_mask": random(HEADS)},
         "heads-per-entry": {"head_mask": random(BATCH, HEADS)},
     }
-    for form in FORMS:
-        layer = MultiHeadAttention(**SIZES, form=form)
-        yield f"{form}-plain", layer_case(layer, cross)
-        yield f"{form}-weights", layer_case(layer, cross, return_attention_scores=True)
-        yield f"{form}-causal", layer_case(layer, cross, use_causal_mask=True)
+    for implementation in FORMS:
+        layer = MultiHeadAttention(**SIZES, implementation=implementation)
+        yield f"{implementation}-plain", layer_case(layer, cross)
+        yield f"{implementation}-weights", layer_case(layer, cross, return_attention_scores=True)
+        yield f"{implementation}-causal", layer_case(layer, cross, use_causal_mask=True)
         for name, mask in masks.items():
-            yield f"{form}-{name}", layer_case(layer, {**cross, **mask})
+            yield f"{implementation}-{name}", layer_case(layer, {**cross, **mask})
         longer = {"query": random(BATCH, LONGER, QUERY_WIDTH), "query_mask": prefix_mask([LONGER, 257, 5], LONGER)}
-        yield f"{form}-longer", layer_case(layer, longer, use_causal_mask=True)
-    for form in ("fused", "per_head"):
+        yield f"{implementation}-longer", layer_case(layer, longer, use_causal_mask=True)
+    for implementation in ("fused", "per_head"):
         yield (
-            f"{form}-additive",
-            layer_case(MultiHeadAttention(**SIZES, form=form, attention_score="additive"), {**cross, **masks["attention"]}),
+            f"{implementation}-additive",
+            layer_case(
+                MultiHeadAttention(**SIZES, implementation=implementation, attention_score="additive"), {**cross, **masks["attention"]}
+            ),
         )
-    for form in FORMS:
-        yield f"{form}-unscaled", layer_case(MultiHeadAttention(**SIZES, form=form, use_scale=False, use_bias=False), cross)
+    for implementation in FORMS:
+        yield (
+            f"{implementation}-unscaled",
+            layer_case(MultiHeadAttention(**SIZES, implementation=implementation, use_scale=False, use_bias=False), cross),
+        )
     yield "auto-long", layer_case(MultiHeadAttention(2, 3), {"query": random(1, 1031, 7)}, use_causal_mask=True)
 
 
@@ -123,9 +128,9 @@ def all_cases() -> dict[str, Case]:
         "model-additive": model_case(train=True, attention_score="additive", use_bias=False),
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),
-        "model-per-head": model_case(train=True, attention_form="per_head"),
+        "model-per-head": model_case(train=True, attention_implementation="per_head"),
         "model-folded": model_case(train=True, key_dim=17),
-        "model-blockwise": model_case(train=True, attention_form="blockwise", length=LONGER, **ngrams),
+        "model-blockwise": model_case(train=True, attention_implementation="blockwise", length=LONGER, **ngrams),
     }
 
 

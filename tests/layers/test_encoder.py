@@ -79,7 +79,7 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
         "dropout": 0.2,
         "attention_score": "additive",
         "use_scale": False,
-        "attention_form": "per_head",
+        "attention_implementation": "per_head",
     }
     inputs = [np.random.default_rng(0).normal(size=(BATCH, LENGTH, 11)).astype(np.float32)]
     at_default = ["normalization"] if normalization == "post" else []

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from attention_cases import BATCH, HEADS, KEYS, QUERIES, finite_differences, paper_softmax, random, random_mask
 
-from mha_cli.layers.numerics import dot_products
+from mha_cli.layers.numerics import dot_products, masked_softmax
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [("float16", "float32"), ("bfloat16", "bfloat16"), ("float32", "float32")])
@@ -13,3 +14,60 @@ def test_only_float16_needs_more_room(dtype: str, expected: str) -> None:
     scores = dot_products(q, k)
     assert scores.dtype == expected
     np.testing.assert_allclose(tf.cast(scores, "float32"), np.full((1, 1, 2, 3), 1e5), rtol=2**-8)
+
+
+ROWS = {
+    "padding": (BATCH, 1, 1, KEYS),
+    "for-all": (1, 1, QUERIES, KEYS),
+    "whole": (BATCH, HEADS, QUERIES, KEYS),
+    "two-axes": (QUERIES, KEYS),
+}
+
+
+@pytest.mark.parametrize("shape", ROWS.values(), ids=ROWS.keys())
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_softmax_over_the_allowed_keys_only(dtype: str, shape: tuple[int, ...]) -> None:
+    mask = random_mask(*shape)
+    mask[..., -1, :] = False  # a row that may look nowhere
+    scores = tf.cast(random(BATCH, HEADS, QUERIES, KEYS) * 10, dtype)
+    weights = masked_softmax(scores, mask)
+    allowed = np.broadcast_to(mask, weights.shape)
+    assert weights.dtype == tf.float32
+    exact = paper_softmax(tf.cast(scores, "float64").numpy(), allowed)
+    weights = tf.cast(weights, "float64").numpy()
+    np.testing.assert_allclose(weights, exact, atol=1e-6, rtol=1e-6)
+    assert (np.array(weights)[~allowed] == 0).all()
+    rows = allowed.any(axis=-1)
+    np.testing.assert_allclose(np.sum(weights, axis=-1), rows, atol=1e-6)
+    assert not rows.all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradient_of_the_softmax_is_exact_and_zero_where_a_row_looks_nowhere(dtype: str) -> None:
+    mask = random_mask(QUERIES, KEYS)
+    mask[2] = False
+    upstream = random(QUERIES, KEYS, seed=1)
+    scores = tf.cast(random(QUERIES, KEYS), dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        loss = tf.reduce_sum(masked_softmax(scores, mask) * upstream)
+    gradient = tape.gradient(loss, scores)
+    assert gradient.dtype == scores.dtype
+    gradient = tf.cast(gradient, "float64").numpy()
+    assert (gradient[2] == 0).all()
+    exact = tf.cast(scores, "float64").numpy()
+    expected = finite_differences(lambda: float((paper_softmax(exact, mask) * upstream).sum()), exact)
+    np.testing.assert_allclose(gradient, expected, atol=1e-5 if dtype == "float32" else 2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_high_scores_stay_finite(dtype: str) -> None:
+    scores = tf.cast(np.array([[3e4, -3e4, 0.0], [3e4, 3e4, -3e4], [-3e4, -3e4, -3e4]], np.float32), dtype)
+    mask = np.array([[False, True, True], [True, True, True], [False, False, False]])
+    np.testing.assert_array_equal(masked_softmax(scores, mask), [[0, 0, 1], [0.5, 0.5, 0], [0, 0, 0]])
+
+
+def test_without_a_mask_it_is_plain_softmax() -> None:
+    scores = random(BATCH, HEADS, QUERIES, KEYS)
+    np.testing.assert_allclose(masked_softmax(scores), paper_softmax(scores.astype(float), np.array(True)), atol=1e-6)
+    np.testing.assert_allclose(masked_softmax(scores, np.ones((1, 1, 1, KEYS), bool)), masked_softmax(scores), atol=1e-7)

@@ -132,9 +132,9 @@ def test_a_long_text_in_a_usual_model_is_within_the_budget() -> None:
     assert MemoryEstimate(model, 2).num_bytes(1, 10_000) < working_memory.MOST_BYTES
 
 
-@pytest.mark.parametrize(("form", "grows"), [("fused", 4), ("per_head", 2), ("auto", 2), ("blockwise", 2)])
-def test_tensorflow_computes_attention_as_its_form_says(form: str, grows: int) -> None:
-    model = small_checkpoint(attention_form=form).config.model
+@pytest.mark.parametrize(("implementation", "grows"), [("fused", 4), ("per_head", 2), ("auto", 2), ("blockwise", 2)])
+def test_tensorflow_computes_attention_as_its_form_says(implementation: str, grows: int) -> None:
+    model = small_checkpoint(attention_implementation=implementation).config.model
     memory_estimate = MemoryEstimate(model, 2)
     assert memory_estimate.num_bytes(1, 40_000) == pytest.approx(grows * memory_estimate.num_bytes(1, 20_000), rel=0.1)
 

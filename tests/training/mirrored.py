@@ -21,12 +21,19 @@ KNOWN = np.arange(1.0, 8.0, dtype=np.float32)
 """Seven numbers, of which one device has four and the other three."""
 
 
-def config(form: str) -> Config:
+def config(implementation: str) -> Config:
     """Everything in which a sum over devices could go wrong: a limit of the norm, tables, a batch size that is odd."""
     settings: dict[str, dict[str, Any]] = {
         "data": {"source": "sample", "num_texts": 200},
         "text": {"vocabulary_size": 300, "sequence_length": 24, "subword_characters": 8},
-        "model": {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5, "dropout": 0.0, "attention_form": form},
+        "model": {
+            "embed_dim": 6,
+            "num_heads": 2,
+            "key_dim": 6,
+            "feed_forward_dim": 5,
+            "dropout": 0.0,
+            "attention_implementation": implementation,
+        },
         "training": {"batch_size": 7, "clip_norm": 0.05, "weight_decay": 0.01, "learning_rate": 0.01},
     }
     settings["model"] |= {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32}
@@ -48,9 +55,9 @@ def sums_known(distribution: Distribution) -> list[Any]:
     return [float(dense), tf.math.unsorted_segment_sum(table.values, table.indices, 3).numpy()[:, 0].tolist(), table.indices.shape]
 
 
-def compare(form: str) -> None:
+def compare(implementation: str) -> None:
     """Compare known sums, and the weights after some steps."""
-    settings = config(form)
+    settings = config(implementation)
     data = prepare(settings)
     with distributed("mirrored") as mirrored:
         assert mirrored.num_replicas == 2
@@ -71,5 +78,5 @@ def compare(form: str) -> None:
 if __name__ == "__main__":
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    for form in sys.argv[1:]:
-        compare(form)
+    for implementation in sys.argv[1:]:
+        compare(implementation)

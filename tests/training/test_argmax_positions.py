@@ -38,12 +38,14 @@ def output_and_gradients(config: Config, winners_only: bool) -> list[np.ndarray]
 
 
 @pytest.mark.parametrize(
-    ("attention_form", "normalization", "num_blocks", "dropout"),
+    ("attention_implementation", "normalization", "num_blocks", "dropout"),
     pairwise(["fused", "folded", "blockwise"], ["post", "pre"], [1, 2], [0.0, 0.5]),
 )
-def test_output_and_gradients_are_those_of_all_positions(attention_form: str, normalization: str, num_blocks: int, dropout: float) -> None:
+def test_output_and_gradients_are_those_of_all_positions(
+    attention_implementation: str, normalization: str, num_blocks: int, dropout: float
+) -> None:
     sizes: dict[str, Any] = {"embed_dim": 6, "num_heads": 2, "key_dim": 6, "feed_forward_dim": 5}
-    kind = {"attention_form": attention_form, "normalization": normalization, "num_blocks": num_blocks}
+    kind = {"attention_implementation": attention_implementation, "normalization": normalization, "num_blocks": num_blocks}
     config = Config(model=ModelConfig(**sizes, **kind, dropout=dropout, embedding_dropout=0.2))
     results = [output_and_gradients(config, winners_only) for winners_only in (False, True)]
     for ours, expected in zip(results[1], results[0], strict=True):

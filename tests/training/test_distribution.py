@@ -42,7 +42,9 @@ def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: b
         "model": {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "dropout": dropout, "max_ngram": 2, "ngram_buckets": 64},
         "training": {"distribution": "auto", "epochs": epochs, "batch_size": 13, "learning_rate": 0.01, "schedule": "cosine"},
     }
-    settings["model"] |= {"attention_form": "fused"} | ({"score_ngrams": 2, "score_buckets": 256, "score_windows": [3]} if scores else {})
+    settings["model"] |= {"attention_implementation": "fused"} | (
+        {"score_ngrams": 2, "score_buckets": 256, "score_windows": [3]} if scores else {}
+    )
     settings["training"] |= {
         "clip_norm": 0.1,
         "word_dropout": 0.2,

@@ -47,7 +47,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "data.validation_share": 0.1,
         "model.embed_dim": 8,
         "model.num_heads": 2,
-        "model.attention_form": "fused",  # what auto takes, traced sooner
+        "model.attention_implementation": "fused",  # what auto takes, traced sooner
         "model.feed_forward_dim": 8,
         "model.dropout": 0.2,
         "model.max_ngram": 2,

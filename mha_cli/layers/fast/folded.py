@@ -18,22 +18,24 @@ Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits",
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from mha_cli.layers.fast.gradients import masked_softmax
-from mha_cli.layers.numerics import dot_products
+
+def folding_pays(layer: Any) -> bool:
+    """Whether the heads of a layer that takes dot products are as wide as what they project, or wider."""
+    _, _, key_dim = layer.query_kernel.shape
+    value_width, _, value_dim = layer.value_kernel.shape
+    return layer.attention_score == "dot_product" and key_dim >= layer.key_kernel.shape[0] and value_dim >= value_width
 
 
-def folded(
-    layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_BHLM: Any, gate_BHL1: Any, attend: Callable[..., tuple[Any, Any]]
+def folded_attention(
+    layer: Any, query_BLD: Any, key_BME: Any, value_BMF: Any, mask_BHLM: Any, gate_BH11: Any, needs_weights: bool
 ) -> tuple[Any, Any]:
-    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O.
+    """The sum over the heads of softmax((x A + a) xᵀ) x B + b, plus b^O; the weights only if needed.
 
-    As all heads have the same keys and values, the H queries of each of the L positions are taken for L·H queries of one head.
-    The rest is as in ``MultiHeadAttention.fused``, whose place this form takes; ``attend`` leaves out the scale.
+    As all heads have the same keys and values, the H queries of each of the L positions are L·H queries of one head.
     """
     # The key bias drops out; times zero it still has a gradient, zero, where an optimizer looks for one.
     query_bias_HK = layer.query_bias + 0.0 * layer.key_bias if layer.use_bias else None
@@ -47,24 +49,22 @@ def folded(
     queries = ops.matmul(query_BLD, ops.reshape(scores_kernel_DHE, (query_BLD.shape[2], heads * key_width)))
     q_B1QE = ops.reshape(queries, (batch, 1, length * heads, key_width))
     mask_B1QM = as_one_head(mask_BHLM, heads, length)
-    mixed_B1QF, weights_B1QM = attend(q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM)
+    heads_inputs = q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM
+    if needs_weights or layer.implementation == "folded":
+        mixed_B1QF, weights_B1QM = layer.attend(*heads_inputs, scaled=False)  # the factor 1/√d_k is in A and a already
+    else:
+        mixed_B1QF, weights_B1QM = layer.attend_within_memory(*heads_inputs, scaled=False), None
     mixed_BLHF = ops.reshape(mixed_B1QF, (batch, length, heads, value_width))
-    if gate_BHL1 is not None:
-        mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BHL1, 1, 2)
+    if gate_BH11 is not None:
+        mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BH11, 1, 2)
     joined = ops.reshape(mixed_BLHF, (batch, length, heads * value_width))
     output_BLO = ops.matmul(joined, ops.reshape(output_kernel_HFO[:, :value_width], (heads * value_width, output_width)))
     if layer.use_bias:
         # Small, both, and added up before they are added to what is large.
-        output_BLO = output_BLO + (layer.output_bias + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BHL1))
+        output_BLO = output_BLO + (layer.output_bias + gated_bias(output_kernel_HFO[:, value_width], keys, mask_BHLM, gate_BH11))
     if weights_B1QM is None:
         return output_BLO, None
     return output_BLO, ops.transpose(ops.reshape(weights_B1QM, (batch, length, heads, keys)), (0, 2, 1, 3))
-
-
-def attend_folded(q_B1QE: Any, k_B1ME: Any, v_B1MF: Any, mask_B1QM: Any) -> tuple[Any, Any]:
-    """softmax(Q Kᵀ) V, and the weights: the factor 1/√d_k is in A and a already."""
-    weights_B1QM = ops.cast(masked_softmax(dot_products(q_B1QE, k_B1ME), mask_B1QM), v_B1MF.dtype)
-    return ops.matmul(weights_B1QM, v_B1MF), weights_B1QM
 
 
 def fold_scores(query_kernel_DHK: Any, query_bias_HK: Any, key_kernel_EHK: Any, scaled: bool) -> Any:
@@ -84,11 +84,11 @@ def with_row(kernel_DHK: Any, bias_HK: Any) -> Any:
     return kernel_DHK if bias_HK is None else ops.concatenate([kernel_DHK, bias_HK[None]])
 
 
-def gated_bias(bias_HO: Any, keys: Any, mask_BHLM: Any, gate_BHL1: Any) -> Any:
+def gated_bias(bias_HO: Any, keys: Any, mask_BHLM: Any, gate_BH11: Any) -> Any:
     """The sum of b over the heads, each times its gate, where a head may look anywhere: (B, L, O), or 1 for B and L where all are alike."""
     bias_BHLO = bias_HO[None, :, None, :] * ops.cast(keys > 0, bias_HO.dtype)
-    if gate_BHL1 is not None:
-        bias_BHLO = bias_BHLO * gate_BHL1
+    if gate_BH11 is not None:
+        bias_BHLO = bias_BHLO * gate_BH11
     if mask_BHLM is not None:
         bias_BHLO = bias_BHLO * ops.cast(ops.any(mask_BHLM, axis=-1, keepdims=True), bias_HO.dtype)
     return ops.sum(bias_BHLO, axis=1)

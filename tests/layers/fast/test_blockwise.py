@@ -14,9 +14,9 @@ import torch
 from attention_cases import EXACT, assert_same_gradient, built, finite_differences, paper_softmax, random, random_mask
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
-from mha_cli.layers.fast.blockwise import BLOCK_LENGTH
 from mha_cli.layers.masks import look_ahead_mask
-from mha_cli.layers.numerics import softmax_of_allowed
+from mha_cli.layers.numerics import masked_softmax
+from mha_cli.system.working_memory import QUERIES_OF_A_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,16 +79,16 @@ MASKS = {
 }
 
 
-def mask_of(form: tuple[Any, ...] | None, queries: int, keys: int) -> np.ndarray | None:
+def mask_of(shape: tuple[Any, ...] | None, queries: int, keys: int) -> np.ndarray | None:
     sizes = {"queries": queries, "keys": keys}
-    return None if form is None else random_mask(*(sizes.get(size, size) for size in form))
+    return None if shape is None else random_mask(*(sizes.get(size, size) for size in shape))
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a single key
-@pytest.mark.parametrize("form", MASKS.values(), ids=MASKS.keys())
+@pytest.mark.parametrize("shape", MASKS.values(), ids=MASKS.keys())
 @pytest.mark.parametrize(("queries", "keys"), LENGTHS)
-def test_equals_the_plain_function_and_torch(queries: int, keys: int, form: tuple[Any, ...] | None) -> None:
-    inputs, mask = inputs_of(queries, keys), mask_of(form, queries, keys)
+def test_equals_the_plain_function_and_torch(queries: int, keys: int, shape: tuple[Any, ...] | None) -> None:
+    inputs, mask = inputs_of(queries, keys), mask_of(shape, queries, keys)
     mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
     assert tuple(mixed.shape) == (BATCH, HEADS, queries, VALUE_DIM)
     expected, expected_gradients = value_and_gradients(plain(mask), inputs)
@@ -109,10 +109,12 @@ def test_causal_equals_torch(queries: int, keys: int) -> None:
     assert_same_gradients(gradients, their_gradients)
 
 
-@pytest.mark.parametrize("queries", [BLOCK_LENGTH - 1, BLOCK_LENGTH, BLOCK_LENGTH + 1, 2 * BLOCK_LENGTH, 2 * BLOCK_LENGTH + 1])
+@pytest.mark.parametrize(
+    "queries", [QUERIES_OF_A_BLOCK - 1, QUERIES_OF_A_BLOCK, QUERIES_OF_A_BLOCK + 1, 2 * QUERIES_OF_A_BLOCK, 2 * QUERIES_OF_A_BLOCK + 1]
+)
 def test_blocks_of_the_usual_length_equal_torch(queries: int) -> None:
     inputs, mask = inputs_of(queries, 137), random_mask(BATCH, 1, queries, 137)
-    mixed, gradients = value_and_gradients(by_blocks(mask, BLOCK_LENGTH), inputs)
+    mixed, gradients = value_and_gradients(by_blocks(mask, QUERIES_OF_A_BLOCK), inputs)
     theirs, their_gradients = by_torch(inputs, mask)
     np.testing.assert_allclose(mixed, theirs, **EXACT)
     assert_same_gradients(gradients, their_gradients)
@@ -243,8 +245,8 @@ def test_gradient_with_dropout_equals_finite_differences(queries: int, keys: int
 
 def test_dropout_of_the_layer_is_active_only_in_training() -> None:
     x = random(BATCH, 263, 13)
-    layer = built(MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5, form="blockwise"), x)
-    fused = built(MultiHeadAttention(HEADS, KEY_DIM, form="fused"), x)
+    layer = built(MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5, implementation="blockwise"), x)
+    fused = built(MultiHeadAttention(HEADS, KEY_DIM, implementation="fused"), x)
     np.testing.assert_allclose(layer(x), fused(x), **EXACT)
     np.testing.assert_allclose(layer(x, training=False), fused(x), **EXACT)
     first, second = (np.array(layer(x, training=True)) for _ in range(2))
@@ -259,7 +261,7 @@ import numpy as np
 import tensorflow as tf
 from mha_cli.layers import MultiHeadAttention
 
-layer = MultiHeadAttention(num_heads=4, key_dim=64, form=sys.argv[1])
+layer = MultiHeadAttention(num_heads=4, key_dim=64, implementation=sys.argv[1])
 
 layer.build((1, None, 256))
 
@@ -299,11 +301,11 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
     made = []
 
     def softmax(scores: Any, mask: Any = None) -> Any:
-        weights = softmax_of_allowed(scores, mask)
+        weights = masked_softmax(scores, mask)
         made.append(weakref.ref(weights))
         return weights
 
-    monkeypatch.setattr("mha_cli.layers.fast.blockwise.softmax_of_allowed", softmax)
+    monkeypatch.setattr("mha_cli.layers.fast.blockwise.masked_softmax", softmax)
     inputs = inputs_of(13, 11)
     with tf.GradientTape() as tape:  # which keeps what it thinks the backward pass will need
         tape.watch(inputs)
@@ -315,12 +317,14 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("form", "mode", "least", "most"), [("auto", "eager", 0, 1), ("auto", "graph", 0, 1), ("fused", "graph", 2, 12)])
-def test_peak_memory_at_length_8192(form: str, mode: str, least: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("implementation", "mode", "least", "most"), [("auto", "eager", 0, 1), ("auto", "graph", 0, 1), ("fused", "graph", 2, 12)]
+)
+def test_peak_memory_at_length_8192(implementation: str, mode: str, least: int, most: int) -> None:
     if free_memory() < most * GIB:
         pytest.skip(f"may need {most} GiB of memory")
-    run = subprocess.run([sys.executable, "-c", MEMORY, form, mode], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", MEMORY, implementation, mode], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     peak = int(run.stdout) / GIB
-    print(f"{form}, {mode}: {peak:.2f} GiB above idle")
+    print(f"{implementation}, {mode}: {peak:.2f} GiB above idle")
     assert least < peak < most

@@ -1,4 +1,4 @@
-"""Which form the attention layer takes."""
+"""Which implementation the attention layer takes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 from attention_cases import EXACT, assert_same_gradient, built, random
 
-from mha_cli.layers import MultiHeadAttention, blockwise_attention
-from mha_cli.layers.fast import dispatch as dispatch_module
-from mha_cli.layers.fast.dispatch import number_of_weights
+from mha_cli.layers import MultiHeadAttention, attention, blockwise_attention
+from mha_cli.layers.numerics import number_of_weights
 
 MOST_WEIGHTS = 300
 """What ``auto`` computes at once in these tests."""
@@ -23,15 +22,16 @@ WIDTH = 3
 @pytest.fixture
 def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
-    monkeypatch.setattr(
-        dispatch_module, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0
-    )
-    monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
+    monkeypatch.setattr(attention, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0)
+    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
 
 
 def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
-    """A layer in either form, whose output is the mixed values themselves."""
-    layers = [MultiHeadAttention(1, 2, output_dim=2, use_bias=False, form=form, **arguments) for form in ("auto", "fused")]
+    """A layer in either implementation, whose output is the mixed values themselves."""
+    layers = [
+        MultiHeadAttention(1, 2, output_dim=2, use_bias=False, implementation=implementation, **arguments)
+        for implementation in ("auto", "fused")
+    ]
     for layer in layers:
         built(layer, random(1, 3, WIDTH))
         layer.output_kernel.assign(np.eye(2)[None])
@@ -55,12 +55,12 @@ def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool) -> Non
 def test_auto_folds_wide_heads_by_blocks_too(known: bool, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
-    monkeypatch.setattr(dispatch_module, "blockwise_attention", blocks)
-    monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
-    folds = dispatch_module.folded
-    monkeypatch.setattr(dispatch_module, "folded", lambda *arguments: calls.append(1) or folds(*arguments))
+    monkeypatch.setattr(attention, "blockwise_attention", blocks)
+    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    folds = attention.folded_attention
+    monkeypatch.setattr(attention, "folded_attention", lambda *arguments: calls.append(1) or folds(*arguments))
     x = tf.constant(random(2, length, WIDTH))
-    layers = [built(MultiHeadAttention(2, WIDTH + 1, form=form), x) for form in ("fused", "auto")]
+    layers = [built(MultiHeadAttention(2, WIDTH + 1, implementation=implementation), x) for implementation in ("fused", "auto")]
     weigh = tf.constant(random(2, length, WIDTH, seed=9))
 
     def gradients(x: Any, layer: MultiHeadAttention) -> Any:
@@ -91,24 +91,27 @@ def test_auto_leaves_additive_scoring_to_the_plain_function() -> None:
     np.testing.assert_allclose(auto(query, value), fused(query, value), **EXACT)
 
 
-@pytest.mark.parametrize("form", ["auto", "blockwise"])
+@pytest.mark.parametrize("implementation", ["auto", "blockwise"])
 @pytest.mark.usefixtures("blocks_add_one")
-def test_returned_weights_are_computed_at_once(form: str) -> None:
+def test_returned_weights_are_computed_at_once(implementation: str) -> None:
     query, value = random(1, 3, 2), random(1, 2 * MOST_WEIGHTS, 2)
-    layer, fused = built(MultiHeadAttention(1, 2, form=form), query, value), built(MultiHeadAttention(1, 2, form="fused"), query, value)
+    layer, fused = (
+        built(MultiHeadAttention(1, 2, implementation=implementation), query, value),
+        built(MultiHeadAttention(1, 2, implementation="fused"), query, value),
+    )
     for ours, expected in zip(*(one(query, value, return_attention_scores=True) for one in (layer, fused)), strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["graph", "xla"])
 def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch_module, "MOST_WEIGHTS", MOST_WEIGHTS)
-    layers = [built(MultiHeadAttention(2, 3, form=form), random(1, 3, 7)) for form in ("auto", "fused")]
+    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    layers = [built(MultiHeadAttention(2, 3, implementation=implementation), random(1, 3, 7)) for implementation in ("auto", "fused")]
 
     def gradients_of(layer: MultiHeadAttention) -> Any:
         @tf.function(
             input_signature=[tf.TensorSpec([None, None, 7]), tf.TensorSpec([None, None], tf.bool)],
-            jit_compile=compiled and layer.form == "auto",
+            jit_compile=compiled and layer.implementation == "auto",
         )
         def run(x: Any, real: Any) -> Any:
             with tf.GradientTape() as tape:
