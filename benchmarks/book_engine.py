@@ -6,11 +6,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-import harness
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import Checkpoint
+from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.runtime.engine import Engine, EngineName, Precision
@@ -31,7 +31,9 @@ class Predicting:
     """
 
     def __init__(self, config: Config, reviews: EncodedTexts, vocabulary: Vocabulary, engine: EngineName, precision: Precision) -> None:
-        self.checkpoint = harness.random_checkpoint(config, vocabulary, np.random.default_rng(config.seed), 0.05)
+        rng, table = np.random.default_rng(config.seed), parameter_table(config, len(vocabulary), 2)
+        weights = {each.path: rng.normal(each.path.endswith("gamma"), 0.05, each.shape).astype(np.float32) for each in table}
+        self.checkpoint = Checkpoint(config, ("neg", "pos"), vocabulary, {}, weights, "{}")
         self.options: tuple[EngineName, Precision] = (engine, precision)
         order, workers = np.argsort(reviews.lengths, kind="stable"), usual_workers()
         self.processes = []

@@ -1,11 +1,7 @@
-"""Two processes of one core against one of two; and what a step's exchange would cost with many workers.
+"""Training on two processes of one core each, beside one process of two cores, with the same global batch.
 
-    TFDS_DATA_DIR=… python benchmarks/distribution.py                           # the book's model and the imdb recipe, on IMDB reviews
-    python benchmarks/distribution.py --recipes sample --reviews 200 --rounds 1  # a try-out
-
-Both have the same global batch. The exchange is calculated, for 32 reviews a worker: dense gradients go round a ring, 2 (n - 1) / n times
-their bytes out of every worker; the rows of embedding tables that a worker touches go to all others, (n - 1) times their bytes with their
-numbers. Time is bytes over bandwidth and 20 µs a message; nothing overlaps with computing.
+TFDS_DATA_DIR=… python benchmarks/distribution.py                           # the book's model and the imdb recipe, on IMDB reviews
+python benchmarks/distribution.py --recipes sample --reviews 200 --rounds 1  # a try-out
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any
 
 import harness
 import numpy as np
@@ -24,28 +19,18 @@ from rich.console import Console
 from rich.table import Table
 
 from mha_cli.config.loading import load_config
-from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config
-from mha_cli.runtime.subwords import ids_of
-from mha_cli.text.ngrams import ngram_buckets
-
-WORKERS, GBITS, MESSAGE_SECONDS = (8, 64, 512), (10, 100), 20e-6
-PART, BATCHES = 32, 50
-"""Reviews of a worker's part of a batch, and parts on which touched rows are counted."""
 
 WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_ending=0", "model.score_windows=[]")
 """They have no part in the steps."""
 
 
-def recipe_config(recipe: str, num_texts: int | None = None) -> Config:
-    """The config of a recipe; on so many reviews of the training split, or on all."""
+def recipe_config(recipe: str, num_texts: int) -> Config:
+    """The config of a recipe on so many reviews of the training split."""
     config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
     fewer = {"train_split": f"train[:{num_texts}]"} if config.data.source == "tfds" else {"num_texts": num_texts}
-    changed = {"data": config.data.model_copy(update=fewer if num_texts else {})}
+    changed = {"data": config.data.model_copy(update=fewer)}
     return config.model_copy(update={**changed, "training": config.training.model_copy(update={"distribution": "auto"})})
-
-
-# Measured
 
 
 def work(recipe: str, num_texts: int, rounds: int) -> None:
@@ -86,46 +71,8 @@ def measure(recipe: str, num_texts: int, rounds: int, workers: int) -> list[floa
     return found
 
 
-# Calculated
-
-
-def exchange(recipe: str) -> dict[str, Any]:
-    """Bytes of a recipe's dense gradients, of the rows that a part of a batch touches, and of whole tables."""
-    from mha_cli.data.preparation import prepare
-    from mha_cli.training.epoch import EpochInputs
-    from mha_cli.training.trainer import EMBEDDING_TABLES
-
-    config = recipe_config(recipe)
-    config = config.model_copy(update={"training": config.training.model_copy(update={"batch_size": PART})})
-    data, model = prepare(config), config.model
-    parameters = parameter_table(config, len(data.vocabulary), len(data.class_names))
-    sizes = {parameter.path: int(np.prod(parameter.shape)) for parameter in parameters}
-    inputs, touched = EpochInputs(config, data), []
-    for _, tokens in inputs.steps(1, inputs.batches(1)[:BATCHES]):
-        ids = ids_of(tokens)
-        rows = len(np.unique(ids))
-        if model.max_ngram > 1:
-            buckets = [ngram_buckets(ids, n, model.ngram_buckets) for n in range(2, model.max_ngram + 1)]
-            rows += len(np.unique(np.concatenate(buckets)))
-        touched.append(rows)
-    return {
-        "dense_bytes": 4 * sum(size for path, size in sizes.items() if path not in EMBEDDING_TABLES),
-        "rows": float(np.mean(touched)),
-        "row_bytes": 4 * model.embed_dim + 4,
-        "table_bytes": 4 * sum(size for path, size in sizes.items() if path in EMBEDDING_TABLES),
-    }
-
-
-def seconds(found: dict[str, Any], workers: int, gbits: int) -> tuple[float, float, float]:
-    """Of a step: the ring of the dense gradients, the rows gathered, and what a ring of whole tables would take instead."""
-    rate, ring = gbits * 1e9 / 8, 2 * (workers - 1)
-    dense = ring / workers * found["dense_bytes"] / rate + ring * MESSAGE_SECONDS
-    rows = (workers - 1) * (found["rows"] * found["row_bytes"] / rate + 3 * MESSAGE_SECONDS)  # lengths, rows and their numbers
-    return dense, rows, ring / workers * found["table_bytes"] / rate + ring * MESSAGE_SECONDS
-
-
 def main() -> None:
-    """Measure, calculate, and print two tables."""
+    """Measure both and print a table."""
     parser = harness.parser(__doc__)
     parser.add_argument("--recipes", nargs="+", default=["book", "imdb"])
     parser.add_argument("--reviews", type=int, default=1000, help="training reviews (1,000)")
@@ -137,25 +84,18 @@ def main() -> None:
         return
     os.environ.pop("TF_CONFIG", None)
     busy, figures = harness.busy_share(), {}
-    measured, calculated = Table(title="Reviews per second in training, median"), Table(title=f"A step's exchange, {PART} reviews a worker")
+    table = Table(title="Reviews per second in training, median")
     for column in ("recipe", "one process, two cores", "two processes, one core each", "×"):
-        measured.add_column(column)
-    for column in ("recipe", "workers", "Gbit/s", "dense, ms", "rows, ms", "whole tables instead, ms"):
-        calculated.add_column(column)
+        table.add_column(column)
     for recipe in arguments.recipes:
         rates = {workers: measure(recipe, arguments.reviews, arguments.rounds, workers) for workers in (1, 2)}
-        found = exchange(recipe)
-        figures[recipe] = {"reviews_per_second": rates, **found}
+        figures[recipe] = {"reviews_per_second": rates}
         one, two = (float(np.median(rates[workers])) for workers in (1, 2))
-        measured.add_row(recipe, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}")
-        for workers in WORKERS:
-            for gbits in GBITS:
-                calculated.add_row(recipe, f"{workers}", f"{gbits}", *(f"{1000 * part:,.1f}" for part in seconds(found, workers, gbits)))
+        table.add_row(recipe, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}")
         print(f"{recipe}: {figures[recipe]}", file=sys.stderr)
     settings = {"reviews": arguments.reviews, "rounds": arguments.rounds, "recipes": arguments.recipes}
     harness.write_record(arguments.results / "distribution.json", harness.record(settings, figures, busy))
-    for table in (measured, calculated):
-        Console(highlight=False, width=120).print(table)
+    Console(highlight=False, width=120).print(table)
 
 
 if __name__ == "__main__":

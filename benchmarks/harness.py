@@ -16,14 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.config.settings import Config
-    from mha_cli.text.vocabulary import Vocabulary
+from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -192,18 +185,6 @@ def run_command(command: Sequence[str]) -> Finished:
             raise RuntimeError(f"{' '.join(command)} ended with code {process.returncode}:\n{stderr.read()[-STDERR_SHOWN:]}")
         stdout.seek(0)
         return Finished(stdout.read(), seconds, usage.ru_maxrss * RSS_UNIT / 1e6)
-
-
-def random_checkpoint(config: Config, vocabulary: Vocabulary, rng: np.random.Generator, deviation: float) -> Checkpoint:
-    """A model of two classes for timings: normal weights around 0, or 1 where they scale, of this standard deviation."""
-    from mha_cli.checkpoint.file import Checkpoint
-    from mha_cli.config.parameters import parameter_table
-
-    weights = {
-        parameter.path: rng.normal(parameter.path.endswith("gamma"), deviation, parameter.shape).astype("float32")
-        for parameter in parameter_table(config, len(vocabulary), 2)
-    }
-    return Checkpoint(config, ("neg", "pos"), vocabulary, {}, weights, "{}")
 
 
 def in_rounds(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Finished]]:

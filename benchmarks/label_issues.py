@@ -2,8 +2,7 @@
 
     python benchmarks/label_issues.py FOLDER/ag_train.csv    # 5 % of the labels, drawn at random, become another class, drawn too
 
-As many issues count as labels were changed. Labels that were wrong before take places among them, so that not all can be found. Beside
-it stands what the first would be by the probability of the label less that of the likeliest other class.
+As many issues count as labels were changed; labels that were wrong before are among them. Normalized margin: another order of the issues.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def main() -> None:
             listed = suspected(texts, changed)
             by_margin = sorted(listed, key=lambda one: one["probability"] - one["suggested_probability"])
             found, other = (sum(one["line"] - 1 in rows for one in order[: len(rows)]) for order in (listed, by_margin))
-            told = f"{found} of the first {len(rows)} label_issues were flipped, {found / len(rows):.1%}"
+            told = f"{found} of the first {len(rows)} label issues were changed, {found / len(rows):.1%}"
             print(f"{path.stem}, seed {seed}: {told} (by normalized margin {other / len(rows):.1%})", flush=True)
 
 

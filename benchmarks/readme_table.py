@@ -28,7 +28,6 @@ TABLES: dict[str, Callable[[Any], tables.Table]] = {
     "attention.json": tables.attention,
     "attention-memory.json": tables.attention_memory,
     "memory.json": tables.growth,
-    "inputs.json": tables.inputs,
     "extras.json": tables.extras,
 }
 """The table of each file of results, in the order of the page."""

@@ -24,8 +24,6 @@ SCRIPTS = {
     "serve": ("serve.py",),
     "stream-memory": ("stream_memory.py",),
     "memory": ("memory.py",),
-    "inputs": ("inputs.py",),
-    "saving": ("saving.py",),
     "distribution": ("distribution.py",),
     "extras": ("extras.py",),
 }
@@ -36,11 +34,9 @@ TRY_OUTS = {
     "accuracy": ("accuracy.py", "--reviews", "200", "--seeds", "0"),
     "predict": ("predict.py", "--reviews", "200", "--rounds", "1"),
     "memory": ("memory.py", "--reviews", "200", "400"),
-    "inputs": ("inputs.py", "--reviews", "64", "--rounds", "1"),
     "serve": ("serve.py", "--reviews", "100", "--rounds", "1"),
     "batch": ("batch.py", "--reviews", "200", "--rounds", "1"),
     "stream-memory": ("stream_memory.py", "--lines", "2000"),
-    "saving": ("saving.py", "configs/sample.yaml", "--set", "training.epochs=1", "--rounds", "1"),
     "distribution": ("distribution.py", "--recipes", "sample", "--reviews", "200", "--rounds", "1"),
     "extras": ("extras.py",),
 }

@@ -176,31 +176,6 @@ def growth(record: Record) -> Table:
     return Table("Time and peak memory of `mha train` on a CSV file, a tiny model", headings, rows, *circumstances([record]))
 
 
-def inputs(record: Record) -> Table:
-    """A row a recipe: seconds of an epoch, seconds for the batches that it reads, and the share that these are."""
-    rows = []
-    for name, found in record["figures"]["seconds"].items():
-        epoch, batches = median(found["epoch"]), median(found["batches"])
-        rows.append((name, f"{epoch:.2f}", f"{batches:.3f}", f"{100 * batches / epoch:.1f} %"))
-    settings = record["settings"]
-    title = f"An epoch of {settings['reviews']:,} reviews, and making its batches alone, median of {settings['rounds']} rounds"
-    return Table(title, ("recipe", "seconds an epoch", "seconds for its batches", "share"), rows, *circumstances([record]))
-
-
-def saving(record: Record) -> Table:
-    """A row a round: seconds of a training without and with its state saved, and the share of the latter that is spent in saves."""
-    figures, settings = record["figures"], record["settings"]
-    rows = [
-        (f"{without:.1f}", f"{whole:.1f}", f"{saves}", f"{saved:.2f}", f"{saved / whole:.2%}")
-        for without, whole, saves, saved in zip(
-            figures["seconds"]["without"], figures["seconds"]["with"], figures["saves"], figures["saving_seconds"], strict=True
-        )
-    ]
-    overrides = f" ({', '.join(settings['overrides'])})" if settings["overrides"] else ""
-    title = f"Saving the state of {settings['recipe']}{overrides}, {figures['state_megabytes']:,.0f} MB, for --resume"
-    return Table(title, ("seconds without", "seconds with", "saves", "seconds in saves", "share"), rows, *circumstances([record]))
-
-
 def tuning(records: Sequence[Record]) -> Table:
     """A row a search: its trials, and the accuracy of the recipe as it is and of what was found, on texts that neither has seen."""
     rows = []

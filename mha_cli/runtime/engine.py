@@ -31,7 +31,7 @@ MANY_TEXTS = 64
 def usual_engine(model: ModelConfig | None = None) -> EngineName:
     """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
 
-    OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units (``benchmarks/engine.py``). It does not fuse additive scoring.
+    OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units. It does not fuse additive scoring.
     """
     fused = model is None or model.attention_score == "dot_product"
     return "openvino" if fused and find_spec("openvino") is not None else "numpy"

@@ -76,7 +76,7 @@ def test_results_of_another_machine_have_tables_that_name_it(results: Path) -> N
     elsewhere = json.loads((results / "book.json").read_text())
     elsewhere["machine"]["cpu"] = "Other CPU"
     (results / "other").mkdir()
-    for name in ("book.json", "saving.json"):  # the page has no table of the latter
+    for name in ("book.json", "distribution.json"):  # the page has no table of the latter
         (results / "other" / name).write_text(json.dumps(elsewhere))
     *same, added = readme_table.full_tables(results)
     assert same == one
@@ -116,13 +116,6 @@ def test_growth_has_time_and_memory_as_multiples_of_the_first_size() -> None:
     table = tables.growth(record({}, figures))
     assert table.headings == ("reviews", "seconds", "× the first", "MB", "× the first")
     assert table.rows == [("100", "10", "1.00", "1,000", "1.00"), ("1,000", "55", "5.50", "1,250", "1.25")]
-
-
-def test_the_share_of_the_input_is_that_of_medians() -> None:
-    seconds = {"imdb": {"epoch": [9.0, 10.0, 30.0], "batches": [0.3, 0.1, 0.2]}}
-    table = tables.inputs(record({"reviews": 2000, "rounds": 3}, {"seconds": seconds}))
-    assert table.title == "An epoch of 2,000 reviews, and making its batches alone, median of 3 rounds"
-    assert table.rows == [("imdb", "10.00", "0.200", "2.0 %")]
 
 
 def test_a_service_stands_beside_predict_on_the_same_reviews() -> None:

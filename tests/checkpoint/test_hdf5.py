@@ -78,35 +78,6 @@ def test_newer_forms_of_the_format() -> None:
     assert refusal(written(SMALL, "latest")) == "another form of HDF5 than mha writes"
 
 
-def test_more_and_less_than_is_wanted() -> None:
-    assert refusal(FILE, {**SMALL, "a/e": SMALL["d"]}) == "a/e is missing"
-    assert refusal(FILE, {**SMALL, "e/f": SMALL["d"]}) == "e is missing"
-    assert refusal(FILE, {"d": SMALL["d"]}) == "holds a, which does not belong there"
-    assert refusal(FILE, {**SMALL, "d": np.ones((99, 2))}) == f"d has the shape {SMALL['d'].shape}, not (99, 2)"
-    assert refusal(FILE, {"a": SMALL["d"], "d": SMALL["d"]}) == "a is not an array"
-
-
-def test_a_file_cut_anywhere() -> None:
-    for size in range(0, len(FILE) - 4, 7):
-        refusal(FILE[:size])
-
-
-def test_a_group_that_holds_itself() -> None:
-    data = bytearray(FILE)
-    (root,) = struct.unpack_from("<Q", data, 64)
-    entry = data.index(b"SNOD") + 8 + 8
-    struct.pack_into("<Q", data, entry, root)
-    assert refusal(data) == "holds a/a, which does not belong there"
-
-
-def test_a_tree_that_holds_itself() -> None:
-    data = bytearray(FILE)
-    tree = data.index(b"TREE")
-    data[tree + 5] = 3
-    struct.pack_into("<Q", data, tree + 32, tree)
-    assert refusal(data) == "a group's tree is damaged"
-
-
 @pytest.mark.parametrize(("used", "message"), [(0, "a group's tree is damaged"), (1, "holds a, which does not belong there")])
 def test_a_knot_of_nodes_is_no_work_without_end(used: int, message: str) -> None:
     data = bytearray(FILE)
@@ -119,34 +90,6 @@ def test_a_knot_of_nodes_is_no_work_without_end(used: int, message: str) -> None
         data += node
     struct.pack_into("<Q", data, root, below)
     assert refusal(data) == message
-
-
-def test_two_arrays_in_one_place() -> None:
-    arrays = drawn(["a"]) | drawn(["b"])
-    data = written(arrays)
-    kernel = arrays["a"].tobytes()
-    first = data.index(kernel)
-    second = data.index(kernel, first + 1)
-    place = data.index(struct.pack("<QQ", second, len(kernel)))
-    struct.pack_into("<Q", data, place, first + 4)
-    assert refusal(data, arrays) == "two arrays overlap"
-
-
-@given(st.data())
-def test_damage_is_refused_or_leaves_the_shapes(data: st.DataObject) -> None:
-    damaged = bytearray(FILE)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(damaged) - 8))
-        if data.draw(st.booleans()):
-            damaged[place] = data.draw(st.integers(0, 255))
-        else:  # an address, or what is taken for one
-            struct.pack_into("<Q", damaged, place // 8 * 8, data.draw(st.integers(0, len(FILE)) | st.integers(0, 2**64 - 1)))
-    try:
-        found = read_arrays(damaged, shapes(SMALL))
-    except ValueError as error:
-        assert type(error) is ValueError
-    else:
-        assert shapes(found) == shapes(SMALL)
 
 
 def test_every_byte_that_matters() -> None:

@@ -1,20 +1,17 @@
-"""Tries to break the reader of checkpoints: damaged and hostile files by kind, each read and held to the one outcome that is right.
+"""Damaged and hostile checkpoints, each read and compared with its one right outcome.
 
-    python benchmarks/fuzz_checkpoint.py                        # 20 rounds of all mutants: how many of each kind, and what came out wrong
-    python benchmarks/fuzz_checkpoint.py --rounds 3 --seed 7
-    python benchmarks/fuzz_checkpoint.py --keep wrong           # what came out wrong is written to a folder, to look at
-    python benchmarks/fuzz_checkpoint.py --plant                # is the fuzzer any good? a bug in every check of the reader, one by one
+    python -m tests.checkpoint.fuzz 20 0        # 20 rounds of all mutants with the seed 0: how many of each kind, and which came out wrong
+    python -m tests.checkpoint.fuzz 2 0 plant   # plant a bug in every check of the reader, one by one: do the mutants notice each?
 
-A mutant has to be refused with one printable line that names the file and says what is wrong, or be read as exactly the checkpoint that
-its bytes stand for. Most are sealed: their checksums are made to fit again, as an attacker would, so that what lies behind is reached.
+The reader has to refuse a mutant with one printable line that names the file and the fault, or read exactly the checkpoint that its bytes
+stand for. Most are sealed: their checksums fit again, as an attacker would make them, so that the checks behind are reached.
 
-Mutants are read in child processes, with a limit on memory and on seconds for each. A signal, a hang, a traceback or too much memory
-is wrong, too. Exit code 1: a mutant came out wrong, or a planted bug was not noticed.
+Child processes read the mutants, with a limit on memory and on seconds for each. A signal, a hang, a traceback or too much memory is
+wrong. Exit code 1: a mutant came out wrong, or a planted bug was not noticed.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib
 import json
@@ -34,10 +31,9 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the address space of its threads would count as memory
 
-from checkpoint_mutants import NAME, Mutant, mutants
-
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.errors import MhaError, printable
+from tests.checkpoint.mutants import NAME, Mutant, mutants
 
 MORE_MEMORY = 200_000_000
 """Bytes of address space that reading may take beside the libraries."""
@@ -215,39 +211,26 @@ def read_under_limits(mutant: Mutant) -> str:
     return found
 
 
-def main() -> int:
+def main(rounds: str, seed: str, plant_bugs: str = "") -> int:
     """Run the mutants, print their outcomes, return the exit code."""
-    parser = argparse.ArgumentParser(description="Tries to break the reader of checkpoints.")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="write mutants that come out wrong to this folder")
-    parser.add_argument("--plant", action="store_true", help="plant bugs, and want each one noticed in these rounds")
-    given = parser.parse_args()
-    keep, count, wrong = given.keep and given.keep.absolute(), Counter[str](), []
+    count, wrong = Counter[str](), list[str]()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        rounds = (mutants(Path(folder), random.Random(f"{given.seed}/{number}")) for number in range(given.rounds))
-        if given.plant:
-            made = [mutant for each in rounds for mutant in each]
+        made = [mutant for number in range(int(rounds)) for mutant in mutants(Path(folder), random.Random(f"{seed}/{number}"))]
+        if plant_bugs:
             for bug, name, code in planted():
                 noticed = problems(made, (name, code))
                 by = made[len(noticed) - 1]
-                count["bugs"] += 1
                 print(f"{bug}: {f'{by.kind}, {by.what}: {noticed[-1]}' if noticed[-1] else 'NOT NOTICED'}", flush=True)
                 wrong += [] if noticed[-1] else [bug]
         else:
-            for mutant, problem in (tried for made in rounds for tried in zip(made, problems(made), strict=True)):
+            for mutant, problem in zip(made, problems(made), strict=True):
                 count[mutant.kind] += 1
-                if problem:
-                    wrong.append(f"{mutant.kind}, {mutant.what}: {problem}")
-                    if keep and isinstance(mutant.data, bytes):
-                        keep.mkdir(exist_ok=True)
-                        (keep / f"{len(wrong)}.keras").write_bytes(mutant.data)
+                wrong += [f"{mutant.kind}, {mutant.what}: {problem}"] if problem else []
             print(*(f"{kind:<14}{number:>8,}" for kind, number in count.items()), *wrong, sep="\n")
-    things, what = ("bugs", "not noticed") if given.plant else ("mutants", "wrong")
-    print(f"{count.total():,} {things}, seed {given.seed}: {len(wrong)} {what}")
+    print(f"{len(wrong)} wrong")
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

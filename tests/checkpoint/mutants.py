@@ -1,4 +1,4 @@
-"""Damaged and hostile checkpoints, made by kind from a good one, each with the one outcome that is right; see fuzz_checkpoint.py.
+"""Damaged and hostile checkpoints, made by kind from a good one, each with the one outcome that is right; see fuzz.py.
 
 What a mutant has to come to is worked out here, from how it was made and from the format's own description, never by asking the reader.
 """
@@ -168,6 +168,8 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "encrypted", patched(whole, entry + 8, "H", 1), damaged
     yield "header of a member", patched(whole, start, "I", rng.randrange(1 << 32)), damaged
     yield "name of a member", patched(whole, start + 30, "B", rng.choice(b"ABC\0/")), damaged
+    keras = packed(dict.fromkeys(("metadata.json", "config.json", "model.weights.h5"), b""))
+    yield "saved by Keras", keras, "not a checkpoint of mha: Keras saved it, without mha's settings and vocabulary"
     yield "many members", packed((f"{number}", b"") for number in range(3000)), r"damaged, or no checkpoint \(its directory is too large\)"
     yield "no archive", rng.randbytes(3000), r"damaged, or no checkpoint \(File is not a zip file\)"
     yield "HDF5", members.get("model.weights.h5", b"\x89HDF"), "is an HDF5 file, as old versions of Keras wrote, not a checkpoint of mha"
@@ -182,6 +184,8 @@ def paths(original: Original, rng: random.Random) -> Made:
     def put(make: Callable[[Path], object]) -> Callable[[Path], Path]:
         return lambda path: (make(path), path)[1]
 
+    for extension, kind in ((".csv", "data"), (".yaml", "a config"), (".onnx", "an export for other programs")):
+        yield kind, lambda path, name=f"a{extension}": (Path(name).write_text("text,label"), Path(name))[1], f"is {kind}, not a checkpoint"
     yield "nothing there", put(lambda path: None), "no such file"
     yield "a URL", lambda path: Path("https://example.org/a.keras"), "is a URL, and mha opens files only"
     yield "a null byte", lambda path: Path("a\0b"), "cannot be read: embedded null byte"
@@ -227,7 +231,7 @@ def checksums(original: Original, rng: random.Random) -> Made:
 def description(original: Original, rng: random.Random) -> Made:
     """Other class names, metrics and format; JSON that is none."""
     members, same = original.members, original.checkpoint
-    for format_version in (None, 2, 4, "3", [3], 3.5):
+    for format_version in (None, 2, 4, "3", [3], 3.5, "\x1b[31m"):
         yield f"format {format_version}", sealed(members, format=format_version), r"has format .+; this version of mha reads format 3"
     for text in (b"", b"{", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
         yield f"{text[:9]!r}", packed(members | {"mha.json": text}), r"mha\.json is not valid JSON: .+"
