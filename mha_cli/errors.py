@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 
 EXIT_FAILURE = 1
@@ -34,6 +35,18 @@ class MhaError(Exception):
     def __str__(self) -> str:
         """The one line: message, then the way out."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+def need(user: str, extra: str, *modules: str) -> None:
+    """Refuse work for which a package of an extra is missing.
+
+    Args:
+        user: command or option that needs the packages.
+        extra: extra of ``mha`` that installs them.
+        modules: names to import them by.
+    """
+    if missing := [module.replace("_", "-") for module in modules if find_spec(module) is None]:
+        raise MhaError(f"{user} needs {' and '.join(missing)}", f"pip install 'mha[{extra}]'")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

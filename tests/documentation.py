@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from typer.main import get_command
 
 from mha_cli.cli.app import app
+from mha_cli.cli.command import COMMANDS, load_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *sorted(DOCS.glob("*.md"))]
 GROUP: Any = get_command(app)
+GROUP.commands = {name: load_command(name) for name in COMMANDS}
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A command with arguments, at the start or after a pipe; `mha train` alone is a name.

@@ -161,8 +161,8 @@ def test_few_examples_are_not_run_and_these_could_be() -> None:
 
 
 def test_mha_commands_are_found_in_a_line_of_shell() -> None:
-    line = "$ zcat 'a b.gz' | .venv/bin/mha predict --json - > out && mha train -c x.yaml  # mha nothing"
-    assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "-c", "x.yaml"]]
+    line = "$ zcat 'a b.gz' | .venv/bin/mha predict --json - > out && mha train --config x.yaml  # mha nothing"
+    assert list(mha_commands(line)) == [["predict", "--json", "-"], ["train", "--config", "x.yaml"]]
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if any(mha_commands(line))], ids=lambda line: f"{LINES[line]}: {line}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from mha_cli.batch.part import ATTEMPTS, Job, ShardReport, classify_shard, given_up
 from mha_cli.batch.shards import Shard
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
 from mha_cli.runtime.workers import end_with
 from mha_cli.system.numpy_setup import prepare_to_compute
 
@@ -156,12 +156,11 @@ def _cluster(address: str) -> Iterator[Any]:
     """Ray, connected."""
     os.environ.update(SILENCE)
     _refuse_silent(address)
-    try:
-        import ray
-        import ray.data
-        import ray.util.scheduling_strategies
-    except ImportError:
-        raise MhaError("Ray is not installed", "pip install 'ray[data]>=2.60,<3', or leave out --address") from None
+    need("--address", "ray", "ray")
+    import ray
+    import ray.data
+    import ray.util.scheduling_strategies
+
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
     context.max_errored_blocks = -1  # a shard that Ray gives up is missing, and told

@@ -10,25 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mha_cli.cli import (
-    attention,
-    batch,
-    compare,
-    data,
-    doctor,
-    evaluate,
-    explain,
-    export,
-    heads,
-    init,
-    predict,
-    report,
-    serve,
-    shuffle_test,
-    train,
-    tune,
-)
-from mha_cli.cli.command import Command, Group
+from mha_cli.cli.command import Group
 from mha_cli.cli.completion import join_words
 from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 from mha_cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, MhaError, printable
@@ -47,22 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("init", cls=Command, epilog=init.EXAMPLES)(init.init)
-app.command("data", cls=Command, epilog=data.EXAMPLES)(data.data)
-app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
-app.command("tune", cls=Command, epilog=tune.EXAMPLES)(tune.tune)
-app.command("evaluate", cls=Command, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("report", cls=Command, epilog=report.EXAMPLES)(report.report)
-app.command("compare", cls=Command, epilog=compare.EXAMPLES)(compare.compare)
-app.command("predict", cls=Command, epilog=predict.EXAMPLES)(predict.predict)
-app.command("batch", cls=Command, epilog=batch.EXAMPLES)(batch.batch)
-app.command("serve", cls=Command, epilog=serve.EXAMPLES)(serve.serve)
-app.command("shuffle-test", cls=Command, epilog=shuffle_test.EXAMPLES)(shuffle_test.shuffle_test)
-app.command("attention", cls=Command, epilog=attention.EXAMPLES)(attention.attention)
-app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)
-app.command("heads", cls=Command, epilog=heads.EXAMPLES)(heads.heads)
-app.command("export", cls=Command, epilog=export.EXAMPLES)(export.export)
-app.command("doctor", cls=Command, epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.console import print_json
+from mha_cli.cli.one_text import model_and_text
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,
@@ -19,6 +21,8 @@ from mha_cli.cli.options import (
     OneInputOption,
     RecordOption,
 )
+from mha_cli.cli.output import refuse_output
+from mha_cli.cli.pictures import refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
 from mha_cli.records.reader import Dialect
 
@@ -60,10 +64,6 @@ def attention(
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import render_inspection
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.one_text import model_and_text
-    from mha_cli.cli.output import refuse_output
-    from mha_cli.cli.pictures import refuse_picture, save_picture
     from mha_cli.pages.inspection import write_attention_page
     from mha_cli.plots.figures import attention_figure
     from mha_cli.runtime.inspection import view_attention

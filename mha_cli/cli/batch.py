@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mha_cli.cli.console import print_json, print_line
+from mha_cli.cli.inputs import load_checkpoint_and_path
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,
@@ -16,9 +18,13 @@ from mha_cli.cli.options import (
     InputTextColumnOption,
     JsonOption,
     NoQuotingOption,
+    exclusive,
 )
-from mha_cli.errors import EXIT_FAILURE, MhaError, plural
+from mha_cli.cli.output import ended_in_order
+from mha_cli.cli.progress import status
+from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import Dialect
+from mha_cli.records.warnings import shown_warnings
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 if TYPE_CHECKING:
@@ -82,16 +88,10 @@ def batch(
 
     The exit code is 1 if a file could not be read; the others are done.
     """
-    if shard is not None and address is not None:
-        raise MhaError("--shard and --address do not go together", "leave one of them out")
+    exclusive("batch", shard=shard, address=address)
     prepare_to_compute()
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast
-    from mha_cli.cli.console import print_json, print_line
-    from mha_cli.cli.inputs import load_checkpoint_and_path
-    from mha_cli.cli.output import ended_in_order
-    from mha_cli.cli.progress import status
-    from mha_cli.records.warnings import shown_warnings
 
     model, path = load_checkpoint_and_path(checkpoint)
     made = classify_archive(

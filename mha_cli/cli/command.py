@@ -1,13 +1,40 @@
-"""Commands as Typer makes them, except that their help page can be read and pasted from, and that an empty value is refused."""
+"""Commands as Typer makes them, except for three things.
+
+Each command is imported when it is needed. Help pages can be read and pasted from. An empty value is refused.
+"""
 
 from __future__ import annotations
 
+import functools
+from importlib import import_module
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
 
 from mha_cli.cli.inputs import refuse_texts_as_config
 from mha_cli.errors import MhaError
+
+COMMANDS = {
+    "init": "Look at labelled texts, tell what is in them, and write a config to train on them.",
+    "data": "Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong.",
+    "train": "Train a classifier from a YAML config; the best epoch on validation is kept.",
+    "tune": "Search for better settings by short trainings on part of the texts, then train with the best.",
+    "evaluate": "Score a checkpoint on labelled texts, and find thresholds by which it withholds doubtful answers.",
+    "report": "Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.",
+    "compare": "Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.",
+    "predict": "Classify texts: one output line per text, in order, as it arrives.",
+    "batch": "Classify many files, on one machine or many: one output file (part) each, one row per text.",
+    "serve": "Serve a model over HTTP: JSON for programs, and a page on which a text is typed and answered.",
+    "shuffle-test": "Show whether a model reads word order: score texts in order, then with the words of each shuffled.",
+    "attention": "Show which words look at which, head by head.",
+    "explain": "Show which words decided: how far the probability falls when a word is left out.",
+    "heads": "Show how much each attention head matters, and remove those that matter least.",
+    "export": "Write a checkpoint in a format that other programs run.",
+    "doctor": "Show versions, the machine, and where data and checkpoints are looked for; check a checkpoint.",
+}
+"""Every command with the first line of its help, so that ``mha --help`` imports none of them."""
 
 MAY_BE_EMPTY = {"text", "texts", "fields"}
 """Parameters whose value may be empty: a text without words, a column without a name."""
@@ -58,7 +85,25 @@ class Command(_HelpPage, TyperCommand):
 
 
 class Group(_HelpPage, TyperGroup):
-    """``mha`` itself."""
+    """``mha`` itself: it lists commands by name and first line, and imports the one that is used."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the arguments name, whole."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and load_command(str(name)), rest
+
+
+@functools.cache
+def load_command(name: str) -> Any:
+    """A whole command, from the module that is called like it."""
+    name_in_python = name.replace("-", "_")
+    module = import_module(f"mha_cli.cli.{name_in_python}")
+    info = CommandInfo(name, cls=Command, callback=getattr(module, name_in_python), epilog=module.EXAMPLES)
+    return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 
 def _described(parameters: list[Any]) -> list[Any]:

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import checkpoint_in
+from mha_cli.cli import render
 from mha_cli.cli.completion import checkpoints_like
+from mha_cli.cli.console import print_json
+from mha_cli.cli.data_option import data_section
 from mha_cli.cli.options import (
     DataOption,
     EncodingOption,
@@ -18,6 +22,8 @@ from mha_cli.cli.options import (
     SplitOption,
     TextColumnOption,
 )
+from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
 from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
@@ -53,12 +59,6 @@ def compare(
     """
     prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in
-    from mha_cli.cli import render
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.pictures import refuse_picture, save_picture
-    from mha_cli.cli.progress import status
     from mha_cli.data.preparation import same_reviews
     from mha_cli.plots.figures import comparison_figure
 

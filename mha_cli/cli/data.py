@@ -8,7 +8,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from mha_cli.checkpoint.runs import CONFIG
+from mha_cli.cli.console import print_json, print_line, stdout_console
 from mha_cli.cli.options import (
     EncodingOption,
     GuessedLabelColumnOption,
@@ -17,13 +22,17 @@ from mha_cli.cli.options import (
     NoQuotingOption,
     SetOption,
 )
+from mha_cli.cli.progress import status
 from mha_cli.cli.text_figures import figure_rows, layout_rows
+from mha_cli.config.loading import load_config
+from mha_cli.config.recipes import find_config, recipe_names
+from mha_cli.config.settings import Config
+from mha_cli.data.layout import Layout, find_layout
+from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import Dialect
 
 if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
-    from mha_cli.data.layout import Layout
     from mha_cli.data.overview import DataOverview, SplitOverview
     from mha_cli.linear.label_issues import LabelIssueReport
 
@@ -75,9 +84,6 @@ def data(
     as_json: JsonOption = False,
 ) -> None:
     """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong."""
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.progress import status
-
     config, layout = _config_of(files, text_column, label_column, Dialect(encoding, not no_quoting), overrides or [])
     with status("reading") as callbacks:
         if label_issues is None:
@@ -98,12 +104,6 @@ def _config_of(
     given: Sequence[str], text_column: str | None, label_column: str | None, dialect: Dialect, overrides: Sequence[str]
 ) -> tuple[Config, Layout | None]:
     """The config that is given, a recipe, a YAML file or that of a run; or for files of texts the recipe text, and their layout."""
-    from mha_cli.checkpoint.runs import CONFIG
-    from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import find_config, recipe_names
-    from mha_cli.data.layout import find_layout
-    from mha_cli.data.paths import matching_paths
-
     name, *others = given
     if os.path.isfile(os.path.join(name, CONFIG)):
         name = os.path.join(name, CONFIG)
@@ -127,10 +127,6 @@ def _config_of(
 
 
 def _print_overview(overview: DataOverview, layout: Layout | None) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from mha_cli.cli.console import stdout_console
 
     splits = [split for split in (overview.train, overview.test) if split is not None]
     told = [dict(_rows(split, overview)) for split in splits]
@@ -164,9 +160,6 @@ def _rows(split: SplitOverview, overview: DataOverview) -> Iterator[tuple[str, s
 
 
 def _print_label_issues(report: LabelIssueReport, layout: Layout | None) -> None:
-    from rich.console import Console
-
-    from mha_cli.cli.console import print_line
 
     stderr = Console(stderr=True)
     if layout is not None and layout.columns:

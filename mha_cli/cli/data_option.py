@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.checkpoint.runs import is_own
+from mha_cli.cli.options import goes_with
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import FilesData, SampleData
 from mha_cli.errors import MhaError, printable, shown_path
@@ -42,9 +43,13 @@ def data_section(
         columns = {"text_column": text_column or known.text_column, "label_column": label_column or known.label_column}
         read_as = {"encoding": dialect.encoding or known.encoding, "quoting": dialect.quoting and known.quoting}
         return section.model_copy(update={**columns, **read_as, "test_share": known.test_share})
-    if text_column or label_column or dialect != USUAL:
-        given = "--text-column and --label-column" if text_column or label_column else "--encoding and --no-quoting"
-        raise MhaError(f"{given} go with files; {_named(section)} has no columns", "leave them out")
+    goes_with(
+        f"files, not with {_named(section)}",
+        text_column=text_column,
+        label_column=label_column,
+        encoding=dialect.encoding,
+        no_quoting=not dialect.quoting,
+    )
     return section
 
 

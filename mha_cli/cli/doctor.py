@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mha_cli.cli.completion import checkpoints_like
+from mha_cli.cli.console import print_figures, print_json
 from mha_cli.cli.options import JsonOption
 from mha_cli.errors import listed
 
@@ -40,7 +41,6 @@ def doctor(
 
     The exit code is 2 if the checkpoint is refused.
     """
-    from mha_cli.cli.console import print_json
     from mha_cli.cli.diagnosis import diagnose
 
     diagnosis = diagnose(checkpoint)
@@ -48,7 +48,6 @@ def doctor(
 
 
 def _print(diagnosis: Diagnosis) -> None:
-    from mha_cli.cli.console import print_figures
 
     versions = [(name, found or "not installed") for name, found in diagnosis.versions.items()]
     sections = {"Installation": versions, "Machine": machine(diagnosis), "Places": map(_place, diagnosis.places)}

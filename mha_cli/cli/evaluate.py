@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mha_cli.checkpoint.runs import checkpoint_in
+from mha_cli.cli import render
+from mha_cli.cli.console import print_json
+from mha_cli.cli.data_option import data_section
 from mha_cli.cli.options import (
     CheckpointArgument,
     DataOption,
@@ -16,8 +21,11 @@ from mha_cli.cli.options import (
     LabelColumnOption,
     NoQuotingOption,
     TextColumnOption,
+    goes_with,
     split_option,
 )
+from mha_cli.cli.output import ended_in_order, refuse_output
+from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
@@ -71,18 +79,11 @@ def evaluate(
 ) -> None:
     """Score a checkpoint on labelled texts, and find thresholds by which it withholds doubtful answers."""
     target = None if find_threshold is None else _target(find_threshold)
-    if target is None and output is not None:
-        raise MhaError("--output goes with --find-threshold", "leave it out")
+    if target is None:
+        goes_with("--find-threshold", output=output)
     prepare_to_compute()
-    from dataclasses import replace
 
     from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in
-    from mha_cli.cli import render
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.output import ended_in_order, refuse_output
-    from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews
 
     path = checkpoint_in(checkpoint)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli.console import print_json
+from mha_cli.cli.one_text import model_and_text
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,
@@ -18,6 +20,8 @@ from mha_cli.cli.options import (
     OneInputOption,
     RecordOption,
 )
+from mha_cli.cli.output import refuse_output
+from mha_cli.cli.progress import status
 from mha_cli.records.reader import Dialect
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -51,9 +55,6 @@ def explain(
     Plain text from a file or standard input is one text, all its lines together; --record N takes one line, or one record of a table.
     """
     from mha_cli.cli import render_inspection
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.one_text import model_and_text
-    from mha_cli.cli.output import refuse_output
     from mha_cli.pages.inspection import write_explanation_page
     from mha_cli.runtime.inspection import explain as explain_text
 
@@ -63,8 +64,6 @@ def explain(
     model, review = model_and_text(context, checkpoint, text, given, form, text_column, record, dialect)
     explanation = explain_text(model, review)
     if gradients:
-        from mha_cli.cli.progress import status
-
         with status("starting TensorFlow"):
             from mha_cli.analysis.inside.attribution import integrated_gradients
 

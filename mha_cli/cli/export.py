@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import checkpoint_in
+from mha_cli.cli import render
 from mha_cli.cli.completion import EXPORT_FORMATS
+from mha_cli.cli.console import print_json
+from mha_cli.cli.data_option import data_section
 from mha_cli.cli.options import (
     CheckpointArgument,
     EncodingOption,
@@ -15,8 +19,11 @@ from mha_cli.cli.options import (
     LabelColumnOption,
     NoQuotingOption,
     TextColumnOption,
+    goes_with,
 )
-from mha_cli.errors import MhaError, printable
+from mha_cli.cli.output import ended_in_order, refuse_output
+from mha_cli.cli.progress import status
+from mha_cli.errors import printable
 from mha_cli.records.reader import Dialect
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -69,15 +76,9 @@ def export(
     The export takes token ids and gives class probabilities; vocabulary, class names and settings travel along. It is checked against the
     checkpoint before it is there. With --data, the accuracy of both is stated: what the format costs.
     """
-    if data is None and (text_column or label_column or encoding or no_quoting):
-        raise MhaError("--text-column, --label-column, --encoding and --no-quoting go with --data", "leave them out")
+    if data is None:
+        goes_with("--data", text_column=text_column, label_column=label_column, encoding=encoding, no_quoting=no_quoting)
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in
-    from mha_cli.cli import render
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.output import ended_in_order, refuse_output
-    from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews
     from mha_cli.export.formats import export_checkpoint, known_format
 

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import checkpoint_in, is_own
+from mha_cli.cli.console import print_json
+from mha_cli.cli.data_option import data_section
 from mha_cli.cli.options import (
     CheckpointArgument,
     DataOption,
@@ -17,8 +20,12 @@ from mha_cli.cli.options import (
     NoQuotingOption,
     PlotOption,
     TextColumnOption,
+    goes_with,
     split_option,
 )
+from mha_cli.cli.output import refuse_output
+from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import Dialect
 
@@ -54,16 +61,10 @@ def heads(
     """
     if (prune is None) != (output is None):
         raise MhaError("--prune and --output go together", "give the number of heads to remove and the file to write")
-    if retrain and prune is None:
-        raise MhaError("--retrain goes with --prune", "leave it out")
+    if prune is None:
+        goes_with("--prune", retrain=retrain)
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in, is_own
     from mha_cli.cli import render_inspection
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.output import refuse_output
-    from mha_cli.cli.pictures import refuse_picture, save_picture
-    from mha_cli.cli.progress import training_progress
     from mha_cli.data.preparation import labelled_reviews
     from mha_cli.plots.figures import heads_figure
 

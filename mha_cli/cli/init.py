@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mha_cli.cli.console import print_figures, print_json, print_line
 from mha_cli.cli.options import (
     EncodingOption,
     GuessedLabelColumnOption,
@@ -17,9 +18,14 @@ from mha_cli.cli.options import (
     JsonOption,
     NoQuotingOption,
 )
+from mha_cli.cli.output import refuse_output
+from mha_cli.cli.progress import status
 from mha_cli.cli.text_figures import figure_rows, layout_rows
+from mha_cli.config.recipes import find_config, name_of_data
+from mha_cli.data.new_config import new_config, test_part, test_share
 from mha_cli.errors import MhaError, listed, shown_path
 from mha_cli.records.reader import Dialect
+from mha_cli.system.whole_files import atomic_write
 
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
@@ -54,13 +60,7 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Look at labelled texts, tell what is in them, and write a config to train on them."""
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.output import refuse_output
-    from mha_cli.cli.progress import status
-    from mha_cli.config.recipes import find_config, name_of_data
-    from mha_cli.data.new_config import new_config, test_part, test_share
     from mha_cli.data.profile import profile_data
-    from mha_cli.system.whole_files import atomic_write
 
     path = output or Path(f"{name_of_data(files[0]) or 'data'}.yaml")
     if os.path.lexists(path) and not force:
@@ -81,7 +81,6 @@ def init(
 
 
 def _print(profile: DataProfile, config: Path, test_part: str) -> None:
-    from mha_cli.cli.console import print_figures, print_line
 
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
     rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", test_part)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
+from mha_cli.cli.options import exclusive, refuse_reading_options
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
@@ -45,12 +46,9 @@ def model_and_text(
     """
     if text is None and path is None:
         refuse_no_text(context)
-    if text is not None and path is not None:
-        raise MhaError(f"{context.info_name} takes either a text or --input, not both", "leave one of them out")
+    exclusive(str(context.info_name), text=text is not None, input=path)
     if text is not None and text != STANDARD_INPUT:
-        if form is not None or text_column is not None or number is not None or dialect != USUAL:
-            options = "--format, --text-column, --encoding, --no-quoting and --record"
-            raise MhaError(f"{options} go with --input and standard input", "leave them out")
+        refuse_reading_options(form, text_column, dialect, number)
         look_at_names([text])
         return load_checkpoint(checkpoint), decodable(text)
     model, source = load_checkpoint(checkpoint), str(path or STANDARD_INPUT)

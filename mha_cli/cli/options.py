@@ -9,13 +9,36 @@ import typer
 
 from mha_cli.cli.completion import checkpoints_like, recipes_like, settings_like
 from mha_cli.errors import MhaError, printable
+from mha_cli.records.reader import Dialect
+
+
+def exclusive(command: str, **options: object) -> None:
+    """Refuse a command of which more than one of these is given; names of options stand in Python's spelling."""
+    names = {"texts": "texts", "text": "a text", "checkpoints": "checkpoints"}
+    if sum(bool(value) for value in options.values()) > 1:
+        either = " or ".join(names.get(name, f"--{name}") for name in options)
+        raise MhaError(f"{command} takes either {either}, not both", "leave one of them out")
+
+
+def goes_with(other: str, **options: object) -> None:
+    """Refuse options that mean something only with another one, or with an argument."""
+    if given := [f"--{name.replace('_', '-')}" for name, value in options.items() if value not in (None, False, 0, [], ())]:
+        verb, them = ("goes", "it") if len(given) == 1 else ("go", "them")
+        raise MhaError(f"{' and '.join(given)} {verb} with {other}", f"leave {them} out")
+
+
+def refuse_reading_options(form: object, text_column: str | None, dialect: Dialect, record: int | None = None) -> None:
+    """Refuse options of a file or a stream where texts come as arguments."""
+    encoding, quoting = dialect
+    options = {"format": form, "text_column": text_column, "encoding": encoding, "no_quoting": not quoting, "record": record}
+    goes_with("--input and standard input", **options)
+
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ConfigOption = Annotated[
     str,
     typer.Option(
         "--config",
-        "-c",
         metavar="RECIPE",
         help="Recipe: one of mha's by its name, such as imdb, or a YAML file.",
         show_default=False,

@@ -16,6 +16,9 @@ from mha_cli.cli.options import (
     InputTextColumnOption,
     JsonOption,
     NoQuotingOption,
+    exclusive,
+    goes_with,
+    refuse_reading_options,
 )
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.records.reader import Dialect
@@ -118,7 +121,7 @@ def predict(
         typer.Option("--precision", help="Type of its products; bfloat16 with OpenVINO only: faster, and a little less exact."),
     ] = "float32",
 ) -> None:
-    """Classify texts: one line out for every text in, in order, at once.
+    """Classify texts: one output line per text, in order, as it arrives.
 
     A line is the label, its probability and flags, separated by tabs: empty, unknown (no known word), cut, or - for none of these.
     On a terminal it is the label, its probability and the beginning of the text.
@@ -129,16 +132,15 @@ def predict(
     """
     if not texts and not inputs:
         refuse_no_text(context)
-    if texts and inputs:
-        raise MhaError("predict takes either texts or --input, not both", "leave one of them out")
-    if quiet and not only:
-        raise MhaError("--quiet goes with --only", "name the class that is looked for")
+    exclusive("predict", texts=texts, input=inputs)
+    if not only:
+        goes_with("--only", quiet=quiet)
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
 
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
-    if given and (form is not None or text_column is not None or encoding or no_quoting):
-        raise MhaError("--format, --text-column, --encoding and --no-quoting go with --input and standard input", "leave them out")
+    if given:
+        refuse_reading_options(form, text_column, Dialect(encoding, not no_quoting))
     look_at_names(given)
 
     prepare_to_compute()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run_name
+from mha_cli.cli.console import print_line
+from mha_cli.cli.data_option import data_section
+from mha_cli.cli.doctor import machine
 from mha_cli.cli.options import (
     CheckpointArgument,
     DataOption,
@@ -18,11 +22,12 @@ from mha_cli.cli.options import (
     SplitOption,
     TextColumnOption,
 )
-from mha_cli.errors import MhaError, shown_path
+from mha_cli.cli.output import ended_in_order, refuse_output
+from mha_cli.cli.progress import status
+from mha_cli.config.settings import Config
+from mha_cli.errors import MhaError, need, shown_path
 from mha_cli.records.reader import Dialect
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
+from mha_cli.system.working_memory import refuse_confusion_matrix
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -53,16 +58,8 @@ def report(
 
     The page is complete in itself and loads nothing.
     """
-    from importlib.util import find_spec
-
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in, read_history, run_name
-    from mha_cli.cli.console import print_line
-    from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.output import ended_in_order, refuse_output
-    from mha_cli.cli.progress import status
     from mha_cli.data.preparation import labelled_reviews, word_order_split
-    from mha_cli.system.working_memory import refuse_confusion_matrix
 
     path = checkpoint_in(checkpoint)
     model, history = read_checkpoint(path), read_history(path)
@@ -71,8 +68,7 @@ def report(
     if output is None and (page.is_symlink() or (page.exists() and not page.is_file())):  # in a run from elsewhere it may lead anywhere
         raise MhaError(f"{shown_path(page)}: is a link, or no file", "remove it, or name the page with --output")
     section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
-    if find_spec("jinja2") is None:
-        raise MhaError("mha report needs Jinja2", "pip install 'jinja2>=3.1,<4'")
+    need("mha report", "report", "jinja2")
     with ended_in_order(), status("reading") as callbacks:
         refuse_confusion_matrix(len(model.class_names))
         labelled = labelled_reviews(model, section, split, callbacks)
@@ -98,7 +94,6 @@ def report(
 def _made_with() -> dict[str, str]:
     """Versions and machine, by name."""
     from mha_cli.cli.diagnosis import diagnose
-    from mha_cli.cli.doctor import machine
 
     diagnosis = diagnose()
     versions = {name: version or "not installed" for name, version in diagnosis.versions.items()}
@@ -107,8 +102,6 @@ def _made_with() -> dict[str, str]:
 
 def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None], flags: Sequence[str]) -> list[str]:
     """The commands that make the page again; the training is the first, where the checkpoint is a run's and its texts can be read again."""
-    from mha_cli.checkpoint.runs import CHECKPOINT
-
     trained = checkpoint.name == CHECKPOINT and config.data.source != "memory"
     given = [word for option, values in options.items() for value in values or [] if value for word in (option, value)]
     report_again = shlex.join(["mha", "report", "again" if trained else checkpoint.name, *given, *flags])

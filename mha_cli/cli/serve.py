@@ -6,13 +6,13 @@ import logging
 import os
 import signal
 import sys
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import CheckpointOption
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import need, printable
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -45,10 +45,8 @@ def serve(
 
     Ctrl-C and SIGTERM finish what has been asked.
     """
-    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
-        raise MhaError(f"mha serve needs {' and '.join(missing)}", "pip install 'fastapi>=0.132,<1' 'uvicorn>=0.30,<1'")
+    need("mha serve", "serve", "fastapi", "uvicorn")
     prepare_to_compute()
-    from mha_cli.cli.inputs import load_checkpoint  # NumPy: keep `mha --help` fast
 
     model = load_checkpoint(checkpoint)
     from mha_cli.serve.app import application

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
+from mha_cli.cli import render
 from mha_cli.cli.completion import checkpoints_like, recipes_like
+from mha_cli.cli.console import print_json
+from mha_cli.cli.data_option import data_section
 from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import (
     DataOption,
@@ -18,10 +22,17 @@ from mha_cli.cli.options import (
     PlotOption,
     SetOption,
     TextColumnOption,
+    exclusive,
+    goes_with,
     split_option,
 )
+from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.progress import status, training_progress
+from mha_cli.config.loading import load_config
+from mha_cli.config.recipes import new_run_name
 from mha_cli.errors import MhaError
 from mha_cli.records.reader import Dialect
+from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]
@@ -40,7 +51,6 @@ def shuffle_test(
         str | None,
         typer.Option(
             "--config",
-            "-c",
             metavar="RECIPE",
             help="Instead: train this recipe with and without positions, then test both.",
             show_default=False,
@@ -73,27 +83,19 @@ def shuffle_test(
     if config is None:
         prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
-    from mha_cli.cli import render
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.data_option import data_section
-    from mha_cli.cli.pictures import refuse_picture, save_picture
-    from mha_cli.cli.progress import status, training_progress
-    from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import new_run_name
     from mha_cli.data.preparation import labelled_reviews, prepare, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
-    from mha_cli.system.cluster import refuse_several_workers
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
-    if bool(paths) == (config is not None):
+    exclusive("shuffle-test", checkpoints=paths, config=config)
+    if config is not None:
+        goes_with("checkpoints", data=data)
+    elif not paths:
         raise MhaError("shuffle-test takes either checkpoints or --config", "see `mha shuffle-test --help` for examples")
-    if config is None and (overrides or output):
-        raise MhaError("--set and --output go with --config, not with checkpoints", "leave them out")
-    if config is not None and data is not None:
-        raise MhaError("--data goes with checkpoints, not with --config", "set data.source in the config")
-    if data is None and (text_column or label_column or encoding or no_quoting):
-        raise MhaError("--text-column, --label-column, --encoding and --no-quoting go with --data", "leave them out")
+    else:
+        goes_with("--config", set=overrides, output=output)
+    if data is None:
+        goes_with("--data", text_column=text_column, label_column=label_column, encoding=encoding, no_quoting=no_quoting)
     if plot is not None:
         refuse_picture(plot)
     if config is None:

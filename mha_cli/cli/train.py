@@ -5,17 +5,24 @@ from __future__ import annotations
 import shlex
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
+from mha_cli.cli import render
+from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
+from mha_cli.cli.progress import training_progress
+from mha_cli.cli.stopping import stop_request
+from mha_cli.config.loading import load_config
+from mha_cli.config.recipes import new_run_name
+from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError
+from mha_cli.system.callbacks import SILENT
+from mha_cli.system.cluster import task_of
 from mha_cli.system.memory import settings_for_less_memory
-
-if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -38,11 +45,6 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
-    from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
-    from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import new_run_name
-    from mha_cli.system.cluster import task_of
-
     if resume and output is None:
         raise MhaError("--resume needs --output", "name the run directory to go on with")
     config_file = config_path(config)
@@ -52,12 +54,7 @@ def train(
         raise MhaError("training on several workers needs --output", "name the run directory, which the chief writes")
     folder = output or new_run_directory(new_run_name(config_file, settings))
 
-    from mha_cli.cli import render
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.progress import training_progress
-    from mha_cli.cli.stopping import stop_request
     from mha_cli.data.preparation import prepare
-    from mha_cli.system.callbacks import SILENT
 
     with settings_for_less_memory(), stop_request() as request:
         try:

@@ -8,11 +8,21 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.checkpoint.runs import METRICS, RUNS
+from mha_cli.cli import render
+from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
+from mha_cli.cli.pictures import save_picture
+from mha_cli.cli.progress import training_progress
+from mha_cli.cli.stopping import stop_request
 from mha_cli.cli.train import scoring_command
+from mha_cli.config.loading import load_config
+from mha_cli.config.recipes import new_run_name
 from mha_cli.errors import MhaError
+from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.memory import settings_for_less_memory
+from mha_cli.tuning.space import default_search, space_of, trial_config
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -55,11 +65,6 @@ def tune(
 
     The first trial is the recipe as it is; if none is better, nothing is trained. The same command goes on with what was interrupted.
     """
-    from mha_cli.checkpoint.runs import METRICS, RUNS
-    from mha_cli.config.loading import load_config
-    from mha_cli.config.recipes import new_run_name
-    from mha_cli.system.cluster import refuse_several_workers
-    from mha_cli.tuning.space import default_search, space_of, trial_config
     from mha_cli.tuning.study import STUDY, Budget, held_study
 
     config_file = config_path(config)
@@ -69,11 +74,6 @@ def tune(
     tried = trial_config(settings)
     space_of(search or [], tried)  # refused before the texts are read
 
-    from mha_cli.cli import render
-    from mha_cli.cli.console import print_json
-    from mha_cli.cli.pictures import save_picture
-    from mha_cli.cli.progress import training_progress
-    from mha_cli.cli.stopping import stop_request
     from mha_cli.data.preparation import prepare
     from mha_cli.plots.figures import search_figure
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.data.preparation import LabelledTexts
-from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, plural, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, need, plural, printable
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
 from mha_cli.export.check import batches_of, check_reviews
@@ -35,13 +34,13 @@ class Format:
         opened: function that opens the written file or folder in its own runtime, as a function from tokens to the probabilities of all
             classes, float32 (B, C).
         tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
-        packages: packages that it needs beyond what mha always has: names to install by, each with the module to import.
+        packages: modules of the extra that is called like the format.
     """
 
     write: Callable[[Checkpoint, Path], None]
     opened: Callable[[Path], Callable[[Tokens], Any]]
     tolerance: float
-    packages: dict[str, str]
+    packages: tuple[str, ...] = ()
 
 
 ROUNDING = 1e-4
@@ -55,11 +54,10 @@ FORMATS: dict[str, Format] = {
         lambda checkpoint, path: write_checkpoint(path, checkpoint, small=True),
         lambda path: forward_of(read_checkpoint(path)),
         ROUNDING_TO_BYTES,
-        {},
     ),
-    "onnx": Format(onnx_file.write, onnx_file.opened, ROUNDING, {"onnx": "onnx", "onnxruntime": "onnxruntime"}),
-    "saved-model": Format(tensorflow_files.write_saved_model, tensorflow_files.open_saved_model, ROUNDING, {}),
-    "litert": Format(tensorflow_files.write_litert, tensorflow_files.open_litert, ROUNDING, {"ai-edge-litert": "ai_edge_litert"}),
+    "onnx": Format(onnx_file.write, onnx_file.opened, ROUNDING, ("onnx", "onnxruntime")),
+    "saved-model": Format(tensorflow_files.write_saved_model, tensorflow_files.open_saved_model, ROUNDING),
+    "litert": Format(tensorflow_files.write_litert, tensorflow_files.open_litert, ROUNDING, ("ai_edge_litert",)),
 }
 
 
@@ -93,9 +91,7 @@ def known_format(name: str) -> Format:
     if name not in FORMATS:
         raise MhaError(f"--format {printable(name)}: no such format", did_you_mean(name, FORMATS))
     found = FORMATS[name]
-    missing = [package for package, module in found.packages.items() if find_spec(module) is None]
-    if missing:
-        raise MhaError(f"--format {name} needs {' and '.join(missing)}", f"pip install {' '.join(missing)}")
+    need(f"--format {name}", name, *found.packages)
     return found
 
 

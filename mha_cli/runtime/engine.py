@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
+from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
 from mha_cli.system.processor import bfloat16_features
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class Engine:
     def __init__(self, checkpoint: Checkpoint, name: EngineName = "numpy", precision: Precision = "float32", threads: int = 1) -> None:
         if precision == "bfloat16" and name != "openvino":
             raise MhaError("--precision bfloat16 goes with --engine openvino", "give both, or neither")
-        if name == "openvino" and find_spec("openvino") is None:
-            raise MhaError("--engine openvino needs openvino", "pip install 'openvino>=2026.4,<2027'")
+        if name == "openvino":
+            need("--engine openvino", "fast", "openvino")
         if precision == "bfloat16" and not bfloat16_features():
             raise MhaError("--precision bfloat16: this processor has no instructions for it", "leave it out")
         self.at_once = name == "openvino"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
 from mha_cli.config.settings import Config
 from mha_cli.config.yaml_file import parse_yaml
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, need, printable
 
 FORM = "write for example --search training.learning_rate=0.001..0.01 or --search model.embed_dim=32,64,128"
 
@@ -63,8 +62,7 @@ def space_of(search: Sequence[str], config: Config) -> Space:
         config: settings of the run.
     """
     choices = dict(_choices(one, config) for one in search)
-    if find_spec("optuna") is None:
-        raise MhaError("mha tune needs optuna", "pip install 'optuna>=4,<5'")
+    need("mha tune", "tune", "optuna")
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     def distribution(values: list[Any], is_range: bool) -> Any:

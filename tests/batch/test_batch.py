@@ -410,18 +410,6 @@ def test_a_folder_that_cannot_be_written_to_ends_it(folder: Path, batch: Batch) 
     assert "cannot be written" in batch("in").stderr
 
 
-def test_options_that_do_not_go_together(folder: Path, batch: Batch) -> None:
-    assert refusal(batch("in", "--address", "auto", "--shard", "1/1")) == "--shard and --address do not go together; leave one of them out"
-    assert refusal(batch("in/a.txt", "--text-column", "x")).startswith("--text-column x: plain lines have no columns")
-    assert not (folder / "out").exists()
-
-
-def test_a_cluster_needs_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    result = run_here("batch", "in", "-o", "out", "-c", "model.keras", "--address", "auto", cwd=folder, monkeypatch=monkeypatch)
-    assert refusal(result) == "Ray is not installed; pip install 'ray[data]>=2.60,<3', or leave out --address"
-
-
 # Signals and kills
 
 

@@ -143,7 +143,7 @@ SECTIONS: dict[str, list[Case]] = {
             )
         ),
         Case("an empty name of a checkpoint", "evaluate ''", "argument 'checkpoint' is empty; see `mha evaluate --help`"),
-        Case("`mha train` without a config", "train", "Missing option '--config' / '-c'; see `mha train --help`"),
+        Case("`mha train` without a config", "train", "Missing option '--config'; see `mha train --help`"),
         *(
             Case(f"`mha tune` with `--search {search}`", f"tune --config x.yaml --search '{search}'", message, files={"x.yaml": SAMPLE})
             for search, message in (
@@ -297,8 +297,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "`--record` with a text on the command line",
             "explain -c good.keras 'the film' --record 2",
-            "--format, --text-column, --encoding, --no-quoting and --record go with --input and standard input; leave them out",
-            also=("attention -c good.keras 'the film' --format csv",),
+            "--record goes with --input and standard input; leave it out",
         ),
         Case(
             "a checkpoint as a text",
@@ -335,6 +334,45 @@ SECTIONS: dict[str, list[Case]] = {
             f"{PREDICT} -i x.jsonl --only pos -o x.csv",
             "--output x.csv: --only writes records as they came, here JSON lines; name a file of that format, or add --field",
             also=(f"{PREDICT} -i x.parquet --only pos -o x.csv",),
+        ),
+        *(
+            Case(f"`mha {args.replace('good.keras', 'CHECKPOINT')}`", args, message, files={"x.csv": ROWS, "x.yaml": SAMPLE})
+            for args, message in (
+                ("predict -c good.keras film --format csv --no-quoting", "--format and --no-quoting go with --input and standard input; …"),
+                ("predict -c good.keras film --field id", '--field id: arguments: plain lines have only the column "text"; …'),
+                ("predict -c good.keras -i x.csv --field id", 'x.csv:1: no column "id" among text, label; set --field'),
+                ("predict -c good.keras film --quiet", "--quiet goes with --only; leave it out"),
+                ("predict -c good.keras film --quiet --only pos -o x", "--quiet prints nothing; leave --output out"),
+                ("predict -c good.keras film --only poss", "--only poss: no class of the model; did you mean pos?"),
+                ("predict -c good.keras film --threshold nan", "Invalid value for '--threshold': …"),
+                ("predict -c good.keras film --top-k 0", "--top-k 0: neither a number of classes nor all; give for example 3, or all"),
+                ("predict -c good.keras film --top-k every", "--top-k every: neither a number of classes nor all; …"),
+                ("evaluate good.keras --data sample --label-column x", "--label-column goes with files, not with sample; leave it out"),
+                ("evaluate good.keras --data sample --split tset", "the sample reviews have no split 'tset'; did you mean test?"),
+                (
+                    "evaluate good.keras --data mine",
+                    "mine: no sub-folders; give a folder with one sub-folder a class, each holding .txt files",
+                ),
+                ("data x.csv --set data.train=y", "--set data.train goes with a config, not with files; …"),
+                (
+                    "heads good.keras --prune 1",
+                    "--prune and --output go together; give the number of heads to remove and the file to write",
+                ),
+                ("heads good.keras --retrain 1", "--retrain goes with --prune; leave it out"),
+                ("heads good.keras --prune 4 -o x", "--prune 4: the model has …; at most … can be removed, since every block keeps one"),
+                ("heads good.keras --prune 0 -o x", "Invalid value for '--prune': …"),
+                ("heads good.keras --plot x.gif", "--plot x.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
+                ("shuffle-test good.keras --config x.yaml", "shuffle-test takes either checkpoints or --config, not both; …"),
+                ("shuffle-test good.keras --set seed=3 -o x", "--set and --output go with --config; leave them out"),
+                ("shuffle-test good.keras --text-column x", "--text-column goes with --data; leave it out"),
+                ("shuffle-test --config x.yaml --data sample", "--data goes with checkpoints; leave it out"),
+                ("shuffle-test --config x.yaml --output mine", "--output mine: is not empty; choose another folder"),
+                ("shuffle-test good.keras --plot x/order.png", "--plot x/order.png: its folder does not exist; make it first"),
+                ("export good.keras -f onx -o x", "--format onx: no such format; did you mean onnx?"),
+                ("export good.keras -f int8 -o two.keras", "--output two.keras: exists; choose another name, or remove it"),
+                ("export good.keras -f int8 -o x/a", "--output x/a: its folder does not exist; make it first"),
+                ("export good.keras -f int8 -o x --no-quoting", "--no-quoting goes with --data; leave it out"),
+            )
         ),
         Case("`-` and `--input` at once", f"{PREDICT} -i x -", "predict takes either texts or --input, not both; leave one of them out"),
     ],
@@ -861,7 +899,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "a share on a cluster",
             f"{BATCH} mine --address auto --shard 1/1",
-            "--shard and --address do not go together; leave one of them out",
+            "batch takes either --shard or --address, not both; leave one of them out",
         ),
         Case("a column of plain lines", f"{BATCH} mine --text-column review", "--text-column review: plain lines have no columns; …"),
         Case(

@@ -29,7 +29,7 @@ def tiny_settings() -> list[str]:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
-    arguments = ["train", "-c", str(TINY), *tiny_settings, "--json"]
+    arguments = ["train", "--config", str(TINY), *tiny_settings, "--json"]
     return once(tmp_path_factory, "trained", lambda cwd: run_from_scratch(*arguments, cwd=cwd))
 
 
@@ -37,13 +37,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) 
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """``mha train`` with n-gram scores, batches by tokens and bfloat16. Not to be written to."""
     settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
-    return once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "-c", TINY, *settings, "--json", cwd=cwd))
+    return once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "--config", TINY, *settings, "--json", cwd=cwd))
 
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
     """``mha shuffle-test --config``: the same training, another without positions, and the comparison."""
-    arguments = ["shuffle-test", "-c", str(TINY), *tiny_settings, "--output", "both", "--shuffles", "3"]
+    arguments = ["shuffle-test", "--config", str(TINY), *tiny_settings, "--output", "both", "--shuffles", "3"]
     return once(tmp_path_factory, "compared", lambda cwd: run_mha(*arguments, "--plot", "order.png", "--json", cwd=cwd))
 
 

@@ -13,6 +13,8 @@ import typer.main
 
 import mha_cli
 from mha_cli.cli.app import app
+from mha_cli.cli.command import load_command
+from tests.checkpoints import small_checkpoint_file
 from tests.cli.command import (
     COMMAND,
     COMMANDS,
@@ -31,8 +33,11 @@ from tests.cli.command import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cli.command import Mha
+
 PAGES: list[tuple[str, ...]] = [(), *((command,) for command in COMMANDS)]
 GROUP: Any = typer.main.get_command(app)
+WHOLE = {name: load_command(name) for name in COMMANDS}
 
 
 def words(text: str) -> str:
@@ -42,6 +47,11 @@ def words(text: str) -> str:
 
 def test_every_command_is_tested() -> None:
     assert tuple(GROUP.commands) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_shows_the_first_line_of_each_page(name: str) -> None:
+    assert GROUP.commands[name].help == WHOLE[name].help.partition("\n")[0]
 
 
 def test_version(tmp_path: Path) -> None:
@@ -72,7 +82,7 @@ def test_help_on_a_terminal_of_80_columns(page: tuple[str, ...], tmp_path: Path)
     shown = re.sub(r"\x1b\[[\d;]*m", "", result.stdout)
     assert max(map(len, shown.splitlines())) <= 80
     assert not re.search(r"<bool>|<list|\[default: \(", shown)
-    command = GROUP.commands[page[0]] if page else GROUP
+    command = WHOLE[page[0]] if page else GROUP
     examples = re.sub(r"\[/?bold\]", "", command.epilog)
     assert shown.endswith(f"\n\n{examples}\n\n")  # so that a line can be pasted: none is broken but by a backslash at its very end
     lines = examples.splitlines()
@@ -86,23 +96,42 @@ def test_help_on_a_terminal_of_80_columns(page: tuple[str, ...], tmp_path: Path)
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_parameter_has_a_help_text_and_stands_on_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = GROUP.commands[name]
+    command = WHOLE[name]
     page = words(run_here(name, "--help", cwd=tmp_path, monkeypatch=monkeypatch).stdout)
     assert command.help
     for parameter in command.params:
         assert parameter.help, parameter.name
-        assert parameter.help.endswith("."), parameter.name
+        assert parameter.help.partition(" [dim]")[0].endswith("."), parameter.name
         for option in parameter.opts if parameter.opts[0].startswith("-") else []:
             assert f" {option} " in page
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_examples_name_options_that_exist(command: str) -> None:
-    known = {option for parameter in GROUP.commands[command].params for option in parameter.opts}
-    examples = "\n".join(line for line in str(GROUP.commands[command].epilog).splitlines() if not line.startswith("curl "))
+    known = {option for parameter in WHOLE[command].params for option in parameter.opts}
+    examples = "\n".join(line for line in str(WHOLE[command].epilog).splitlines() if not line.startswith("curl "))
     named = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", examples))
     assert named
     assert named <= known
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("report small.keras --data sample", "mha report needs jinja2; pip install 'mha[report]'"),
+        ("serve", "mha serve needs fastapi and uvicorn; pip install 'mha[serve]'"),
+        ("tune --config sample", "mha tune needs optuna; pip install 'mha[tune]'"),
+        ("export x --format onnx --output new", "--format onnx needs onnx and onnxruntime; pip install 'mha[onnx]'"),
+        ("export x --format litert --output new", "--format litert needs ai-edge-litert; pip install 'mha[litert]'"),
+        ("predict --checkpoint small.keras --engine openvino film", "--engine openvino needs openvino; pip install 'mha[fast]'"),
+        ("batch . --checkpoint small.keras --format lines --output new --address auto", "--address needs ray; pip install 'mha[ray]'"),
+    ],
+)
+def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_checkpoint_file(tmp_path / "small.keras")
+    monkeypatch.setattr("mha_cli.errors.find_spec", lambda _: None)
+    assert refusal(mha(*arguments.split())) == message
+    assert not (tmp_path / "runs").exists()
 
 
 def test_no_arguments_at_all_are_answered_with_help_alone(tmp_path: Path) -> None:
@@ -191,9 +220,8 @@ def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def fail(*_args: object) -> None:
         raise RuntimeError("\x1b[31mbroken\nin two")
 
-    run_here("train", "-c", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)  # imports modules that would else keep what stands in below
-    monkeypatch.setattr("mha_cli.config.loading.load_config", fail)
-    result = run_here("train", "-c", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)
+    monkeypatch.setattr("mha_cli.cli.train.load_config", fail)
+    result = run_here("train", "--config", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)
     assert result.code == 1
     assert result.stderr == "error: RuntimeError: \\x1b[31mbroken; this is a fault in mha, MHA_DEBUG=1 shows where\n"
 

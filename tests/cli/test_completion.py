@@ -64,12 +64,12 @@ def bash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Complete:
         ("mha comp", ["compare"]),
         ("mha train --conf", ["--config"]),
         ("mha train --config imdb-f", ["imdb-fast"]),
-        ("mha train -c mi", ["mine.yaml"]),
-        ("mha train -c oth", ["other.yml"]),
+        ("mha train --config mi", ["mine.yaml"]),
+        ("mha train --config oth", ["other.yml"]),
         ("mha train --config=imdb-f", ["imdb-fast"]),
         ("mha shuffle-test --config book-", ["book-no-positions"]),
-        ("mha train -c no-such-recipe", []),
-        ("mha train -c 'my", []),  # the shell's own business, and that it quotes
+        ("mha train --config no-such-recipe", []),
+        ("mha train --config 'my", []),  # the shell's own business, and that it quotes
         ("mha export small.keras --format o", ["onnx"]),
         ("mha export small.keras -f ", sorted(EXPORT_FORMATS)),
         ("mha predict --format j", ["jsonl"]),

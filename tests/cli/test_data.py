@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.cli.command import has_control_characters, refusal, run_mha, tree
+from tests.cli.command import has_control_characters, run_mha, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,8 +106,3 @@ def test_settings_of_files(tmp_path: Path, mha: Mha) -> None:
     found = json.loads(mha("data", "a.csv", "--set", "text.sequence_length=3", "--set", "data.test=a.csv", "--json").stdout)
     assert (found["sequence_length"], found["train"]["num_cut"], found["test"]["num_in_training"]) == (3, 40, 40)
     assert found["layout"]["label_column"] == "verdict"
-    for setting in ("train", "text_column", "label_column"):
-        said = refusal(mha("data", "a.csv", "--set", f"data.{setting}=x"))
-        assert said == f"--set data.{setting} goes with a config, not with files; name the files, and --text-column and --label-column"
-    said = refusal(mha("data", "a.csv", "--text-column", "body"))
-    assert said == 'a.csv:1: no column "body" among id, what happened, verdict; set --text-column'

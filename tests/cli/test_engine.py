@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import WORDS
-from tests.cli.command import TIMEOUT, refusal, run_here, run_mha, start
+from tests.cli.command import TIMEOUT, run_mha, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,9 +46,3 @@ def test_openvino_answers_a_slow_producer_at_once_and_then_a_fast_one(small: Pat
         process.stdin.close()
         assert process.stdout.read() == b""
         assert process.wait(TIMEOUT) == 0
-
-
-def test_what_to_install(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda _: None)
-    result = run_here("predict", "-c", small, "--engine", "openvino", "the film", cwd=tmp_path, monkeypatch=monkeypatch)
-    assert refusal(result) == "--engine openvino needs openvino; pip install 'openvino>=2026.4,<2027'"

@@ -11,7 +11,7 @@ from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.config.settings import SampleData
 from mha_cli.data.sample import SampleTexts
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import Result, has_control_characters, run_here, run_mha, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,40 +211,3 @@ def test_class_names_may_hold_anything(evaluate: Evaluate, tmp_path: Path) -> No
     as_json = evaluate(checkpoint, "--data", "mine.jsonl", "--json").stdout
     assert not has_control_characters(as_json)
     assert [score["name"] for score in json.loads(as_json)["classes"]] == list(names)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--data", "sample", "--label-column", "x"],
-            "--text-column and --label-column go with files; sample has no columns; leave them out",
-        ),
-        (["--data", "sample", "--split", "tset"], "the sample reviews have no split 'tset'; did you mean test?"),
-        (
-            ["--data", "nowhere.csv"],
-            "nowhere.csv: no such file or folder; check the path; relative paths start at the current folder",
-        ),
-        (
-            ["--data", "imdb_reviews"],
-            "--data imdb_reviews: no such file or folder; check the path; for TensorFlow Datasets write tfds:imdb_reviews",
-        ),
-        (["--data", "empty"], "empty: no sub-folders; give a folder with one sub-folder a class, each holding .txt files"),
-        (
-            ["--data", "other.csv"],
-            "other.csv:3: the class is 'so so'; the model knows neg, pos",
-        ),
-        (
-            ["--data", "other.csv", "--text-column", "txet"],
-            'other.csv:1: no column "txet" among text, label; did you mean text? (see --text-column)',
-        ),
-        (["--data", "header.csv"], "header.csv: a header but no texts; write a text a row below it"),
-    ],
-)
-def test_data_that_cannot_be_scored(arguments: list[str], message: str, small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "other.csv").write_text("text,label\nthe film,pos\nthe film,so so\n")
-    (tmp_path / "header.csv").write_text("text,label\n")
-    before = tree(tmp_path)
-    assert refusal(evaluate(small, *arguments)) == message
-    assert tree(tmp_path) == before

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
-import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -249,12 +247,6 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     }
 
 
-def test_columns_without_data_are_refused(mha: Mha) -> None:
-    for option in ("--text-column", "--label-column"):
-        message = refusal(mha("export", "a.keras", "-f", "int8", "-o", "b", option, "stars"))
-        assert message == "--text-column, --label-column, --encoding and --no-quoting go with --data; leave them out"
-
-
 def test_where_nothing_is_scored_the_export_says_so(mha: Mha, tmp_path: Path) -> None:
     small_checkpoint_file(tmp_path / "a.keras")
     assert "not scored; --data SOURCE scores checkpoint and export" in mha("export", "a.keras", "-f", "int8", "-o", "b").stdout
@@ -303,35 +295,3 @@ def test_what_appears_meanwhile_is_not_replaced(mha: Mha, tmp_path: Path, monkey
     assert message == "exported: has come to exist meanwhile; choose another name, or remove it"
     assert (tmp_path / "exported").read_text() == "mine"
     assert sorted(tree(tmp_path)) == ["a.keras", "exported"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-f", "onx", "-o", "a.onnx"], "--format onx: no such format; did you mean onnx?"),
-        (["-f", "onnx", "-o", "a.keras"], "--output a.keras: exists; choose another name, or remove it"),
-        (["-f", "onnx", "-o", "nowhere/a.onnx"], "--output nowhere/a.onnx: its folder does not exist; make it first"),
-    ],
-)
-def test_refused_before_any_work(arguments: list[str], message: str, mha: Mha, tmp_path: Path) -> None:
-    small_checkpoint_file(tmp_path / "a.keras")
-    assert refusal(mha("export", "a.keras", *arguments)) == message
-    assert list(tree(tmp_path)) == ["a.keras"]
-
-
-@pytest.mark.parametrize(
-    ("name", "absent", "message"),
-    [
-        ("onnx", ["onnx", "onnxruntime"], "--format onnx needs onnx and onnxruntime; pip install onnx onnxruntime"),
-        ("litert", ["ai_edge_litert"], "--format litert needs ai-edge-litert; pip install ai-edge-litert"),
-    ],
-)
-def test_missing_packages_are_named(name: str, absent: list[str], message: str, mha: Mha, monkeypatch: pytest.MonkeyPatch) -> None:
-    formats = importlib.import_module("mha_cli.export.formats")
-    monkeypatch.setattr(formats, "find_spec", lambda module: None if module in absent else sys)
-    assert refusal(mha("export", "nowhere.keras", "-f", name, "-o", "exported")) == message
-
-
-def test_a_checkpoint_that_is_none(mha: Mha) -> None:
-    message = refusal(mha("export", "nowhere.keras", "-f", "saved-model", "-o", "exported"))
-    assert message == "nowhere.keras: no such file; give a checkpoint that `mha train` wrote"

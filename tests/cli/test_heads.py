@@ -123,32 +123,6 @@ def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads
     assert len(json.loads(seen.stdout)["weights"][0]) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--prune", "1"], "--prune and --output go together; give the number of heads to remove and the file to write"),
-        (["--output", "a.keras"], "--prune and --output go together; give the number of heads to remove and the file to write"),
-        (["--retrain", "1"], "--retrain goes with --prune; leave it out"),
-        (["--prune", "1", "-o", "mine.tsv"], "--output mine.tsv: exists; choose another name, or remove it"),
-        (["--prune", "1", "-o", "nowhere/a.keras"], "--output nowhere/a.keras: its folder does not exist; make it first"),
-        (
-            ["--prune", "4", "-o", "a.keras"],
-            "--prune 4: the model has 5 heads in 2 blocks; at most 3 can be removed, since every block keeps one",
-        ),
-        (["--plot", "heads.gif"], "--plot heads.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
-        (["--plot", "nowhere/heads.png"], "--plot nowhere/heads.png: its folder does not exist; make it first"),
-    ],
-)
-def test_refused_before_any_work(arguments: list[str], message: str, heads: Heads, blocks: Path, tmp_path: Path) -> None:
-    assert refusal(heads(blocks, "--data", "mine.tsv", *arguments)) == message
-    assert list(tree(tmp_path)) == ["mine.tsv"]
-
-
-@pytest.mark.parametrize(("arguments", "named"), [(["--prune", "0"], "'--prune'"), (["--retrain", "-1"], "'--retrain'")])
-def test_refused_by_the_parser(arguments: list[str], named: str, heads: Heads, blocks: Path) -> None:
-    assert named in refusal(heads(blocks, *arguments))
-
-
 def test_a_checkpoint_that_is_none(heads: Heads) -> None:
     message = "mine.tsv: is data, not a checkpoint; give it with --data mine.tsv, or to `mha predict` with --input mine.tsv"
     assert refusal(heads("mine.tsv")) == message

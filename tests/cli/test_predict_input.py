@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.command import COMMAND, TIMEOUT, environment, refusal, run_here, tree
+from tests.cli.command import COMMAND, TIMEOUT, environment
 from tests.cli.streams import answering
 
 if TYPE_CHECKING:
@@ -168,38 +168,6 @@ def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: byte
         result = predict("-i", f"reviews.{form}", "--workers", number_of_workers)
         assert (result.code, result.stderr) == (2, f"error: reviews.{form}:{message}\n")
         assert result.lines == predict("the film").lines
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--format", "xml"], "Invalid value for '--format'"),
-        (
-            ["the film", "--format", "csv"],
-            "--format, --text-column, --encoding and --no-quoting go with --input and standard input; leave them out",
-        ),
-        (
-            ["the film", "--text-column", "text"],
-            "--format, --text-column, --encoding and --no-quoting go with --input and standard input; leave them out",
-        ),
-        (["the film", "--field", "id"], '--field id: arguments: plain lines have only the column "text"; '),
-        (["--text-column", "review"], "--text-column review: plain lines have no columns; add --format csv, "),
-        (["--format", "csv", "--field", "i\x1bd"], r'reviews:1: no column "i\x1bd" among text; set --field'),
-        (["--quiet"], "--quiet goes with --only; name the class that is looked for"),
-        (["--quiet", "--only", "pos", "-o", "x"], "--quiet prints nothing; leave --output out"),
-        (["--only", "poss"], "--only poss: no class of the model; did you mean pos?"),
-        (["--threshold", "1.5"], "Invalid value for '--threshold'"),
-        (["--threshold", "nan"], "Invalid value for '--threshold'"),
-        (["--top-k", "0"], "--top-k 0: neither a number of classes nor all; give for example 3, or all"),
-        (["--top-k", "every"], "--top-k every: neither"),
-        (["--workers", "0"], "Invalid value for '--workers'"),
-    ],
-)
-def test_options_that_do_not_fit(arguments: list[str], message: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "reviews").write_text("text\n")
-    source = [] if "the film" in arguments else ["-i", "reviews"]
-    assert refusal(run_here("predict", "-c", small, *source, *arguments, cwd=tmp_path, monkeypatch=monkeypatch)).startswith(message)
-    assert list(tree(tmp_path)) == ["reviews"]
 
 
 # Producers that pause

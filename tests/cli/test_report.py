@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -83,13 +82,6 @@ def test_a_page_that_nobody_has_named_is_not_written_elsewhere(mha: Mha, run: Pa
     message = "runs/mine/report.html: is a link, or no file; remove it, or name the page with --output"
     assert refusal(mha("report", "runs/mine")) == message
     assert (tmp_path / "precious").read_text() == "of somebody"
-
-
-def test_refused_without_jinja(mha: Mha, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "jinja2" else find(name, *more))
-    assert refusal(mha("report", "runs/mine")) == "mha report needs Jinja2; pip install 'jinja2>=3.1,<4'"
-    assert not (run / "report.html").exists()
 
 
 @pytest.mark.process

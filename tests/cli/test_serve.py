@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mha_cli.version import __version__
-from tests.cli.command import COMMAND, TIMEOUT, environment, fork, refusal, run_here
+from tests.cli.command import COMMAND, TIMEOUT, environment, fork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,9 +126,3 @@ def test_it_says_which_model_answers_and_warns_where_all_can_reach_it(tmp_path: 
     assert lines[1].startswith("http://0.0.0.0:")
     assert lines[1].endswith("/models/imdb.keras; Ctrl-C ends it\n")
     assert lines[2] == "whoever reaches this address may ask: there are no passwords\n"
-
-
-def test_without_its_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mha_cli.cli.serve.find_spec", lambda name: None if name == "fastapi" else name)
-    said = refusal(run_here("serve", cwd=tmp_path, monkeypatch=monkeypatch))
-    assert said == "mha serve needs fastapi; pip install 'fastapi>=0.132,<1' 'uvicorn>=0.30,<1'"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from tests.cli.command import CONFIGS, ROOT, TINY, Result, has_control_characters, refusal, run_here, tree
+from tests.cli.command import CONFIGS, ROOT, Result, has_control_characters, refusal, run_here, tree
 from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
@@ -189,49 +189,8 @@ def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_pat
     assert result["largest_change"] <= 1e-5
 
 
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "shuffle-test takes either checkpoints or --config; see `mha shuffle-test --help` for examples"),
-        (["CHECKPOINT", "-c", "CONFIG"], "shuffle-test takes either checkpoints or --config; see `mha shuffle-test --help` for examples"),
-        (["CHECKPOINT", "--set", "seed=3"], "--set and --output go with --config, not with checkpoints; leave them out"),
-        (["CHECKPOINT", "--output", "runs/x"], "--set and --output go with --config, not with checkpoints; leave them out"),
-        (["-c", "CONFIG", "--data", "sample"], "--data goes with checkpoints, not with --config; set data.source in the config"),
-        (
-            ["CHECKPOINT", "--text-column", "body"],
-            "--text-column, --label-column, --encoding and --no-quoting go with --data; leave them out",
-        ),
-        (["CHECKPOINT", "--plot", "order.gif"], "--plot order.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
-        (["CHECKPOINT", "--plot", "order"], "--plot order: unknown kind of picture; end the name in .png, .svg, .pdf"),
-        (["CHECKPOINT", "--plot", "no/order.png"], "--plot no/order.png: its folder does not exist; make it first"),
-        (["CHECKPOINT", "--plot", "folder.png"], "--plot folder.png: is a folder; give the name of a file"),
-        (["-c", "CONFIG", "--set", "model.num_heads=7"], None),
-        (["nowhere.keras", "--data", "sample"], "nowhere.keras: no such file; give a checkpoint that `mha train` wrote"),
-    ],
-)
-def test_refused_before_any_work(arguments: list[str], message: str | None, small: Path, shuffle_test: ShuffleTest, tmp_path: Path) -> None:
-    (tmp_path / "folder.png").mkdir()
-    before = tree(tmp_path)
-    stand_for = {"CHECKPOINT": str(small), "CONFIG": str(TINY)}
-    found = refusal(shuffle_test(*(stand_for.get(argument, argument) for argument in arguments)))
-    assert found == message if message else "num_heads=7 does not divide embed_dim=64" in found
-    assert tree(tmp_path) == before
-
-
 def test_every_checkpoint_is_read_before_the_first_is_tested(shuffle_test: ShuffleTest, small: Path, tmp_path: Path) -> None:
     (tmp_path / "not.keras").write_text("hello")
     message = refusal(shuffle_test(small, "not.keras", "--plot", "order.png"))
     assert message == "not.keras: damaged, or no checkpoint (File is not a zip file); give a checkpoint that `mha train` wrote"
     assert list(tree(tmp_path)) == ["not.keras"]
-
-
-def test_the_folder_of_both_runs_is_in_use(shuffle_test: ShuffleTest, tmp_path: Path) -> None:
-    (tmp_path / "used").mkdir()
-    (tmp_path / "used" / "mine.txt").write_text("mine")
-    before = tree(tmp_path)
-    result = shuffle_test("-c", TINY, "--output", "used")
-    assert refusal(result) == "--output used: is not empty; choose another folder"
-    assert tree(tmp_path) == before

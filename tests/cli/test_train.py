@@ -318,7 +318,7 @@ def test_a_run_directory_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest
 
 def _train_here(cwd: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, output: str = "run") -> Result:
     overrides = [argument for setting in settings for argument in ("--set", setting)]
-    return run_here("train", "-c", TINY, *overrides, "--output", output, cwd=cwd, monkeypatch=monkeypatch)
+    return run_here("train", "--config", TINY, *overrides, "--output", output, cwd=cwd, monkeypatch=monkeypatch)
 
 
 @pytest.mark.parametrize("of_tensorflow", [False, True])
@@ -331,6 +331,6 @@ def test_out_of_memory_names_the_settings_that_help(of_tensorflow: bool, tmp_pat
         raise error
 
     monkeypatch.setattr("mha_cli.training.run.Trainer", fail)
-    result = run_here("train", "-c", TINY, "--set", "data.num_texts=200", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = run_here("train", "--config", TINY, "--set", "data.num_texts=200", cwd=tmp_path, monkeypatch=monkeypatch)
     said = "error: out of memory; lower training.batch_size, text.sequence_length or model.embed_dim"
     assert (result.code, result.stderr.splitlines()[-1]) == (1, said)

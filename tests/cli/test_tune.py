@@ -26,7 +26,7 @@ pytestmark = pytest.mark.extras
 
 SETTINGS = (*TRACED_SOON, "data.num_texts=200", "model.embed_dim=16", "model.feed_forward_dim=16", "training.epochs=2")
 TUNE = (
-    *("tune", "-c", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),
+    *("tune", "--config", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))),
     *("--search", "training.learning_rate=0.0001..0.02", "--output", "run", "--json", "--minutes", "60", "--trials"),
 )
 
@@ -73,14 +73,8 @@ def test_the_run_directory_has_what_mha_train_writes_and_the_study(tuned: Run) -
 def test_a_finished_search_is_refused_before_the_texts_are_read(tuned: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(run_here(*TUNE, "2", cwd=tuned.cwd, monkeypatch=monkeypatch))
     assert said == "--output run: its search is finished, with 2 trials; give more --minutes or --trials, or another folder"
-    said = refusal(run_here("train", "-c", TINY, "--output", "run", cwd=tuned.cwd, monkeypatch=monkeypatch))
+    said = refusal(run_here("train", "--config", TINY, "--output", "run", cwd=tuned.cwd, monkeypatch=monkeypatch))
     assert said == "--output run: holds a finished run; choose another folder, or remove this one"
-
-
-def test_without_optuna_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mha_cli.tuning.space.find_spec", lambda _: None)
-    assert refusal(run_here(*TUNE, "1", cwd=tmp_path, monkeypatch=monkeypatch)) == "mha tune needs optuna; pip install 'optuna>=4,<5'"
-    assert tree(tmp_path) == {}
 
 
 def test_several_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

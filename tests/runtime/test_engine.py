@@ -193,10 +193,7 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
 
 
 def test_what_cannot_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda name: name)
+    monkeypatch.setattr("mha_cli.errors.find_spec", lambda name: name)
     monkeypatch.setattr(processor, "CPU_INFO", Path("/nowhere"))
     with pytest.raises(MhaError, match=r"^--precision bfloat16: this processor has no instructions for it; leave it out$"):
         Engine(small_checkpoint(), "openvino", "bfloat16")
-    monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda _: None)
-    with pytest.raises(MhaError, match=r"^--engine openvino needs openvino; pip install 'openvino>=2026.4,<2027'$"):
-        Engine(small_checkpoint(), "openvino")
