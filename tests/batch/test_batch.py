@@ -23,7 +23,7 @@ from mha_cli.errors import MhaError
 from mha_cli.runtime.workers import Worker
 from tests.batch.archive import expected, numbered, refuse_anything_else, rows_of, write_archive
 from tests.checkpoints import rewrite, small_checkpoint_file
-from tests.cli.command import ROOT, TIMEOUT, Result, environment, fork, refusal, run_here, run_on_terminal, tree
+from tests.cli.command import ROOT, TIMEOUT, Result, environment, fork, refusal, run_here, run_mha, run_on_terminal, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +40,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def batch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    """``mha batch ARGS --output out -c model.keras``, in this process and those that it forks."""
+def batch(folder: Path) -> Batch:
+    """``mha batch ARGS --output out -c model.keras``, in a process of its own: it forks, and this one has many threads."""
+
+    def run(*args: str) -> Result:
+        return run_mha("batch", "-o", "out", "-c", "model.keras", *args, cwd=folder)
+
+    return run
+
+
+@pytest.fixture
+def batch_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
+    """The same in this process and those that it forks, where a test changes what it does."""
 
     def run(*args: str) -> Result:
         return run_here("batch", "-o", "out", "-c", "model.keras", *args, cwd=folder, monkeypatch=monkeypatch)
@@ -260,7 +270,7 @@ def test_workers_make_the_same_parts(inputs: str, workers: str, folder: Path, ba
     ("other", "code"), [((), 0), (("--output-format", "parquet"), 2), (("--format", "lines"), 2), (("-c", "other.keras"), 2)]
 )
 def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
-    other: tuple[str, ...], code: int, folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch
+    other: tuple[str, ...], code: int, folder: Path, batch_here: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_checkpoint_file(folder / "other.keras", seed=1)
     begin, found = Worker.__init__, list[Result]()
@@ -268,17 +278,17 @@ def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
     def begin_another_before(worker: Worker, work: Any, method: str) -> None:
         if not found:
             found.append(None)  # type: ignore[arg-type]
-            found[0] = batch("in/b.jsonl", *other)
+            found[0] = batch_here("in/b.jsonl", *other)
         begin(worker, work, method)
 
     monkeypatch.setattr(Worker, "__init__", begin_another_before)
-    assert batch("in").code == 0
+    assert batch_here("in").code == 0
     (second,) = found
     assert second.code == code
     said = f"{folder}/out: another batch writes there, of another model, format or column; wait for it, or choose another folder"
     assert not code or refusal(second) == said
     refuse_anything_else(folder / "out")
-    assert batch("in/b.jsonl", *other).code == 0  # the first one has ended
+    assert batch_here("in/b.jsonl", *other).code == 0  # the first one has ended
 
 
 # What cannot be read
@@ -346,8 +356,8 @@ def test_a_poisoned_file_is_reported_and_the_rest_goes_on(folder: Path, batch: B
     assert {os.path.relpath(row["file"], folder / "in") for row in rows_of(folder / "out")} == {"a.txt", "more/d.csv", "new.txt"}
 
 
-def test_a_batch_that_fails_leaves_the_part_of_an_earlier_one(folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch("in/more/d.csv")
+def test_a_batch_that_fails_leaves_the_part_of_an_earlier_one(folder: Path, batch_here: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch_here("in/more/d.csv")
     before, opened = tree(folder / "out"), LocalFiles.open
 
     def refuse(files: LocalFiles, path: str) -> IO[bytes]:
@@ -355,13 +365,13 @@ def test_a_batch_that_fails_leaves_the_part_of_an_earlier_one(folder: Path, batc
             raise OSError(errno.EIO, "Input/output error")
         return opened(files, path)
 
-    assert batch("in/more/d.csv", "--text-column", "review").code == 1
+    assert batch_here("in/more/d.csv", "--text-column", "review").code == 1
     os.utime(folder / "in" / "more" / "d.csv")  # the same bytes
-    assert batch("in/more/d.csv", "--format", "jsonl").code == 1
+    assert batch_here("in/more/d.csv", "--format", "jsonl").code == 1
     small_checkpoint_file(folder / "model.keras", seed=1)
     with monkeypatch.context() as patched:
         patched.setattr(LocalFiles, "open", refuse)
-        result = batch("in/more/d.csv")
+        result = batch_here("in/more/d.csv")
     assert (result.code, result.stderr) == (1, f"failed: {folder}/in/more/d.csv: cannot be read: Input/output error\n")
     assert tree(folder / "out") == before
 
@@ -414,7 +424,9 @@ def test_a_folder_that_cannot_be_written_to_ends_it(folder: Path, batch: Batch) 
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_process_that_is_killed_is_replaced_three_times(times: int, folder: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_killed_is_replaced_three_times(
+    times: int, folder: Path, batch_here: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = LocalFiles.open
 
     def die(files: LocalFiles, path: str) -> IO[bytes]:
@@ -424,7 +436,7 @@ def test_a_process_that_is_killed_is_replaced_three_times(times: int, folder: Pa
         return opened(files, path)
 
     monkeypatch.setattr(LocalFiles, "open", die)
-    result = batch("in", "--json", "--workers", "2")
+    result = batch_here("in", "--json", "--workers", "2")
     name = f"{folder}/in/b.jsonl"
     given_up = {name: f"{name}: the process that read it has ended 3 times; look at its memory"} if times == 3 else {}
     assert (result.code, summary_of(result)["failed"]) == (len(given_up), given_up)
