@@ -57,7 +57,7 @@ def write_reviews(path: Path, num_texts: int) -> None:
     from mha_cli.config.settings import TfdsData
     from mha_cli.data.tfds import TfdsTexts
 
-    texts = TfdsTexts(TfdsData(source="tfds")).read_texts(f"test[:{num_texts}]")
+    texts = (one.text for one in TfdsTexts(TfdsData(source="tfds")).read(f"test[:{num_texts}]"))
     path.write_text("".join(" ".join(text.split()) + "\n" for text in texts))
 
 

@@ -80,7 +80,7 @@ def test_numpy_and_keras_agree_on_thousands_of_reviews() -> None:
     from mha_cli.text.encoding import TextPipeline
 
     checkpoint = read_checkpoint(PACKAGED)
-    texts = islice(TfdsTexts(TfdsData(source="tfds", data_dir=DATA)).read_texts("test"), 4000)
+    texts = (one.text for one in islice(TfdsTexts(TfdsData(source="tfds", data_dir=DATA)).read("test"), 4000))
     reviews = encode_texts(texts, TextPipeline(checkpoint.config.text, checkpoint.vocabulary))
     expected = predict_probabilities(compile_forward(to_model(checkpoint)), checkpoint.memory_estimate, reviews)
     found = probabilities_of([reviews.tokens[start:end].tolist() for start, end in pairwise(reviews.offsets)], checkpoint)

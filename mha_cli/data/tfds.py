@@ -1,4 +1,4 @@
-"""Labelled reviews from a text-classification set of TensorFlow Datasets (TFDS).
+"""Labelled texts from a text-classification set of TensorFlow Datasets (TFDS).
 
 TensorFlow and TFDS are imported inside functions only: importing this module costs nothing.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 import os
 import re
-import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.labels import class_name, labelled
@@ -25,13 +24,10 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import TfdsData
 
 BATCH_SIZE = 256
-"""Reviews that are taken from TensorFlow at once."""
+"""Texts that are taken from TensorFlow at once."""
 
 NETWORK_TIMEOUT_S = 10.0
 """Seconds that the server of a set has to answer before a download is given up."""
-
-MAX_SERVERS = 3
-"""Servers of a set that are tried before a download is given up."""
 
 DEFAULT_DATA_DIR = "~/tensorflow_datasets"
 """Folder of TFDS's sets unless TFDS_DATA_DIR names another one."""
@@ -39,11 +35,10 @@ DEFAULT_DATA_DIR = "~/tensorflow_datasets"
 _CATALOGUE = "https://www.tensorflow.org/datasets/catalog/overview"
 _NAME = re.compile(r"\w+(/[\w.+-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 _OWN_FEATURES = "tensorflow_datasets."
-_PORTS = {"http": 80, "https": 443, "ftp": 21}
 
 
 class TfdsTexts:
-    """The reviews of a TFDS set; the set is downloaded and prepared first if its folder does not hold it.
+    """The texts of a TFDS set; the set is downloaded and prepared first if its folder does not hold it.
 
     Besides a split's name TFDS's own notation for parts of splits is understood: ``train[90%:]``, ``train+test``.
 
@@ -63,42 +58,29 @@ class TfdsTexts:
                 _prepare(self._builder, settings.name, data_dir, log)
             self._split_names = tuple(map(str, self._builder.info.splits))
         self.splits = tuple(dict.fromkeys([settings.train_split, settings.test_split, *self._split_names]))
-        if not self._split_names:
-            folder = shown_path(self._builder.data_path)
-            raise MhaError(
-                f"{settings.name}: {folder} holds no prepared set", "remove that folder, and the set is downloaded again", EXIT_FAILURE
-            )
         for setting in ("train_split", "test_split", "unlabelled_split"):
             if (split := getattr(settings, setting)) is not None:
                 self._check_split(split, f" (data.{setting})")
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The reviews of a split, in the order of the set's files; bytes that are not UTF-8 become U+FFFD."""
+        """The texts of a split, in the order of the set's files; bytes that are not UTF-8 become U+FFFD."""
         self._check_split(split)
         return self._labelled(split)
 
     def unlabelled(self) -> Iterator[str] | None:
-        """The texts of ``data.unlabelled_split``."""
-        split = self._settings.unlabelled_split
-        return None if split is None else self.read_texts(split)
-
-    def read_texts(self, split: str) -> Iterator[str]:
-        """The texts of a split, labelled or not; otherwise as ``read``."""
-        self._check_split(split)
+        """The texts of ``data.unlabelled_split``, labelled or not."""
+        if (split := self._settings.unlabelled_split) is None:
+            return None
         return (text.decode("utf-8", "replace") for (text,) in self._columns(split, self._settings.text_key))
 
     def _labelled(self, split: str) -> Iterator[LabelledText]:
         for number, (text, label) in enumerate(self._columns(split, self._settings.text_key, self._settings.label_key), start=1):
-            if label < 0:  # what TFDS writes where a split has no labels
-                shown = printable(split)
-                found = f"the split {shown} has no labels" if number == 1 else f"text {number} of the split {shown} has no label"
-                others = [name for name in self.splits if name != split]
-                hint = f"choose one with labels, from {printable(', '.join(others), 200)}" if others else "choose another set"
-                raise MhaError(f"{self.name}: {found}", hint)
+            if label < 0:  # TFDS writes -1 where a split has no labels
+                raise MhaError(f"{self.name}: text {number} of the split {printable(split)} has no label", "choose a split with labels")
             yield labelled(text.decode("utf-8", "replace"), self._labels[label], f"{self.name}, text {number}")
 
     def _columns(self, split: str, *keys: str) -> Iterator[tuple[Any, ...]]:
-        """The features ``keys`` of one review after the other; no other feature is decoded."""
+        """The features ``keys`` of one text after the other; no other feature is decoded."""
         import tensorflow as tf
         import tensorflow_datasets as tfds
 
@@ -114,16 +96,19 @@ class TfdsTexts:
                 yield from zip(*(batch[key].tolist() for key in keys), strict=True)
         except (tf.errors.OpError, NotImplementedError, OSError, ValueError) as error:
             problem = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", _first_line(error)).strip()
-            folder = shown_path(self._builder.data_path)
             message = f"{self.name}: the split {printable(split)} cannot be read: {printable(problem, 200)}"
-            raise MhaError(message, f"remove {folder}, and fetch or copy the set again", EXIT_FAILURE) from None
+            raise MhaError(message, self._way_out, EXIT_FAILURE) from None
+
+    @property
+    def _way_out(self) -> str:
+        return f"remove {shown_path(self._builder.data_path)}, and fetch or copy the set again"
 
     def _check_split(self, split: str, setting: str = "") -> None:
         try:
             self._builder.info.splits[split]
         except (KeyError, ValueError, AssertionError):
-            message = f'{self.name} has no split "{printable(split)}"{setting}'
-            raise MhaError(message, did_you_mean(printable(split), self._split_names)) from None
+            hint = did_you_mean(printable(split), self._split_names) if self._split_names else self._way_out
+            raise MhaError(f'{self.name} has no split "{printable(split)}"{setting}', hint) from None
 
 
 def _data_dir(settings: TfdsData) -> str:
@@ -133,8 +118,7 @@ def _data_dir(settings: TfdsData) -> str:
         if folder is not None:
             path = os.path.expanduser(folder)
             if not os.path.isdir(path):
-                found = "is not a folder" if os.path.exists(path) else "does not exist"
-                raise MhaError(f"{setting}: {shown_path(folder)} {found}", "create the folder, or name the one that holds your TFDS sets")
+                raise MhaError(f"{setting}: {shown_path(folder)}: no such folder", "create it, or name the one that holds your TFDS sets")
             return path
     return os.path.expanduser(DEFAULT_DATA_DIR)
 
@@ -156,11 +140,6 @@ def _open_builder(name: str, data_dir: str) -> Any:
         message = f'data.name is "{shown}": neither in the TFDS catalogue nor in {shown_path(data_dir)}'
         raise MhaError(message, hint) from None
     except Exception as error:
-        set_name, _, config = re.sub(":.*", "", name).partition("/")
-        configs = _configs(set_name)
-        if config and config not in configs:
-            message = f'data.name is "{shown}": {set_name} has no config "{config}"'
-            raise MhaError(message, did_you_mean(config, configs) if configs else f"write {set_name}") from None
         problem = _first_line(error).rpartition('}": ')[2].rstrip(".")  # after TFDS's repetition of what it was asked for
         hint = f"for names and versions see {_CATALOGUE}, or remove the set's folder if it is damaged"
         raise MhaError(f'data.name is "{shown}": {printable(problem, 200)}', hint) from None
@@ -184,41 +163,20 @@ def _features_of_tfds_alone(tfds: Any) -> Iterator[None]:
         connector.cls_from_name = before
 
 
-def _configs(name: str) -> list[str]:
-    import tensorflow_datasets as tfds
-
-    try:
-        return list(tfds.builder_cls(name).builder_configs)
-    except tfds.core.DatasetNotFoundError:
-        return []
-
-
 def _class_labels(features: Any, settings: TfdsData) -> tuple[str, ...]:
     """The class labels of a set, once its features are a text and a class."""
     import numpy as np
     import tensorflow_datasets as tfds
 
-    if not isinstance(features, tfds.features.FeaturesDict):
-        raise MhaError(f"{settings.name}: its examples have no named features", "choose a set of texts with one class each")
-    for setting, key in (("data.text_key", settings.text_key), ("data.label_key", settings.label_key)):
-        if key not in features:
-            names = [printable(name) for name in features]
-            message = f'{settings.name} has no feature "{printable(key)}" ({setting}) among {", ".join(sorted(names))}'
-            raise MhaError(message, did_you_mean(printable(key), names))
-    text, label = features[settings.text_key], features[settings.label_key]
-    if not (isinstance(text, tfds.features.Tensor) and text.shape == () and text.np_dtype == np.object_):
-        texts = [key for key, feature in features.items() if isinstance(feature, tfds.features.Text) and key != settings.text_key]
-        raise _wrong_feature(settings.name, settings.text_key, "data.text_key", text, "a text", texts)
-    if not isinstance(label, tfds.features.ClassLabel) or label.num_classes is None:
-        labels = [key for key, feature in features.items() if isinstance(feature, tfds.features.ClassLabel) and key != settings.label_key]
-        raise _wrong_feature(settings.name, settings.label_key, "data.label_key", label, "a class label", labels)
-    return tuple(map(str, label.names))
-
-
-def _wrong_feature(name: str, key: str, setting: str, feature: Any, wanted: str, choices: list[str]) -> MhaError:
-    message = f'{name}: the feature "{printable(key)}" ({setting}) is {printable(repr(feature), 60)}, not {wanted}'
-    hint = f"choose from {printable(', '.join(sorted(choices)), 200)}" if choices else f"the set has no feature that is {wanted}"
-    return MhaError(message, hint)
+    found = dict(features.items()) if isinstance(features, tfds.features.FeaturesDict) else {}
+    texts = [key for key, one in found.items() if isinstance(one, tfds.features.Tensor) and one.shape == () and one.np_dtype == np.object_]
+    labels = [key for key, one in found.items() if isinstance(one, tfds.features.ClassLabel) and one.num_classes is not None]
+    wanted = (("data.text_key", settings.text_key, texts, "a text"), ("data.label_key", settings.label_key, labels, "a class label"))
+    for setting, key, choices, kind in wanted:
+        if key not in choices:
+            hint = did_you_mean(printable(key), [*map(printable, choices)]) if choices else "choose another set"
+            raise MhaError(f'{settings.name}: no feature "{printable(key)}" that is {kind} ({setting})', hint)
+    return tuple(map(str, found[settings.label_key].names))
 
 
 def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None]) -> None:
@@ -240,24 +198,10 @@ def _prepare(builder: Any, name: str, data_dir: str, log: Callable[[str], None])
 
 
 def _check_network(builder: Any) -> None:
-    """Fail within seconds where there is no network: TFDS itself would try for minutes, and leave folders behind.
-
-    Raises:
-        OSError: none of the servers that hold the set's files can be reached.
-    """
-    if set(getproxies()) - {"no"}:
-        return  # the proxy decides what can be reached
-    urls = [parts for parts in map(urlsplit, builder.url_infos or ()) if parts.scheme in _PORTS]
-    servers = list(dict.fromkeys((parts.hostname, parts.port or _PORTS[parts.scheme]) for parts in urls))
-    failure = None
-    for host, port in servers[:MAX_SERVERS]:
-        try:
-            socket.create_connection((host, port), timeout=NETWORK_TIMEOUT_S).close()
-            return
-        except OSError as error:
-            failure = failure or OSError(f"no connection to {host} ({error.strerror or error})")
-    if failure is not None:
-        raise failure
+    """Raise an OSError within seconds where there is no network: TFDS would try for minutes, and leave folders behind."""
+    if url := next((url for url in builder.url_infos or () if url.startswith("http")), None):
+        with suppress(HTTPError):  # a server that answers
+            urlopen(Request(url, method="HEAD"), timeout=NETWORK_TIMEOUT_S).close()
 
 
 def _first_line(error: Exception) -> str:
