@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, NamedTuple, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
@@ -40,20 +40,6 @@ GROUP_PROBABILITIES = 1 << 15
 
 class Unreadable(Record):
     """What stands in for a record that could not be read; its field is the fault."""
-
-
-class Content(NamedTuple):
-    """What is in a part.
-
-    Args:
-        sha256: hash of its bytes.
-        rows: its rows.
-        unreadable: rows among them that could not be read.
-    """
-
-    sha256: str
-    rows: int
-    unreadable: int
 
 
 class ShardFault(Exception):
@@ -118,8 +104,8 @@ def classify_shard(shard: Shard, job: Job) -> ShardReport:
     """
     try:
         status = _status(shard)
-        if content := _fitting_part(shard, status, job):
-            return ShardReport(shard.name, content.rows, content.unreadable, earlier=True)
+        if earlier := _earlier_report(shard, status, job):
+            return earlier
         try:
             return _write_part(shard, status, job)
         except ShardFault:
@@ -153,8 +139,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     records = read_records(shard.form, _chunks(shard, digest), Reading(shard.name, job.columns, job.dialect, warnings, on_fault=stand_in))
     files, part_name = job.output.files, f"{shard.stem}.{job.part_format}"
     with files.written(job.output / part_name) as file:
-        # Closed before the file, even if something fails: a writer of Parquet that is left open complains when it goes.
-        with closing(_PARTS[job.part_format](file, job.classifier.checkpoint.class_names)) as part:
+        with _PARTS[job.part_format](file, job.classifier.checkpoint.class_names) as write_rows:
 
             def write(batch: list[Answer]) -> None:
                 nonlocal rows, unreadable
@@ -166,7 +151,7 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
                     if broken and len(faults) < SHOWN_FAULTS:
                         faults.extend(map(str, record.fields))
                     found.append(_row(shard.name, rows, None if broken else prediction))
-                part.write(found)
+                write_rows(found)
 
             try:
                 Answering(job.classifier, job.workers).run(records, write)
@@ -193,12 +178,12 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
     return ShardReport(shard.name, rows, unreadable, warnings=warnings.lines)
 
 
-def _fitting_part(shard: Shard, status: Status, job: Job) -> Content | None:
-    """What is in the part of a shard, if its manifest fits its bytes, and this job would do it in the same way."""
+def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | None:
+    """The report of an earlier part, if its manifest fits its bytes, and this job would write the same part."""
     files, output = job.output.files, job.output
     try:
         manifest = _manifest(shard, job)
-        given, part = manifest["input"], manifest["part"]
+        given, part, rows, unreadable = manifest["input"], manifest["part"], int(manifest["rows"]), int(manifest["unreadable"])
         if not (
             manifest["model"] == {"sha256": job.model_sha256}
             and {name: given[name] for name in _settings(shard, job)} == _settings(shard, job)
@@ -209,8 +194,8 @@ def _fitting_part(shard: Shard, status: Status, job: Job) -> Content | None:
         ):
             return None
         with files.open(output / part["name"]) as file:
-            content = _PARTS[job.part_format].content(file)
-        return content if content == Content(part["sha256"], manifest["rows"], manifest["unreadable"]) else None
+            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        return ShardReport(shard.name, rows, unreadable, earlier=True) if digest == part["sha256"] else None
     except NO_MANIFEST:
         return None
 
@@ -310,83 +295,32 @@ def _row(name: str, number: int, prediction: Prediction | None) -> Row:
     }
 
 
-_UNREADABLE_END = json.dumps({"flags": UNREADABLE}).encode()[1:] + b"\n"
+@contextmanager
+def _jsonl_part(file: IO[bytes], class_names: Sequence[str]) -> Iterator[Callable[[list[Row]], object]]:
+    """A function that writes rows as JSON lines."""
+    yield lambda rows: file.write(b"".join([plain_json(row).encode() + b"\n" for row in rows]))
 
 
-class JsonlPart:
-    """A part in JSON lines.
+@contextmanager
+def _parquet_part(file: IO[bytes], class_names: Sequence[str]) -> Iterator[Callable[[list[Row]], object]]:
+    """A function that writes rows to Parquet, a row group at a time; each class is a field of ``probabilities``."""
+    import pyarrow
+    from pyarrow import parquet
 
-    Args:
-        file: file to write to.
-    """
+    probabilities = pyarrow.struct([(name, pyarrow.float32()) for name in class_names])
+    columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "flags": "string"}
+    schema, group = pyarrow.schema(list(columns.items())), list[Row]()
 
-    def __init__(self, file: IO[bytes], _class_names: Sequence[str]) -> None:
-        self._file = file
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Write further rows."""
-        self._file.write(b"".join([plain_json(row).encode() + b"\n" for row in rows]))
+        def write(rows: list[Row], enough: int = GROUP_PROBABILITIES // len(class_names)) -> None:
+            group.extend(rows)
+            if len(group) >= enough:
+                writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+                group.clear()
 
-    def close(self) -> None:
-        """Write nothing below the rows."""
-
-    @staticmethod
-    def content(file: IO[bytes]) -> Content:
-        """What is in such a part."""
-        digest, rows, unreadable = hashlib.sha256(), 0, 0
-        for line in file:
-            digest.update(line)
-            rows += 1
-            unreadable += line.endswith(_UNREADABLE_END)
-        return Content(digest.hexdigest(), rows, unreadable)
+        yield write
+        write([], 0)
 
 
-class ParquetPart:
-    """A part in Parquet, through pyarrow.
-
-    Args:
-        file: file to write to.
-        class_names: classes, each a field of ``probabilities``.
-    """
-
-    def __init__(self, file: IO[bytes], class_names: Sequence[str]) -> None:
-        import pyarrow
-        from pyarrow import parquet
-
-        probabilities = pyarrow.struct([(name, pyarrow.float32()) for name in class_names])
-        columns = {"file": "string", "row": "int64", "label": "string", "probabilities": probabilities, "flags": "string"}
-        self._schema = pyarrow.schema(list(columns.items()))
-        self._table_of = pyarrow.Table.from_pylist
-        self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
-        self._rows: list[Row] = []
-        self._group_rows = GROUP_PROBABILITIES // len(class_names)
-
-    def write(self, rows: Sequence[Row]) -> None:
-        """Write further rows, or keep them until a row group is full."""
-        self._rows += rows
-        if len(self._rows) >= self._group_rows:
-            self._write_group()
-
-    def close(self) -> None:
-        """Write the rest, and what tells where everything is."""
-        self._write_group()
-        self._writer.close()
-
-    @staticmethod
-    def content(file: IO[bytes]) -> Content:
-        """What is in such a part."""
-        from pyarrow import parquet
-
-        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-        try:
-            marks = [batch["flags"].to_pylist() for batch in parquet.ParquetFile(file).iter_batches(columns=["flags"])]
-        except (OSError, NotImplementedError) as error:
-            raise ValueError("damaged") from error
-        return Content(digest, sum(map(len, marks)), sum(some.count(UNREADABLE) for some in marks))
-
-    def _write_group(self) -> None:
-        self._writer.write_table(self._table_of(self._rows, schema=self._schema))
-        self._rows = []
-
-
-_PARTS: dict[PartFormat, type[JsonlPart | ParquetPart]] = {"jsonl": JsonlPart, "parquet": ParquetPart}
+_PARTS = {"jsonl": _jsonl_part, "parquet": _parquet_part}
