@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import os
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 import pytest
@@ -21,8 +22,6 @@ from mha_cli.data import files
 from mha_cli.data.files import FileTexts, labelled_columns, read_labelled, read_labelled_file, read_text_lines
 from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.errors import EXIT_USAGE, MhaError
-from mha_cli.records import lines
-from mha_cli.records import rows as rows_module
 from mha_cli.records.reader import Dialect
 
 if TYPE_CHECKING:
@@ -64,23 +63,42 @@ def error_of(path: str, text_column: str = "text", label_column: str = "label") 
 
 # Formats
 
-
-@pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.csv.gz", "a.b.csv"])
-def test_csv(name: str) -> None:
-    write(name, 'text,label\nfine,pos\n"good, not bad",pos\n"he said ""no""",neg\n')
-    assert read(name) == [LabelledText("fine", "pos"), LabelledText("good, not bad", "pos"), LabelledText('he said "no"', "neg")]
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1) | st.text('a",\t\n\r; ', min_size=1)
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
-def test_tsv(name: str) -> None:
-    write(name, 'text\tlabel\ngood, really\tpos\n"a\tb"\tneg\n')
-    assert read(name) == [LabelledText("good, really", "pos"), LabelledText("a\tb", "neg")]
+def encoded(form: str, rows: list[tuple[str, str]]) -> bytes:
+    """A file of this format that holds labelled texts; carriage returns before line feeds in tables."""
+    if form == "jsonl":
+        return "".join(json.dumps({"label": label, "text": text}) + "\r\n" for text, label in rows).encode()
+    if form == "parquet":
+        to: Any = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table(dict(zip(("text", "label"), map(list, zip(*rows, strict=True)), strict=True))), to)
+        return bytes(to.getvalue())
+    to = io.StringIO(newline="")
+    csv.writer(to, delimiter="\t" if form == "tsv" else ",", quoting=csv.QUOTE_ALL).writerows([("text", "label"), *rows])
+    return to.getvalue().encode()
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.json", "a.jsonl.gz", "a.ndjson.gz", "a.json.gz"])
-def test_json_lines(name: str) -> None:
-    write(name, '{"text": "fine\\nfilm", "label": "pos"}\n\n  \n{"label": "neg", "text": "é", "id": 3}')
-    assert read(name) == [LabelledText("fine\nfilm", "pos"), LabelledText("é", "neg")]
+@given(
+    st.lists(st.tuples(TEXTS, st.sampled_from(["pos", "neg"])), min_size=1, max_size=4),
+    st.sampled_from(["csv", "tsv", "jsonl", "parquet"]),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_texts_come_back_from_every_format(rows: list[tuple[str, str]], form: str, marked: bool, packed: bool) -> None:
+    """With and without a byte-order mark, with CRLF, plain and gzipped."""
+    if form == "tsv":  # lines inside a text that look like rows are read as rows
+        rows = [(text.replace("\t", " "), label) for text, label in rows]
+    mark = b"\xef\xbb\xbf" if marked and form != "parquet" else b""
+    path = write(f"a.{form}.gz" if packed else f"a.{form}", mark + encoded(form, rows))
+    assert read(path) == [LabelledText(text, label) for text, label in rows]
+
+
+@pytest.mark.parametrize("name", ["a.CSV", "a.b.csv", "a.ndjson", "a.json.gz"])
+def test_the_extension_names_the_format(name: str) -> None:
+    write(name, "text,label\nfine,pos\n" if "csv" in name.lower() else '{"text": "fine", "label": "pos"}')
+    assert read(name) == [LabelledText("fine", "pos")]
 
 
 def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
@@ -90,32 +108,12 @@ def test_columns_are_found_by_name_and_the_others_are_skipped() -> None:
     assert read("a.jsonl", "body", "stars") == [LabelledText("fine", "5")]
 
 
-def test_quoted_line_breaks_belong_to_the_text() -> None:
-    write("a.csv", b'text,label\r\n"one\r\ntwo\n\nthree",pos\r\nfour,neg\r\n')
-    assert read("a.csv") == [LabelledText("one\r\ntwo\n\nthree", "pos"), LabelledText("four", "neg")]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"), [("a.csv", "text,label\r\nfine,pos\r\n"), ("a.jsonl", '{"text": "fine", "label": "pos"}\r\n\r\n')]
-)
-@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"], ids=["plain", "bom"])
-def test_crlf_and_byte_order_mark(name: str, content: str, bom: bytes) -> None:
-    write(name, bom + content.encode())
-    assert read(name) == [LabelledText("fine", "pos")]
-
-
-def test_byte_order_mark_before_a_quoted_header() -> None:
-    write("a.csv", b'\xef\xbb\xbf"text","label"\nfine,pos\n')
-    assert read("a.csv") == [LabelledText("fine", "pos")]
-
-
-@pytest.mark.parametrize("text", ["", "a\0b", "\u2028 and \x85 end no line", "  kept  ", "😀", "x" * 300_000])
+@pytest.mark.parametrize("text", ["a\0b", "\u2028 and \x85 end no line", "  kept  ", "x" * 300_000])
 def test_any_text_comes_back_as_it_was(text: str) -> None:
-    write("a.jsonl", json.dumps({"text": text, "label": "pos"}) + "\n" + json.dumps({"text": text, "label": "neg"}, ensure_ascii=False))
     write("a.csv", f'text,label\n"{text}",pos\n{text},neg\n')
     write("folder/pos/1.txt", text)
     write("folder/neg/1.txt", text)
-    assert read("a.jsonl") == read("a.csv") == read("folder")[::-1] == [LabelledText(text, "pos"), LabelledText(text, "neg")]
+    assert read("a.csv") == read("folder")[::-1] == [LabelledText(text, "pos"), LabelledText(text, "neg")]
 
 
 def test_labels_lose_white_space_and_blank_lines_are_skipped() -> None:
@@ -124,23 +122,11 @@ def test_labels_lose_white_space_and_blank_lines_are_skipped() -> None:
     assert [*map(read, ("a.csv", "a.jsonl"))] == [[LabelledText("fine", "pos", spelling)] for spelling in (" pos ", " pos\t")]
 
 
-@pytest.mark.parametrize(("spelt", "label"), [("1", "1"), ("-7", "-7"), ("true", "True"), ("false", "False"), ('"1"', "1")])
-def test_json_labels_are_named_as_python_spells_them(spelt: str, label: str) -> None:
-    write("a.jsonl", f'{{"text": "fine", "label": {spelt}}}')
-    assert read("a.jsonl") == [LabelledText("fine", label)]
-
-
-def test_half_a_surrogate_pair_is_replaced() -> None:
-    write("a.jsonl", r'{"text": "cut \ud83d, whole \ud83d\ude00", "label": "pos"}')
-    assert read("a.jsonl") == [LabelledText("cut \ufffd, whole 😀", "pos")]
-
-
 def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write("a.csv", "text,label\nfine,pos\n")
     write("folder/pos/1.txt", "fine")
     assert read("~/a.csv") == read("~/folder") == [LabelledText("fine", "pos")]
-    assert error_of("~/b.csv").startswith("~/b.csv: no such file or folder")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.txt.gz"])
@@ -170,21 +156,13 @@ def test_parquet() -> None:
         error_of("a.parquet", "doc.body", "kind")
         == 'a.parquet:2: the label "kind" is missing; give every text a class, or leave the row out'
     )
-    assert error_of(write("b.parquet", "text,label\n")).startswith("b.parquet: not a Parquet file, or a damaged one: ")
     pyarrow.parquet.write_table(table.slice(0, 0), "c.parquet")
     assert error_of("c.parquet", "doc.body", "stars") == "c.parquet: the file is empty; write a text a row"
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("__label__a b\nno label\n", "2: no label; begin the line with __label__ and the name of its class"),
-        ("__label__a b\n__label__ text\n", "2: the label is empty; give every text a class, or leave the row out"),
-        ("__label__a __label__b text\n", "1: 2 labels: a and b; give every text one class"),
-    ],
-)
-def test_bad_fasttext_line(content: str, expected: str) -> None:
-    assert error_of(write("a.txt", content)) == f"a.txt:{expected}"
+def test_a_line_of_fasttext_without_a_label() -> None:
+    expected = "a.txt:2: no label; begin the line with __label__ and the name of its class"
+    assert error_of(write("a.txt", "__label__a b\nno label\n")) == expected
 
 
 # Several files
@@ -255,9 +233,10 @@ def test_folder_symbolic_links_are_followed() -> None:
     assert read("train") == [LabelledText("fine", "pos")]
 
 
-def test_text_files_lose_a_byte_order_mark_and_nothing_else() -> None:
+def test_text_files_lose_a_byte_order_mark_and_may_be_packed() -> None:
     write("train/pos/1.txt", b"\xef\xbb\xbfone\r\ntwo\n")
-    assert read("train") == [LabelledText("one\r\ntwo\n", "pos")]
+    write("train/pos/2.txt", gzip.compress(b"fine"))
+    assert read("train") == [LabelledText("one\r\ntwo\n", "pos"), LabelledText("fine", "pos")]
 
 
 # As a stream
@@ -284,27 +263,15 @@ def test_reviews_before_a_fault_are_read() -> None:
 # Paths
 
 
-def test_missing() -> None:
-    expected = "nowhere.csv: no such file or folder; check the path; relative paths start at the current folder"
-    assert error_of("nowhere.csv") == expected
-
-
-def test_a_missing_file_is_told_at_once() -> None:
-    with pytest.raises(MhaError, match="no such file"):
-        read_labelled_file("nowhere.csv", COLUMNS)
-
-
 def test_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     write("a.csv", "text,label\nfine,pos\n")
-    write("a.csv.gz", "text,label\nfine,pos\n")
     write("train/pos/1.txt", "fine")
     monkeypatch.setattr("builtins.open", denied)
     hint = "give the path of data that can be read"
     assert error_of("a.csv") == f"a.csv: Permission denied; {hint}"
-    assert error_of("a.csv.gz") == f"a.csv.gz: Permission denied; {hint}"
     assert error_of("train") == f"train/pos/1.txt: Permission denied; {hint}"
     monkeypatch.setattr("os.scandir", denied)
     assert error_of("train") == f"train: Permission denied; {hint}"
@@ -349,8 +316,8 @@ def test_control_characters_of_a_name_are_not_printed() -> None:
 # Bytes
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.json"])
-@pytest.mark.parametrize("content", ["", "\ufeff", "\n\n"], ids=["nothing", "bom", "blank lines"])
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl"])
+@pytest.mark.parametrize("content", ["", "\ufeff\n\n"])
 def test_empty_file(name: str, content: str) -> None:
     write(name, content)
     hint = "write a header line (text,label) and a text a row" if "csv" in name else ONE_OBJECT
@@ -360,14 +327,12 @@ def test_empty_file(name: str, content: str) -> None:
 def test_not_utf8() -> None:
     write("a.csv", b'text,label\n"fine\nfilm",pos\ncaf\xe9,pos\n')
     assert error_of("a.csv") == f"a.csv:4: not UTF-8: byte 0xE9 at place 4 of the line; {FROM_WINDOWS}"
-    write("a.jsonl", b'\xff{"text": "a"}')
-    assert error_of("a.jsonl") == f"a.jsonl:1: not UTF-8: byte 0xFF at place 1 of the line; {FROM_WINDOWS}"
     write("train/pos/1.txt", b"one\ntwo\nth\x80ree")
     assert error_of("train") == f"train/pos/1.txt:3: not UTF-8: byte 0x80 at place 3 of the line; {FROM_WINDOWS}"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "windows-1252"])
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.txt", "a.jsonl", "train/pos/1.txt"])
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl", "train/pos/1.txt"])
 def test_other_encodings(encoding: str, name: str) -> None:
     text = "café" if "train" in name else '{"text": "café", "label": "pos"}' if "jsonl" in name else "text,label\ncafé,pos\n"
     raw = text.encode(encoding)
@@ -378,59 +343,25 @@ def test_other_encodings(encoding: str, name: str) -> None:
 
 
 def test_binary_files_are_refused() -> None:
-    for name in ("a.csv", "a.jsonl", "a.xlsx", "a.txt", "train/pos/1.txt"):
+    kind = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive"
+    for name in ("a.csv", "a.xlsx", "train/pos/1.txt"):
         write(name, b"PK\x03\x04\n\0")
-        kind = "a zip file, as are .xlsx, .docx and .keras, not texts; save a table as CSV in UTF-8, or unpack the archive"
         assert error_of("train" if "train" in name else name) == f"{name}: {kind}"
 
 
-def test_gzip_data_is_known_by_its_first_bytes() -> None:
-    write("a.csv", gzip.compress(b"text,label\nfine,pos\n"))
-    write("train/pos/1.txt", gzip.compress(b"fine"))
-    assert read("a.csv") == read("train") == [LabelledText("fine", "pos")]
-
-
-def test_damaged_gzip() -> None:
+def test_a_name_with_gz_says_that_the_file_is_packed() -> None:
     with open("a.csv.gz", "w") as file:
         file.write("text,label\nfine,pos\n")
     assert error_of("a.csv.gz") == "a.csv.gz: not a gzip file; compress it with gzip, or drop .gz from its name"
-    whole = gzip.compress(b"text,label\n" + os.urandom(1000).hex().encode() + b",pos\n")
-    for damaged in [whole[:-20], whole[:200] + b"\xff" * 50 + whole[250:]]:
-        with open("b.csv.gz", "wb") as file:
-            file.write(damaged)
-        assert error_of("b.csv.gz").startswith("b.csv.gz: ")
-    with open("b.csv.gz", "wb") as file:
-        file.write(whole[:-20])
-    assert error_of("b.csv.gz") == "b.csv.gz: the gzip data is cut short or damaged; copy or compress the file again"
 
 
-def test_lines_and_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (files, lines, rows_module):
-        monkeypatch.setattr(module, "MAX_LINE_BYTES", 100)
-    long = "x" * 101
-    write("a.jsonl", '{"text": "", "label": 1}\n' + long)
-    assert error_of("a.jsonl") == "a.jsonl:2: a line longer than 100 bytes; write one text a line"
-    write("a.csv", "text,label\n" + '"' + "x\n" * 200)
-    assert error_of("a.csv") == "a.csv:2: a row longer than 100 characters; look for a quote that is not closed"
-    write("train/pos/1.txt", long)
+def test_texts_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
+    write("train/pos/1.txt", "x" * 101)
     assert error_of("train") == "train/pos/1.txt: longer than 100 bytes; write one text a file"
 
 
-# CSV and TSV
-
-
-def test_no_header() -> None:
-    write("a.csv", "a great film,pos\nno,neg\n")
-    expected = (
-        'a.csv:1: the first line names neither "text" nor "label", but a great film, pos; '
-        "set data.text_column and data.label_column, or add a header line (text,label)"
-    )
-    assert error_of("a.csv") == expected
-
-
-def test_a_header_and_nothing_else() -> None:
-    write("a.csv", "text,label\n\n")
-    assert error_of("a.csv") == "a.csv: a header but no texts; write a text a row below it"
+# Columns and labels
 
 
 @pytest.mark.parametrize(
@@ -438,19 +369,9 @@ def test_a_header_and_nothing_else() -> None:
     [
         ("Text,label", '1: no column "text" among Text, label; did you mean Text? (see data.text_column)'),
         ("text,labels,id", '1: no column "label" among text, labels, id; did you mean labels? (see data.label_column)'),
-        ("Text,Label", '1: no column "text" among Text, Label; did you mean Text? (see data.text_column)'),
-        ("sentence,label", '1: no column "text" among sentence, label; set data.text_column'),
         ("\n\ntext", '3: no column "label" among text; set data.label_column'),
         ("text,\x1b[2J", '1: no column "label" among text, \\x1b[2J; set data.label_column'),
-        ("text;lable", '1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),
-        ('"the text, in full"', '1: no column "text" among the text, in full; set data.text_column'),
         ("sep=;\ntext", '2: no column "label" among text; set data.label_column'),
-        (
-            "a\tb",
-            '1: the first line names neither "text" nor "label", but a, b; set data.text_column and data.label_column, '
-            "or add a header line (text,label)",
-        ),
-        ("text,text,label", '1: the column "text" stands 2 times; rename all but one of them'),
         (
             "text," + ",".join(map(str, range(30))),
             f'1: no column "label" among text, {", ".join(map(str, range(19)))} and 11 more; set data.label_column',
@@ -463,57 +384,11 @@ def test_missing_column(header: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "expected"),
-    [
-        (
-            "a.csv",
-            '"one\ntwo",pos\ngood, not bad,pos',
-            "4: 3 fields where the header has 2; put a text that holds a comma in double quotes",
-        ),
-        ("a.csv", "fine", "2: 1 field where the header has 2; put a text that holds a comma in double quotes"),
-        ("a.csv", '"a\nb\nc",1,2\nd,3', "2: 3 fields where the header has 2; put a text that holds a comma in double quotes"),
-        ("a.tsv", "a\tb\tc", "2: 3 fields where the header has 2; put a text that holds a tab in double quotes"),
-        (
-            "a.csv",
-            'x,1\n"no end,pos\nb,neg',
-            "3: a quote in this row is never closed; close it, or read the table with data.quoting=false; "
-            'a quote inside a quoted text is written twice: ""',
-        ),
-        (
-            "a.csv",
-            'x,1\n"a"b,pos',
-            "3: ',' expected after '\"'; separate the columns with commas, and quote the whole field; "
-            'a quote inside a quoted text is written twice: ""',
-        ),
-        ("a.csv", "a\rb,pos", "2: a carriage return inside a field; save it with LF or CRLF line ends, or quote the field"),
-        ("a.csv", "x,1\nfine, ", "3: the label is empty; give every text a class, or leave the row out"),
-    ],
-)
-def test_bad_row(name: str, rows: str, expected: str) -> None:
-    write(name, "text,label\n".replace(",", "\t" if name == "a.tsv" else ",") + rows + "\n")
-    assert error_of(name) == f"{name}:{expected}"
-
-
-# JSON lines
-
-
-@pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('{"text": "a"', f"not JSON: Expecting ',' delimiter at place 13; {ONE_OBJECT}"),
-        ("[1", f"not JSON: Expecting ',' delimiter at place 3; {ONE_OBJECT}"),
-        ("[{", f"JSON that goes on over further lines; {ONE_OBJECT}; jq -c '.[]' writes it so"),
-        ('[{"text": "a"}]', f"a list where a JSON object belongs; {ONE_OBJECT}; jq -c '.[]' writes it so"),
-        ("null", f"null where a JSON object belongs; {ONE_OBJECT}"),
-        ("3", f"the value 3 where a JSON object belongs; {ONE_OBJECT}"),
-        ('"\\u001b[2J"', f'the string "\\x1b[2J" where a JSON object belongs; {ONE_OBJECT}'),
         ("{}", 'no column "text" among none; set data.text_column'),
-        ('{"texts": "a", "label": 1}', 'no column "text" among texts, label; did you mean texts? (see data.text_column)'),
         ('{"text": "a", "stars": 1}', 'no column "label" among text, stars; set data.label_column'),
-        ('{"text": null, "label": 1}', 'the text "text" is null; write every text as a string'),
-        ('{"text": 3, "label": 1}', 'the text "text" is the value 3; write every text as a string'),
         ('{"text": {}, "label": 1}', 'the text "text" is an object; write every text as a string'),
-        ('{"text": "a", "label": ""}', "the label is empty; give every text a class, or leave the row out"),
         ('{"text": "a", "label": " \\n"}', "the label is empty; give every text a class, or leave the row out"),
         ('{"text": "a", "label": null}', 'the label "label" is missing; give every text a class, or leave the row out'),
     ],
@@ -521,12 +396,6 @@ def test_bad_row(name: str, rows: str, expected: str) -> None:
 def test_bad_json_line(line: str, expected: str) -> None:
     write("a.jsonl", f'{{"text": "fine", "label": "pos"}}\n\n{line}\n')
     assert error_of("a.jsonl") == f"a.jsonl:3: {expected}"
-
-
-@pytest.mark.parametrize("line", ["[" * 200_000, '{"text": "a", "label": ' + "1" * 5000 + "}"], ids=["brackets", "digits"])
-def test_json_without_end(line: str) -> None:
-    write("a.jsonl", line)
-    assert error_of("a.jsonl") == f"a.jsonl:1: JSON with a number too long or brackets too deep; {ONE_OBJECT}"
 
 
 # Folders at fault
@@ -656,25 +525,11 @@ def test_reading_files_needs_no_tensorflow() -> None:
 
 # Anything at all
 
+# fmt: off
 words = [
-    b"text",
-    b"label",
-    b"1",
-    b" ",
-    b",",
-    b"\t",
-    b'"',
-    b"\n",
-    b"\r",
-    b"{",
-    b"}",
-    b":",
-    b"[",
-    b"\xff",
-    b"\0",
-    b"\\ud800",
-    b"\xef\xbb\xbf",
+    b"text", b"label", b"1", b" ", b",", b"\t", b'"', b"\n", b"\r", b"{", b"}", b":", b"[", b"\xff", b"\0", b"\\ud800", b"\xef\xbb\xbf",
 ]
+# fmt: on
 any_bytes = st.binary(max_size=60) | st.lists(st.sampled_from(words), max_size=40).map(b"".join)
 rows = st.sampled_from([b"text,label\n", b"text\tlabel\n", b'{"text": "a", "label": 1}\n', b""])
 

@@ -65,26 +65,11 @@ def test_what_cannot_be_learnt_from(content: str, expected: str) -> None:
     assert str(raised.value) == expected
 
 
+# fmt: off
 PIECES = [
-    b"text",
-    b"label",
-    b"1",
-    b"2",
-    b" ",
-    b",",
-    b";",
-    b"\t",
-    b'"',
-    b"\n",
-    b"{",
-    b"}",
-    b":",
-    b"[",
-    b"__label__a",
-    b"\xff",
-    b"\0",
-    b"\\ud800",
+    b"text", b"label", b"1", b"2", b" ", b",", b";", b"\t", b'"', b"\n", b"{", b"}", b":", b"[", b"__label__a", b"\xff", b"\0", b"\\ud800",
 ]
+# fmt: on
 STREAMS = st.tuples(
     st.sampled_from([b"", b"text,label\na,x\nb,y\n", b'{"text": "a", "label": "b"}\n', b"__label__a b\n"]),
     st.binary(max_size=40) | st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join),

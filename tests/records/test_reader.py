@@ -118,6 +118,9 @@ def test_json_lines() -> None:
         (b"good film", "not JSON: Expecting value at place 1; write one JSON object a line, a text each"),
         (b'["good"]', "a list where a JSON object belongs; write one JSON object a line, a text each"),
         (b"[" * 100_000, "JSON with a number too long or brackets too deep; write one JSON object a line, a text each"),
+        (b"null", "null where a JSON object belongs; write one JSON object a line, a text each"),
+        (b'"\\u001b[2J"', 'the string "\\x1b[2J" where a JSON object belongs; write one JSON object a line, a text each'),
+        (b"1" * 5000, "JSON with a number too long or brackets too deep; write one JSON object a line, a text each"),
         (b'{"txt": "good"}', 'no column "text" among txt; did you mean txt? (see --text-column)'),
         (b'{"text": 3}', 'the text "text" is the value 3; write every text as a string'),
         (b'{"text": null}', 'the text "text" is null; write every text as a string'),
@@ -199,10 +202,11 @@ def test_a_column_that_is_not_there(header: bytes, options: dict[str, Any], mess
     assert error_of(b"\n" + header + b"\n1,2\n", "csv", **options) == f"x:2: {message}"
 
 
-def test_a_field_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "MAX_LINE_BYTES", 100)
-    message = error_of(b'text\nfine\n"' + b"never closed\n" * 20, "csv", before=1)
-    assert message == "x:3: a row longer than 100 characters; look for a quote that is not closed"
+    for row in (b'"' + b"never closed\n" * 20, b'"\n' + b'b","c\n' * 20 + b'"\n'):
+        message = error_of(b"text\nfine\n" + row, "csv", before=1)
+        assert message == "x:3: a row longer than 100 characters; look for a quote that is not closed"
 
 
 @given(
@@ -445,31 +449,12 @@ def test_damaged_parquet_is_read_or_refused_in_one_line(at: int, other: bytes) -
 
 
 COLUMNS = st.sampled_from(["text", "1", "2", "a.b"])
+# fmt: off
 PIECES = [
-    b"text",
-    b";",
-    b"|",
-    b"sep=;",
-    b"__label__",
-    b"id",
-    b'"',
-    b'""',
-    b",",
-    b"\t",
-    b"\n",
-    b"\r\n",
-    b"\r",
-    b"{",
-    b"}",
-    b"[",
-    b":",
-    b"1",
-    b" ",
-    b"\\",
-    b"\\ud800",
-    b"\xff",
-    b"\0",
+    b"text", b";", b"|", b"sep=;", b"__label__", b"id", b'"', b'""', b",", b"\t", b"\n", b"\r\n", b"\r", b"{", b"}", b"[", b":", b"1", b" ",
+    b"\\", b"\\ud800", b"\xff", b"\0",
 ]
+# fmt: on
 STREAMS = st.tuples(
     st.sampled_from([b"", b"text,id\n", b"text\tid\n", b'{"text": "a", "id": 1}\n']),
     st.binary(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join),
@@ -541,12 +526,6 @@ def test_rows_are_those_that_the_csv_module_reads(lines: list[str]) -> None:
     rows, fault = rows_at_once(lines, ";")
     assert whole == rows
     assert bool(fault) == any(isinstance(row, BrokenRow) for row in found)
-
-
-def test_a_row_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module, "MAX_LINE_BYTES", 100)
-    message = error_of(b'text,id\nfine,1\n"\n' + b'b","c\n' * 20 + b'"\n', "csv", before=1)
-    assert message == "x:3: a row longer than 100 characters; look for a quote that is not closed"
 
 
 BARE = [
