@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +23,8 @@ from mha_cli.cli.options import (
     refuse_reading_options,
 )
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-from mha_cli.records.reader import Dialect
+from mha_cli.records.reader import USUAL, Dialect
+from mha_cli.records.readers import Format
 from mha_cli.runtime.choice import Choice
 from mha_cli.system.numpy_setup import prepare_to_compute
 
@@ -39,6 +42,43 @@ mha predict --input reviews.csv --text-column review --field id \\
 mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
 
 mha predict --input reviews.txt --only neg --quiet && echo complaints"""
+
+
+@dataclass(frozen=True)
+class PredictRequest:
+    """A request to answer texts.
+
+    Args:
+        choice: classes that are answers.
+        texts: texts from the command line; if there are none, ``inputs`` are read.
+        inputs: files; ``-`` is standard input.
+        checkpoint: model to use, or its run directory; None lets ``choose_checkpoint`` find one.
+        form: format of the inputs; None takes the format of each from its extension.
+        text_column: column of the text; None is the column of the training data.
+        dialect: encoding and quoting of the inputs.
+        fields: columns to pass through.
+        as_json: True for answers in JSON lines.
+        output: file to write; None is stdout.
+        quiet: True to write nothing and end at the first match.
+        workers: processes that compute; None takes one per core, up to a few.
+        engine: library that computes the encoder.
+        precision: type of its products.
+    """
+
+    choice: Choice = field(default_factory=Choice)
+    texts: Sequence[str] = ()
+    inputs: Sequence[str] = (STANDARD_INPUT,)
+    checkpoint: Path | None = None
+    form: Format | None = None
+    text_column: str | None = None
+    dialect: Dialect = USUAL
+    fields: Sequence[str] = ()
+    as_json: bool = False
+    output: Path | None = None
+    quiet: bool = False
+    workers: int | None = None
+    engine: Literal["auto", "numpy", "openvino"] = "auto"
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 def predict(
@@ -139,32 +179,31 @@ def predict(
         raise MhaError("--quiet prints nothing", "leave --output out")
 
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
+    dialect = Dialect(encoding, not no_quoting)
     if given:
-        refuse_reading_options(form, text_column, Dialect(encoding, not no_quoting))
+        refuse_reading_options(form, text_column, dialect)
     look_at_names(given)
 
     prepare_to_compute()
-    from mha_cli.cli.answering import answer_texts  # NumPy: keep `mha --help` fast
+    from mha_cli.cli.answering import answer_texts
 
-    written = answer_texts(
-        standard_input(),
-        sys.stdout,
-        sys.stderr,
+    request = PredictRequest(
         Choice(threshold, tuple(only or ()), _number_of_classes(top_k)),
-        texts=given,
-        inputs=[str(path) for path in inputs or []] or [STANDARD_INPUT],
-        checkpoint=checkpoint,
-        form=form,
-        text_column=text_column,
-        dialect=Dialect(encoding, not no_quoting),
-        fields=fields or (),
-        as_json=as_json,
-        output=output,
-        quiet=quiet,
-        workers=workers,
-        engine=engine,
-        precision=precision,
+        given,
+        [str(path) for path in inputs or []] or [STANDARD_INPUT],
+        checkpoint,
+        form,
+        text_column,
+        dialect,
+        fields or (),
+        as_json,
+        output,
+        quiet,
+        workers,
+        engine,
+        precision,
     )
+    written = answer_texts(request, standard_input(), sys.stdout, sys.stderr)
     if only and not written:
         raise typer.Exit(EXIT_FAILURE)
 

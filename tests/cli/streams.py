@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from mha_cli.cli.answering import answer_texts
-from mha_cli.runtime.choice import Choice
+from mha_cli.cli.predict import PredictRequest
 from tests.cli.command import TIMEOUT
 
 if TYPE_CHECKING:
@@ -39,23 +39,20 @@ class Streams(NamedTuple):
 
 
 @contextmanager
-def answering(
-    stdin: tuple[int, int] | None = None, stderr: int | None = None, choice: Choice | None = None, **request: Any
-) -> Iterator[Streams]:
+def answering(stdin: tuple[int, int] | None = None, stderr: int | None = None, **request: Any) -> Iterator[Streams]:
     """Answer texts in a thread until standard input ends, or the request is met.
 
     Args:
         stdin: descriptors to read from and to write to; a pipe by default.
         stderr: descriptor of a terminal; closed at the end.
-        choice: classes that are answers; all by default.
-        request: further arguments of ``answer_texts``.
+        request: values of a ``PredictRequest``.
     """
     given, sent = stdin or os.pipe()
     answered, written = os.pipe()
 
     def run() -> None:
         with open(written, "w") as stdout, io.StringIO() if stderr is None else open(stderr, "w") as log:
-            answer_texts(given, stdout, log, choice or Choice(), **request)
+            answer_texts(PredictRequest(**request), given, stdout, log)
 
     with open(answered, "rb", buffering=0) as answers:
         command = threading.Thread(target=run, daemon=True)

@@ -25,6 +25,7 @@ from pyarrow import parquet
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.cli.answering import answer_texts
+from mha_cli.cli.predict import PredictRequest
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Classifier
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
@@ -177,7 +178,7 @@ def test_csv_has_a_header_and_can_be_read_back(name: str, predict: Predict, tmp_
     header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
     assert header == HEADER
     assert rows == [[answer["label"], f"{answer['probability']:.6f}", "-", cell, "gold"] for cell in CELLS]
-    assert content.startswith(b"label,probability,mark,note,input_label\r\n")
+    assert content.startswith(b"label,probability,flags,note,input_label\r\n")
 
 
 @pytest.mark.usefixtures("noted")
@@ -236,7 +237,7 @@ def test_any_other_name_gets_what_stdout_would(name: str, predict: Predict, tmp_
 
 ALL_INPUTS: dict[str, tuple[bytes, list[str], list[list[str]]]] = {
     "x.csv": (b'id,text,label\n1,"a, b",x\n2,c,y\n', ["id", "text", "input_label"], [["1", "a, b", "x"], ["2", "c", "y"]]),
-    "x.tsv": (b"text\tmark\na\tb\n", ["text", "input_mark"], [["a", "b"]]),
+    "x.tsv": (b"text\tflags\na\tb\n", ["text", "input_flags"], [["a", "b"]]),
     "x.jsonl": (
         b'{"text": "a", "n": {"m": 1}}\n{"n": null, "text": "b"}\n{"text": "c"}',
         ["text", "n"],
@@ -288,7 +289,7 @@ def test_all_columns_are_those_of_the_first_record(predict: Predict, tmp_path: P
 def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> None:
     for name in ("none.csv", "none.parquet"):
         assert predict("-o", name, "--field", "text", stdin="") == Result(0, "", "")
-    assert (tmp_path / "none.csv").read_text() == "label,probability,mark,text\n"
+    assert (tmp_path / "none.csv").read_text() == "label,probability,flags,text\n"
     assert parquet.read_table(tmp_path / "none.parquet").schema.names == ["label", "probability", "flags", "text"]
 
 
@@ -453,7 +454,7 @@ def test_styles_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) -> N
                 patch.delenv(name, raising=False)
             for name, value in ({"TERM": "xterm"} | environment).items():
                 patch.setenv(name, value)
-            assert answer_texts(0, terminal, io.StringIO(), Choice(), texts=["xyzzy"], checkpoint=small) == 1
+            assert answer_texts(PredictRequest(texts=["xyzzy"], checkpoint=small), 0, terminal, io.StringIO()) == 1
         with open(ours, "rb", buffering=0) as screen:
             return read_terminal(screen.fileno()).decode().replace("\r\n", "\n")
 
