@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from mha_cli.errors import MhaError, printable
@@ -37,38 +38,41 @@ def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Readi
 def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
     """The rows of a table, below its header line if it has one; blank lines are skipped."""
     separator, rows = table_rows(preferred, lines, reading)
-    columns, header, num_columns, empty = reading.columns, b"", 0, True
-    text_at, fields_at, names = 0, list[int](), list[str]()
+    columns, warnings = reading.columns, reading.warnings
+    for first in rows:
+        if isinstance(first, BrokenRow):  # the header
+            raise first
+        if first.values:
+            break
+        warnings.num_blank += 1
+    else:
+        return
+    location, num_columns = f"{reading.name}:{first.line}", len(first.values)
+    names = [value.strip() for value in first.values]
+    text_at, fields_at = columns.find(names, location)
+    has_header, header = columns.has_header or are_numbers(names), b"".join(first.lines)
+    if not has_header:
+        if is_header(first.values, [at for at in (text_at, *fields_at) if at < num_columns]):
+            found = ", ".join(map(printable, first.values))
+            hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
+            raise MhaError(f"{location}: the first line looks like a header: {found}", hint)
+        names, header, rows = [str(number) for number in range(1, num_columns + 1)], b"", chain([first], rows)
+    empty = True
     for row in rows:
         if isinstance(row, BrokenRow):
-            if not num_columns:  # the header
-                raise row
-            yield reading.on_fault(row, row.line)
+            record = reading.on_fault(row, row.line)
         elif not row.values:
-            reading.warnings.num_blank += 1
+            warnings.num_blank += 1
             continue
-        elif not num_columns:
-            location = f"{reading.name}:{row.line}"
-            num_columns = len(row.values)
-            names = [value.strip() for value in row.values]
-            text_at, fields_at = columns.find(names, location)
-            if columns.has_header or are_numbers(names):
-                header = b"".join(row.lines)
-                continue
-            names = [str(number) for number in range(1, num_columns + 1)]
-            if is_header(row.values, [at for at in (text_at, *fields_at) if at < num_columns]):
-                found = ", ".join(map(printable, row.values))
-                hint = f"name the columns instead of numbering them (see {columns.text_setting}), or take the line out"
-                raise MhaError(f"{location}: the first line looks like a header: {found}", hint)
-        if isinstance(row, Row):
-            if len(row.values) != num_columns:
-                yield reading.on_fault(other_width(row, num_columns, separator, reading.name, columns.has_header), row.line)
-            else:
-                if number := num_quoted_rows(row, separator):
-                    reading.warnings.count_quoted_rows(f"{reading.name}:{row.line}", number, reading.no_quoting)
-                values: list[Any] = [*row.values, dict(zip(names, row.values, strict=True))] if columns.takes_all else row.values
-                yield Record(values[text_at], b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
+        elif len(row.values) != num_columns:
+            record = reading.on_fault(other_width(row, num_columns, separator, reading.name, columns.has_header), row.line)
+        else:
+            if number := num_quoted_rows(row, separator):
+                warnings.count_quoted_rows(f"{reading.name}:{row.line}", number, reading.no_quoting)
+            values: list[Any] = [*row.values, dict(zip(names, row.values, strict=True))] if columns.takes_all else row.values
+            record = Record(values[text_at], b"".join(row.lines), tuple([values[at] for at in fields_at]), header, row.line)
         empty = False
+        yield record
     if empty and header and columns.required:
         raise no_texts_below(reading.name)
 
