@@ -1,1 +1,1 @@
-"""N-gram scores of a text: a linear model beside the encoder, fitted before it. Only ``salience`` and ``fit`` need TensorFlow."""
+"""A linear model of n-grams beside the encoder. Only ``context_weights``, ``ngram_embeddings`` and ``fit`` need TensorFlow."""

@@ -1,10 +1,10 @@
-"""Salience: around which words what a review says counts more, learnt by gradient descent.
+"""Context weights: near which words an n-gram counts more, learnt by gradient descent.
 
-The scores of the n-grams stand fast meanwhile. They must come from other reviews: on those that they are fitted on they are right
-everywhere, and there would be nothing to learn about where to look.
+The logits of the n-grams stay fixed. They must come from other texts: a model is right everywhere on its own training texts, which
+teach nothing about where to look.
 
-Axes: N reviews, B those of a step, L length, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another,
-U units of a score, C classes, W words with a salience of their own, K windows.
+Axes: N texts, B those of a step, L length, P tokens of all texts, E distinct n-grams of each text, all texts one after another,
+U units of the logits, C classes, W words with context weights of their own, K windows.
 """
 
 from __future__ import annotations
@@ -27,63 +27,62 @@ from mha_cli.linear.features import Ngrams
 from mha_cli.linear.stacking import Stack
 
 EPOCHS = 4
-BATCH_REVIEWS = 128
+BATCH_TEXTS = 128
 LEARNING_RATE = 0.03
-"""At the first step; it falls to zero along a line."""
+"""At the first step; it falls linearly to zero."""
 
 Floats = npt.NDArray[np.float32]
 
 
-def learn_salience(
-    reviews: EncodedTexts, ngrams: Ngrams, scores_EU: Floats, start: Stack, model: ModelConfig, salient_words: int, seed: int
+def learn_context_weights(
+    texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, start: Stack, model: ModelConfig, num_words: int, seed: int
 ) -> Floats:
-    """The salience of the first W ids, a column a window, (W, K).
+    """The context weights of the first W ids, one column per window, (W, K).
 
     Args:
-        reviews: labelled reviews to learn from.
-        ngrams: n-grams of these reviews.
-        scores_EU: scores of ``ngrams``, fitted on other reviews.
-        start: stack that turns a review's score into logits before there is any salience.
-        model: settings of the scores.
-        salient_words: words with a salience of their own, W.
+        texts: labelled texts to learn from.
+        ngrams: n-grams of these texts.
+        logits_EU: logits of ``ngrams``, fitted on other texts.
+        start: scale and bias of a text's logits while all context weights are zero.
+        num_words: words with context weights of their own, W.
         seed: seed of the order.
     """
-    sums_PU, counts_P = _of_tokens(reviews, ngrams, scores_EU)
+    sums_PU, counts_P = _of_tokens(texts, ngrams, logits_EU)
     rng = np.random.default_rng(seed)
-    steps = [rows for _ in range(EPOCHS) for rows in training_batches(reviews.lengths, rng, BATCH_REVIEWS)]
-    salience = keras.Variable(np.zeros((salient_words, len(model.score_windows)), np.float32))
-    step = _compile_step(salience, start, model, len(steps))
+    steps = [rows for _ in range(EPOCHS) for rows in training_batches(texts.lengths, rng, BATCH_TEXTS)]
+    context_weights = keras.Variable(np.zeros((num_words, len(model.score_windows)), np.float32))
+    step = _compile_step(context_weights, start, model, len(steps))
     for rows in steps:
-        step(ids_of(reviews.padded(rows)), reviews.padded(rows, sums_PU), reviews.padded(rows, counts_P), reviews.labels[rows])
-    return np.array(salience)
+        step(ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P), texts.labels[rows])
+    return np.array(context_weights)
 
 
-def salient_scores(reviews: EncodedTexts, ngrams: Ngrams, scores_EU: Floats, model: ModelConfig, salience: Floats) -> Floats:
-    """What the n-grams of reviews add up to with a salience, (N, U); arguments as of ``learn_salience``."""
-    sums_PU, counts_P = _of_tokens(reviews, ngrams, scores_EU)
-    variable, found_NU = keras.Variable(salience), np.zeros((len(reviews), scores_EU.shape[1]), np.float32)
-    for rows in training_batches(reviews.lengths, np.random.default_rng(0), BATCH_REVIEWS):
-        weights_BL = place_weights(ids_of(reviews.padded(rows)), model.score_ending, model.score_windows, variable)
-        found_NU[rows] = _weighed(weights_BL, reviews.padded(rows, sums_PU), reviews.padded(rows, counts_P))
+def weighted_logits(texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, model: ModelConfig, context_weights: Floats) -> Floats:
+    """The logits of texts from their n-grams and context weights, (N, U); arguments as of ``learn_context_weights``."""
+    sums_PU, counts_P = _of_tokens(texts, ngrams, logits_EU)
+    variable, found_NU = keras.Variable(context_weights), np.zeros((len(texts), logits_EU.shape[1]), np.float32)
+    for rows in training_batches(texts.lengths, np.random.default_rng(0), BATCH_TEXTS):
+        weights_BL = place_weights(ids_of(texts.padded(rows)), model.score_ending, model.score_windows, variable)
+        found_NU[rows] = _weighed(weights_BL, texts.padded(rows, sums_PU), texts.padded(rows, counts_P))
     return found_NU
 
 
-def _of_tokens(reviews: EncodedTexts, ngrams: Ngrams, scores_EU: Floats) -> tuple[Floats, Floats]:
-    """Of the n-grams that end at a token, for the last time in their review, the sum of the scores, (P, U), and the number, (P,)."""
-    num_tokens = int(reviews.offsets[-1])
-    sums_PU = np.stack([np.bincount(ngrams.tokens, scores_E, num_tokens) for scores_E in scores_EU.T], axis=1).astype(np.float32)
+def _of_tokens(texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats) -> tuple[Floats, Floats]:
+    """Sum of the logits, (P, U), and number, (P,), of the n-grams whose last occurrence in their text ends at each token."""
+    num_tokens = int(texts.offsets[-1])
+    sums_PU = np.stack([np.bincount(ngrams.tokens, logits_E, num_tokens) for logits_E in logits_EU.T], axis=1).astype(np.float32)
     return sums_PU, np.bincount(ngrams.tokens, minlength=num_tokens).astype(np.float32)
 
 
 def _weighed(weights_BL: Any, sums_BLU: Any, counts_BL: Any) -> Any:
-    """The weighted sum of n-gram scores, over the length of the weights of all n-grams, (B, U)."""
+    """The weighted sum of n-gram logits, divided by the norm of the weights, (B, U)."""
     norms_B1 = tf.sqrt(tf.reduce_sum(tf.square(weights_BL) * counts_BL, axis=1, keepdims=True))
     return tf.einsum("bl,blu->bu", weights_BL, sums_BLU) / tf.maximum(norms_B1, SMALLEST_NORM)
 
 
-def _compile_step(salience: keras.Variable, start: Stack, model: ModelConfig, steps: int) -> Callable[..., Any]:
+def _compile_step(context_weights: keras.Variable, start: Stack, model: ModelConfig, steps: int) -> Callable[..., Any]:
     scale, bias_U = keras.Variable(np.float32(start.score_weight)), keras.Variable(start.bias)
-    learnt = [salience, scale, bias_U]
+    learnt = [context_weights, scale, bias_U]
     optimizer = keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(LEARNING_RATE, max(1, steps), 0.0))
     optimizer.build(learnt)
     units = len(start.bias)
@@ -92,7 +91,7 @@ def _compile_step(salience: keras.Variable, start: Stack, model: ModelConfig, st
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(shape, kind) for shape, kind in arguments])
     def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any) -> None:
         with tf.GradientTape() as tape:
-            weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, salience)
+            weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, context_weights)
             logits_BU = scale * _weighed(weights_BL, sums_BLU, counts_BL) + bias_U
             logits_BC = tf.concat([tf.zeros_like(logits_BU), logits_BU], axis=1) if units == 1 else logits_BU
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels_B, logits_BC))

@@ -1,7 +1,7 @@
-"""The n-grams and subwords of reviews as sparse features: what a linear model reads.
+"""The n-grams and subwords of texts as sparse features: what a linear model reads.
 
-Axes: N reviews, P tokens of all reviews, E distinct n-grams of each review, all reviews one after another, W characters of a token,
-R buckets, V n-grams that have a vector, F some buckets, D width of a vector.
+Axes: N texts, P tokens of all texts, E distinct n-grams of each text, all texts one after another, W characters of a token,
+R buckets, V n-grams that have an embedding, F some buckets, D width of an embedding.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from mha_cli.data.corpus import EncodedTexts
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets, ngrams_end
 
-CHUNK_REVIEWS = 2_000
+CHUNK_TEXTS = 2_000
 
 
 @dataclass(frozen=True)
 class Ngrams:
-    """The distinct n-grams of reviews.
+    """The distinct n-grams of texts.
 
     Args:
         buckets: numbers of the n-grams by hash, int32 (E,).
-        tokens: last tokens of the n-grams where they occur last in their review, counted over all reviews, int64 (E,).
-        offsets: starts of the reviews, int64 (N + 1,); review i has the n-grams from ``offsets[i]`` up to ``offsets[i + 1]``.
+        tokens: last tokens of the n-grams where they occur last in their text, counted over all texts, int64 (E,).
+        offsets: starts of the texts, int64 (N + 1,); text i has the n-grams from ``offsets[i]`` up to ``offsets[i + 1]``.
     """
 
     buckets: npt.NDArray[np.int32]
@@ -36,39 +36,39 @@ class Ngrams:
     offsets: npt.NDArray[np.int64]
 
 
-class NgramVectors(NamedTuple):
-    """N-grams that have a vector.
+class NgramEmbeddings(NamedTuple):
+    """N-grams that have an embedding.
 
     Args:
         buckets: their numbers by hash, rising, int64 (V,).
-        vectors: their vectors, of unit length, (V, D).
+        table: their embeddings, of unit length, (V, D).
     """
 
     buckets: npt.NDArray[np.int64]
-    vectors: npt.NDArray[np.float32]
+    table: npt.NDArray[np.float32]
 
     def of(self, buckets_F: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """The vectors of some buckets, (F, D), zeros for those that have none."""
+        """The embeddings of some buckets, (F, D), zeros for those that have none."""
         rows_F = np.minimum(np.searchsorted(self.buckets, buckets_F), len(self.buckets) - 1)
-        found: npt.NDArray[np.float32] = self.vectors[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
+        found: npt.NDArray[np.float32] = self.table[rows_F] * (self.buckets[rows_F] == buckets_F)[:, None]
         return found
 
 
-def ngrams_of(reviews: EncodedTexts, model: ModelConfig) -> Ngrams:
-    """The n-grams of reviews up to length ``score_ngrams``, by hash."""
-    buckets, longest = model.score_buckets, max(1, int(reviews.lengths.max(initial=0)))
+def ngrams_of(texts: EncodedTexts, model: ModelConfig) -> Ngrams:
+    """The n-grams of texts up to length ``score_ngrams``, by hash."""
+    buckets, longest = model.score_buckets, max(1, int(texts.lengths.max(initial=0)))
     parts, tokens, counts = [], [], []
-    for start in range(0, len(reviews), CHUNK_REVIEWS):
-        lengths = reviews.lengths[start : start + CHUNK_REVIEWS]
-        first_token = reviews.offsets[start]
-        token_ids = ids_of(reviews.tokens[first_token : reviews.offsets[start + len(lengths)]])
+    for start in range(0, len(texts), CHUNK_TEXTS):
+        lengths = texts.lengths[start : start + CHUNK_TEXTS]
+        first_token = texts.offsets[start]
+        token_ids = ids_of(texts.tokens[first_token : texts.offsets[start + len(lengths)]])
         starts = np.cumsum(lengths) - lengths
         rows = np.repeat(np.arange(len(lengths)), lengths)
         positions = np.arange(len(token_ids)) - starts[rows]
         found = []
         for n in range(1, model.score_ngrams + 1):
             numbers = ngram_buckets(token_ids[None], n, buckets)[0]
-            whole = positions >= n - 1  # the others reach back into the review before
+            whole = positions >= n - 1  # the others reach back into the text before
             found.append((rows[whole] * buckets + numbers[whole]) * longest + positions[whole])
         cells, last_positions = np.divmod(np.sort(np.concatenate(found)), longest)
         distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last position
@@ -79,34 +79,34 @@ def ngrams_of(reviews: EncodedTexts, model: ModelConfig) -> Ngrams:
     return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
 
 
-def text_features(reviews: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
-    """All that counts in the score of a review: sparse (N, R). Times a table it is the layer ``NgramScores`` without windows."""
-    features = ngram_features(reviews, ngrams, model)
-    return features + subword_features(reviews, model) if model.score_subwords else features
+def text_features(texts: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
+    """All features of the linear model: sparse (N, R). Times a table it is the layer ``NgramScores`` without windows."""
+    features = ngram_features(texts, ngrams, model)
+    return features + subword_features(texts, model) if model.score_subwords else features
 
 
-def ngram_features(reviews: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
-    """What each n-gram counts by its position, over the length of all that a review's count: sparse (N, R).
+def ngram_features(texts: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
+    """Weights of the n-grams by position, each row divided by its norm: sparse (N, R).
 
     Times a table it is ``layers.scores.review_scores`` without windows.
     """
     counts = np.diff(ngrams.offsets)
-    tokens_after = np.repeat(reviews.offsets[1:], counts) - 1 - ngrams.tokens
+    tokens_after = np.repeat(texts.offsets[1:], counts) - 1 - ngrams.tokens
     weights = 1.0 + np.exp(-tokens_after / model.score_ending) if model.score_ending else np.ones(len(tokens_after))
     norms = np.sqrt(np.bincount(np.repeat(np.arange(len(counts)), counts), np.square(weights), len(counts)))
     unit_weights = (weights / np.repeat(norms, counts)).astype(np.float32)
     return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), model.score_buckets))
 
 
-def subword_features(reviews: EncodedTexts, model: ModelConfig) -> Any:
-    """How often each subword stands in a review, over the square root of how many all are: sparse (N, R).
+def subword_features(texts: EncodedTexts, model: ModelConfig) -> Any:
+    """Counts of the subwords of a text, divided by the square root of their number: sparse (N, R).
 
     Times a table it is ``layers.scores.text_subword_scores``.
     """
     parts = []
-    for start in range(0, len(reviews), CHUNK_REVIEWS):
-        lengths = reviews.lengths[start : start + CHUNK_REVIEWS]
-        tokens = reviews.tokens[reviews.offsets[start] : reviews.offsets[start + len(lengths)]]
+    for start in range(0, len(texts), CHUNK_TEXTS):
+        lengths = texts.lengths[start : start + CHUNK_TEXTS]
+        tokens = texts.tokens[texts.offsets[start] : texts.offsets[start + len(lengths)]]
         of_token = np.repeat(np.arange(len(lengths)), lengths)
         rows, buckets = [], []
         for n in SUBWORD_LENGTHS:

@@ -1,6 +1,6 @@
-"""All that is fitted of n-gram scores before the first step: the table and, with windows, the salience.
+"""The linear model of n-grams beside the encoder, fitted before the encoder's first step.
 
-Axes: N reviews, R buckets, U units of a score, E distinct n-grams of all reviews, W words with a salience of their own, K windows.
+Axes: N texts, R buckets, U units of the logits, E distinct n-grams of all texts, W words with context weights of their own, K windows.
 """
 
 from __future__ import annotations
@@ -13,154 +13,209 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.parameters import salient_words
+from mha_cli.config.parameters import num_outputs, salient_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_reviews
 from mha_cli.data.preparation import PreparedData, one_hot
-from mha_cli.linear.context_weights import learn_salience, salient_scores
-from mha_cli.linear.features import ngrams_of, text_features
-from mha_cli.linear.ngram_embeddings import learn_vectors
-from mha_cli.linear.one_vs_rest import FOLDS, Strength, cross_fitted, fit_linear_model
-from mha_cli.linear.regularization import choose_strength
+from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
+from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of, text_features
+from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
+from mha_cli.linear.one_vs_rest import FOLDS, Regularization, cross_fitted, fit_one_vs_rest
+from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack
 from mha_cli.model.classifier import build_scores
 from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
 
-MOST_REVIEWS = 100_000
-"""Reviews that scores are fitted on, at most, and texts without labels beside them; drawn at random, since the n-grams of all are in memory
-at once."""
+MOST_TEXTS = 100_000
+"""Labelled texts to fit on, at most, and as many unlabelled ones; drawn at random, since the n-grams of all are in memory at once."""
 
 Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class FittedScores:
-    """What the layer `scores` holds, and what stands beside it in the bias of the classifier.
+class LinearModel:
+    """The weights of the layer `scores`, and the bias that the classifier adds.
 
     Args:
-        table: scores of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
-        bias: what is added to the score of every review, (U,).
-        salience: salience of the words, (W, K); None without windows.
-        strength: how the table was fitted; None for one from a checkpoint.
+        table: logits of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
+        bias: logits of every text, (U,).
+        context_weights: how much n-grams count near a word, (W, K); None without windows.
+        regularization: regularization of the table; None for one from a checkpoint.
     """
 
     table: Floats
     bias: Floats
-    salience: Floats | None
-    strength: Strength | None = None
+    context_weights: Floats | None
+    regularization: Regularization | None = None
 
     def arrays(self) -> list[npt.NDArray[Any]]:
         """All of it, for another process."""
-        return [self.table, self.bias, np.array(self.strength or ()), *([] if self.salience is None else [self.salience])]
+        context_weights = [] if self.context_weights is None else [self.context_weights]
+        return [self.table, self.bias, np.array(self.regularization or ()), *context_weights]
 
     @classmethod
     def from_arrays(cls, arrays: list[npt.NDArray[Any]]) -> Self:
-        """What ``arrays`` gave."""
-        table, bias, strength, *salience = arrays
-        return cls(table, bias, salience[0] if salience else None, Strength(*strength.tolist()) if len(strength) else None)
+        """The model that ``arrays`` gave."""
+        table, bias, regularization, *context_weights = arrays
+        chosen = Regularization(*regularization.tolist()) if len(regularization) else None
+        return cls(table, bias, context_weights[0] if context_weights else None, chosen)
 
 
-def fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> FittedScores:
-    """Fit the scores of n-grams, and where there are windows the salience of words.
+def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> LinearModel:
+    """Fit the linear model to the training part, with context weights if the config has windows."""
+    features = _read_features(config, data, log)
+    regularization = features.choose_regularization(config.seed)
+    table, bias = features.fit(regularization)
+    if not config.model.score_windows:
+        return LinearModel(table, bias, None, regularization)
+    out_of_fold = _out_of_fold(features, regularization, log)
+    return LinearModel(table, bias, _context_weights(config, data, features, out_of_fold, log), regularization)
 
-    Args:
-        config: settings of the run.
-        data: reviews to learn from.
-    """
-    return _fit(config, data, log)[0]
 
-
-def cross_fit_scores(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[FittedScores, Floats]:
-    """The same, and the scores of the reviews to learn from, (N, U), each by tables that have not learnt from it."""
-    fitted, rows, scores_NU = _fit(config, data, log, cross_fit=True)
-    if len(rows) == len(data.train):
-        return fitted, scores_NU
-    all_NU = score_reviews(config, data, data.train, fitted)  # the others, which nothing has learnt from
-    all_NU[rows] = scores_NU
+def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], None]) -> tuple[LinearModel, Floats]:
+    """The same model, and logits of the training part, (N, U), each by a model that has not learnt from the text."""
+    features = _read_features(config, data, log)
+    regularization = features.choose_regularization(config.seed)
+    table, bias = features.fit(regularization)
+    out_of_fold, context_weights = _out_of_fold(features, regularization, log), None
+    logits_NU = out_of_fold.logits_NU
+    if config.model.score_windows:
+        context_weights = _context_weights(config, data, features, out_of_fold, log)
+        weighted, plain = (
+            weighted_logits(features.texts, features.ngrams, out_of_fold.ngrams_EU, config.model, weights)
+            for weights in (context_weights, 0 * context_weights)
+        )
+        logits_NU = logits_NU + weighted - plain  # subwords and bias have no context
+    fitted = LinearModel(table, bias, context_weights, regularization)
+    if len(features.rows) == len(data.train):
+        return fitted, logits_NU
+    all_NU = linear_logits(config, data, data.train, fitted)  # no model has learnt from the texts that were not drawn
+    all_NU[features.rows] = logits_NU
     return fitted, all_NU
 
 
-def score_reviews(config: Config, data: PreparedData, reviews: EncodedTexts, fitted: FittedScores) -> Floats:
-    """The scores of reviews, their bias included, (N, U).
+def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, log: Callable[[str], None]) -> LinearModel:
+    """Fit the table and the bias again, with the validation part as well; context weights and regularization stay.
 
     Args:
         config: settings of the run.
-        data: what the scores were fitted on, for its vocabulary and its classes.
-        reviews: reviews to score.
-        fitted: scores of n-grams.
+        data: texts to learn from, and the validation part.
+        fitted: model from ``fit_linear_model``.
+    """
+    whole = dataclasses.replace(data, train=join_reviews(data.train, data.validation))
+    features = _read_features(config, whole, lambda line: log(f"{line}, with the validation part"))
+    table, bias = features.fit(fitted.regularization or features.choose_regularization(config.seed))
+    return dataclasses.replace(fitted, table=table, bias=bias)
+
+
+def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitted: LinearModel) -> Floats:
+    """The logits of texts by the linear model, its bias included, (N, U).
+
+    Args:
+        config: settings of the run.
+        data: training data, for the vocabulary and the classes.
+        texts: texts to classify.
+        fitted: linear model.
     """
     num_classes = len(data.class_names)
     layer = build_scores(config, len(data.vocabulary), num_classes)
     layer.build((None, *config.text.token_shape))
-    layer.set_weights([fitted.table] if fitted.salience is None else [fitted.table, fitted.salience])
+    layer.set_weights([fitted.table] if fitted.context_weights is None else [fitted.table, fitted.context_weights])
     memory_estimate = MemoryEstimate(config.model, num_classes, characters=config.text.subword_characters)
-    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, reviews) + fitted.bias
+    return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, texts) + fitted.bias
 
 
-def _fit(
-    config: Config, data: PreparedData, log: Callable[[str], None], cross_fit: bool = False, strength: Strength | None = None
-) -> tuple[FittedScores, npt.NDArray[np.int64], Floats]:
-    """Scores, the rows of the reviews that they were fitted on, and what tables without these say of them; zeros where nobody needs it.
-
-    The strength is chosen where none is given.
-    """
-    log("fitting n-gram scores")
-    set_seed(config.seed)
-    model, rng = config.model, np.random.default_rng(config.seed)
-    rows = data.train.random_rows(MOST_REVIEWS, rng)
-    reviews = data.train if len(rows) == len(data.train) else data.train.subset(rows)
-    num_classes = len(data.class_names)
-    weights = loss_weights(config.training.class_weights, one_hot(reviews.labels, num_classes))
-    ngrams = ngrams_of(reviews, model)
-    features = text_features(reviews, ngrams, model)
-    vectors = None
-    if config.training.score_vectors:
-        log("learning vectors of n-grams from all texts")
-        texts = [ngrams]
-        if data.unlabelled is not None:
-            texts.append(ngrams_of(data.unlabelled.random_part(MOST_REVIEWS, np.random.default_rng(config.seed)), model))
-        vectors = learn_vectors(texts, config.seed)
-    strength = strength or choose_strength(features, reviews.labels, num_classes, weights, config.seed, vectors)
-    table, bias = fit_linear_model(features, reviews.labels, num_classes, strength, weights, vectors)
-    scores_NU = np.zeros((len(reviews), len(bias)), np.float32)
-    if not model.score_windows and not cross_fit:
-        return FittedScores(table, bias, None, strength), rows, scores_NU
-    folds = rng.permutation(len(reviews)) % FOLDS
-    scores_EU = np.zeros((len(ngrams.buckets) if model.score_windows else 0, len(bias)), np.float32)
-    for own, without in cross_fitted(features, reviews.labels, num_classes, strength, weights, folds, log, vectors):
-        scores_NU[own] = features[own] @ without.table + without.bias
-        if model.score_windows:
-            own_E = np.repeat(own, np.diff(ngrams.offsets))
-            scores_EU[own_E] = without.table[ngrams.buckets[own_E]]
-    if not model.score_windows:
-        return FittedScores(table, bias, None, strength), rows, scores_NU
-    log("learning where n-grams count")
-    start = fit_stack(np.zeros_like(scores_NU), scores_NU, reviews.labels)
-    words = salient_words(config, len(data.vocabulary))
-    salience = learn_salience(reviews, ngrams, scores_EU, start, model, words, config.seed)
-    if cross_fit:
-        salient, plain = (salient_scores(reviews, ngrams, scores_EU, model, of_words) for of_words in (salience, 0 * salience))
-        scores_NU += salient - plain  # what subwords and the bias say stays
-    return FittedScores(table, bias, salience, strength), rows, scores_NU
-
-
-def refit_scores(config: Config, data: PreparedData, fitted: FittedScores, log: Callable[[str], None]) -> FittedScores:
-    """The scores as the validation part teaches them, too; salience and strength stay.
+@dataclass(frozen=True)
+class _Features:
+    """Labelled texts as the linear model reads them.
 
     Args:
-        config: settings of the run.
-        data: reviews to learn from, and the validation part.
-        fitted: scores from ``fit_scores``.
+        rows: rows of the training part that were drawn, (N,).
+        texts: these texts.
+        ngrams: their n-grams.
+        matrix: their features, sparse (N, R).
+        loss_weights: how much the loss of each text counts, (N,).
+        folds: fold of each text, (N,).
+        num_classes: number of classes.
+        embeddings: embeddings of n-grams, if the config asks for them.
     """
-    whole = dataclasses.replace(data, train=join_reviews(data.train, data.validation))
-    without_windows = config.model.model_copy(update={"score_windows": []})
-    refitted, *_ = _fit(
-        config.model_copy(update={"model": without_windows}),
-        whole,
-        lambda line: log(f"{line}, with the validation part"),
-        strength=fitted.strength,
+
+    rows: npt.NDArray[np.int64]
+    texts: EncodedTexts
+    ngrams: Ngrams
+    matrix: Any
+    loss_weights: Floats
+    folds: npt.NDArray[np.int64]
+    num_classes: int
+    embeddings: NgramEmbeddings | None
+
+    def choose_regularization(self, seed: int) -> Regularization:
+        """The regularization by cross-validation."""
+        return choose_regularization(self.matrix, self.texts.labels, self.num_classes, self.loss_weights, seed, self.embeddings)
+
+    def fit(self, regularization: Regularization) -> tuple[Floats, Floats]:
+        """Table and bias from all of the texts."""
+        return fit_one_vs_rest(self.matrix, self.texts.labels, self.num_classes, regularization, self.loss_weights, self.embeddings)
+
+
+def _read_features(config: Config, data: PreparedData, log: Callable[[str], None]) -> _Features:
+    log("fitting n-gram scores")
+    set_seed(config.seed)
+    rng = np.random.default_rng(config.seed)
+    rows = data.train.random_rows(MOST_TEXTS, rng)
+    texts = data.train if len(rows) == len(data.train) else data.train.subset(rows)
+    num_classes = len(data.class_names)
+    ngrams = ngrams_of(texts, config.model)
+    return _Features(
+        rows,
+        texts,
+        ngrams,
+        text_features(texts, ngrams, config.model),
+        loss_weights(config.training.class_weights, one_hot(texts.labels, num_classes)),
+        rng.permutation(len(texts)) % FOLDS,
+        num_classes,
+        _embeddings(config, data, ngrams, log) if config.training.score_vectors else None,
     )
-    return dataclasses.replace(refitted, salience=fitted.salience)
+
+
+def _embeddings(config: Config, data: PreparedData, labelled: Ngrams, log: Callable[[str], None]) -> NgramEmbeddings | None:
+    """N-gram embeddings from labelled and unlabelled texts."""
+    log("learning embeddings of n-grams from all texts")
+    parts = [labelled]
+    if data.unlabelled is not None:
+        parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(config.seed)), config.model))
+    return learn_ngram_embeddings(parts, config.seed)
+
+
+@dataclass(frozen=True)
+class _OutOfFold:
+    """Logits by models that have not learnt from the text: of texts, (N, U), and of the n-grams of each text, (E, U)."""
+
+    logits_NU: Floats
+    ngrams_EU: Floats
+
+
+def _out_of_fold(features: _Features, regularization: Regularization, log: Callable[[str], None]) -> _OutOfFold:
+    matrix, texts, ngrams, folds = features.matrix, features.texts, features.ngrams, features.folds
+    units = num_outputs(features.num_classes)
+    found = _OutOfFold(np.zeros((len(texts), units), np.float32), np.zeros((len(ngrams.buckets), units), np.float32))
+    models = cross_fitted(
+        matrix, texts.labels, features.num_classes, regularization, features.loss_weights, folds, log, features.embeddings
+    )
+    for own, model in models:
+        own_E = np.repeat(own, np.diff(ngrams.offsets))
+        found.logits_NU[own] = matrix[own] @ model.table + model.bias
+        found.ngrams_EU[own_E] = model.table[ngrams.buckets[own_E]]
+    return found
+
+
+def _context_weights(
+    config: Config, data: PreparedData, features: _Features, out_of_fold: _OutOfFold, log: Callable[[str], None]
+) -> Floats:
+    log("learning where n-grams count")
+    start = fit_stack(np.zeros_like(out_of_fold.logits_NU), out_of_fold.logits_NU, features.texts.labels)
+    words = salient_words(config, len(data.vocabulary))
+    return learn_context_weights(features.texts, features.ngrams, out_of_fold.ngrams_EU, start, config.model, words, config.seed)

@@ -1,4 +1,4 @@
-"""Labels that may be wrong: those that the answers of a model contradict which has not learnt from them.
+"""Labels that may be wrong: those that out-of-fold predictions contradict.
 
 The model is the linear one of n-grams, fitted five times, each time without a fifth of the texts, which it then answers. What a label
 is worth is its self-confidence, the probability that its text is given for it.
@@ -6,7 +6,7 @@ is worth is its self-confidence, the probability that its text is given for it.
 Source: Northcutt, Jiang and Chuang 2021, "Confident Learning: Estimating Uncertainty in Dataset Labels", Journal of Artificial
 Intelligence Research 70: section 3.1 with eq. 1 and 2 says which labels are contradicted, section 3.2 ranks by self-confidence.
 
-Axes: N texts, C classes, U units of a score.
+Axes: N texts, C classes, U units of the logits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import plural
 from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.one_vs_rest import FOLDS, cross_fitted
-from mha_cli.linear.regularization import choose_strength
+from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -97,8 +97,8 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
     source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
     split = source.splits[0]
-    reviews = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
-    corpus = Corpus(reviews, config.text, source.class_names, f"{source.name}, split {split}")
+    texts = counted(source.read(split), lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')}"))
+    corpus = Corpus(texts, config.text, source.class_names, f"{source.name}, split {split}")
     if config.auto:
         config = decide(config, corpus.facts())
     labels, names, num_texts = corpus.labels, corpus.class_names, len(corpus)
@@ -110,7 +110,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     accuracy = float((probabilities_NC.argmax(axis=1) == labels).mean())
     found = placed_at(source, split, rows.tolist())
 
-    def suspect(row: int) -> LabelIssue:
+    def issue(row: int) -> LabelIssue:
         given, probabilities_C = labels[row], probabilities_NC[row]
         suggested = np.where(np.arange(len(names)) == given, -1.0, probabilities_C).argmax()
         return LabelIssue(
@@ -124,7 +124,7 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
             text=found[row].review.text,
         )
 
-    return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [suspect(row) for row in rows.tolist()])
+    return LabelIssueReport(source.name, num_texts, accuracy, int(in_doubt.sum()), [issue(row) for row in rows.tolist()])
 
 
 def contradicted(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.bool_]:
@@ -151,21 +151,21 @@ def ranked(probabilities_NC: Floats, labels_N: Ids) -> npt.NDArray[np.int64]:
     return np.lexsort((self_confidence_N, probabilities_NC.argmax(axis=1) == labels_N))
 
 
-def cross_fitted_probabilities(reviews: EncodedTexts, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
+def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Config, log: Callable[[str], None]) -> Floats:
     """The probability of each class for every text, by what the texts of other folds teach, (N, C).
 
     Args:
-        reviews: labelled texts in random order, N; every class is dealt out over the folds.
+        texts: labelled texts in random order, N; every class is dealt out over the folds.
         num_classes: number of classes, C.
-        config: settings of the scores.
+        config: settings of the linear model.
     """
-    labels = reviews.labels
-    folds = np.empty(len(reviews), np.int64)
-    folds[np.argsort(labels, kind="stable")] = np.arange(len(reviews)) % FOLDS
-    features = text_features(reviews, ngrams_of(reviews, config.model), config.model)
+    labels = texts.labels
+    folds = np.empty(len(texts), np.int64)
+    folds[np.argsort(labels, kind="stable")] = np.arange(len(texts)) % FOLDS
+    features = text_features(texts, ngrams_of(texts, config.model), config.model)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
-    scores_NU = np.zeros((len(reviews), num_outputs(num_classes)), np.float32)
-    strength = choose_strength(features, labels, num_classes, weights, config.seed)
-    for own, model in cross_fitted(features, labels, num_classes, strength, weights, folds, log):
-        scores_NU[own] = features[own] @ model.table + model.bias
-    return probabilities_of(fit_stack(np.zeros_like(scores_NU), scores_NU, labels).logits(0.0, scores_NU))
+    logits_NU = np.zeros((len(texts), num_outputs(num_classes)), np.float32)
+    regularization = choose_regularization(features, labels, num_classes, weights, config.seed)
+    for own, model in cross_fitted(features, labels, num_classes, regularization, weights, folds, log):
+        logits_NU[own] = features[own] @ model.table + model.bias
+    return probabilities_of(fit_stack(np.zeros_like(logits_NU), logits_NU, labels).logits(0.0, logits_NU))

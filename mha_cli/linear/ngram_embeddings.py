@@ -1,7 +1,7 @@
-"""Vectors of n-grams, learnt from texts alone: n-grams that stand in the same texts point the same way, whatever their labels.
+"""Embeddings of n-grams, learnt from texts without their labels: n-grams of the same texts become similar.
 
-The vector of a text is the sum of those of half of its n-grams, drawn at random, at unit length. Each n-gram of the other half is to tell
-to which of the texts of a batch it belongs, by the cosines of its vector with theirs.
+Training is contrastive. The embedding of a text is the normalized sum over a random half of its n-grams. Each n-gram of the other half
+must identify its text among those of the batch, by cosine similarity.
 
 Source: Thongtan and Phienthrakul 2019, "Sentiment Classification Using Document Embeddings Trained with Cosine Similarity", eq. 1 and 2
 (texts that predict their n-grams, by the cosine); Chen 2017, "Efficient Vector Representation for Documents through Corruption", eq. 1 (a
@@ -10,7 +10,7 @@ other texts of the batch in place of sampled n-grams); Duchi, Hazan and Singer 2
 here with one rate a row).
 
 Axes: E distinct n-grams of each text, all texts one after another, P those of the texts of a batch, A those of them that are asked, T texts
-of a batch, V n-grams that have a vector, U those of a batch, D width of a vector.
+of a batch, V n-grams that have an embedding, U those of a batch, D width of an embedding.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from mha_cli.linear.features import Ngrams, NgramVectors
+from mha_cli.linear.features import NgramEmbeddings, Ngrams
 
 WIDTH = 64
 LEAST_TEXTS = 3
-"""Texts that an n-gram has to stand in: what stands in fewer tells little of others."""
+"""Texts that an n-gram must occur in to have an embedding."""
 
 SHARPNESS = 12.0
 """What a cosine of 1 is worth as a logit."""
@@ -33,11 +33,11 @@ SHARPNESS = 12.0
 EPOCHS = 3
 BATCH_TEXTS = 64
 LEARNING_RATE = 0.1
-"""At the first step; it falls to zero along a line."""
+"""At the first step; it falls linearly to zero."""
 
 
-def learn_vectors(texts: Sequence[Ngrams], seed: int) -> NgramVectors | None:
-    """The vectors of n-grams that stand in several texts; None where there are none.
+def learn_ngram_embeddings(texts: Sequence[Ngrams], seed: int) -> NgramEmbeddings | None:
+    """The embeddings of n-grams that occur in several texts; None if no n-gram does.
 
     Args:
         texts: n-grams of the texts, a part after another.
@@ -55,9 +55,9 @@ def learn_vectors(texts: Sequence[Ngrams], seed: int) -> NgramVectors | None:
     rows_E, offsets = rows_E[rows_E >= 0], np.concatenate([[0], np.cumsum(np.bincount(text_E, minlength=len(lengths)))])
 
     rng = np.random.default_rng(seed)
-    vectors_VD = tf.Variable(rng.uniform(-0.05, 0.05, (len(buckets_V), WIDTH)).astype(np.float32))
+    embeddings_VD = tf.Variable(rng.uniform(-0.05, 0.05, (len(buckets_V), WIDTH)).astype(np.float32))
     steps = EPOCHS * -(-len(lengths) // BATCH_TEXTS)
-    step = _compile_step(vectors_VD, steps)
+    step = _compile_step(embeddings_VD, steps)
     for _ in range(EPOCHS):
         order = rng.permutation(len(lengths))
         for start in range(0, len(order), BATCH_TEXTS):
@@ -65,20 +65,20 @@ def learn_vectors(texts: Sequence[Ngrams], seed: int) -> NgramVectors | None:
             rows_P = np.concatenate([rows_E[offsets[text] : offsets[text + 1]] for text in batch])
             text_P = np.repeat(np.arange(len(batch), dtype=np.int32), offsets[batch + 1] - offsets[batch])
             step(rows_P, text_P, rng.random(len(rows_P)) < 0.5, len(batch))
-    return NgramVectors(buckets_V, np.array(tf.math.l2_normalize(vectors_VD, axis=1)))
+    return NgramEmbeddings(buckets_V, np.array(tf.math.l2_normalize(embeddings_VD, axis=1)))
 
 
-def batch_loss(vectors_UD: Any, row_P: Any, text_P: Any, asked_P: Any, num_texts: Any) -> Any:
-    """The mean cross-entropy of the text that an n-gram belongs to, in nats, over the n-grams that are asked.
+def batch_loss(embeddings_UD: Any, row_P: Any, text_P: Any, asked_P: Any, num_texts: Any) -> Any:
+    """The mean cross-entropy of the text that an n-gram belongs to, in nats, over the n-grams of the second half.
 
     Args:
-        vectors_UD: vectors of the n-grams of a batch, of any length.
+        embeddings_UD: embeddings of the n-grams of a batch, of any length.
         row_P: row of each n-gram of each text in them.
         text_P: number of its text.
-        asked_P: whether it is asked to which text it belongs; the others make up the vectors of the texts.
+        asked_P: True if the n-gram must identify its text; the others make up the embedding of the text.
         num_texts: texts of the batch, T.
     """
-    unit_UD = tf.math.l2_normalize(vectors_UD, axis=1)
+    unit_UD = tf.math.l2_normalize(embeddings_UD, axis=1)
     told_PD = tf.gather(unit_UD, row_P[~asked_P])
     texts_TD = tf.math.l2_normalize(tf.math.unsorted_segment_sum(told_PD, text_P[~asked_P], num_texts), axis=1)
     logits_AT = SHARPNESS * tf.matmul(tf.gather(unit_UD, row_P[asked_P]), texts_TD, transpose_b=True)
@@ -86,22 +86,22 @@ def batch_loss(vectors_UD: Any, row_P: Any, text_P: Any, asked_P: Any, num_texts
     return tf.math.divide_no_nan(tf.reduce_sum(losses_A), tf.cast(tf.size(losses_A), tf.float32))
 
 
-def _compile_step(vectors_VD: tf.Variable, steps: int) -> Callable[..., Any]:
-    squares_V, done = tf.Variable(tf.zeros(vectors_VD.shape[0])), tf.Variable(0.0)
+def _compile_step(embeddings_VD: tf.Variable, steps: int) -> Callable[..., Any]:
+    squares_V, done = tf.Variable(tf.zeros(embeddings_VD.shape[0])), tf.Variable(0.0)
     of_ngrams = [tf.TensorSpec([None], kind) for kind in (tf.int32, tf.int32, tf.bool)]
 
     @tf.function(autograph=False, input_signature=[*of_ngrams, tf.TensorSpec([], tf.int32)])
     def step(rows_P: Any, text_P: Any, asked_P: Any, num_texts: Any) -> None:
         rows_U, row_P = tf.unique(rows_P)
-        vectors_UD = vectors_VD.sparse_read(rows_U)
+        embeddings_UD = embeddings_VD.sparse_read(rows_U)
         with tf.GradientTape() as tape:
-            tape.watch(vectors_UD)
-            loss = batch_loss(vectors_UD, row_P, text_P, asked_P, num_texts)
-        gradient_UD = tf.convert_to_tensor(tape.gradient(loss, vectors_UD))
+            tape.watch(embeddings_UD)
+            loss = batch_loss(embeddings_UD, row_P, text_P, asked_P, num_texts)
+        gradient_UD = tf.convert_to_tensor(tape.gradient(loss, embeddings_UD))
         squares_U = squares_V.sparse_read(rows_U) + tf.reduce_mean(tf.square(gradient_UD), axis=1)
         squares_V.scatter_update(tf.IndexedSlices(squares_U, rows_U))
         rate = LEARNING_RATE * (1.0 - done / steps)
-        vectors_VD.scatter_sub(tf.IndexedSlices(tf.math.divide_no_nan(rate * gradient_UD, tf.sqrt(squares_U)[:, None]), rows_U))
+        embeddings_VD.scatter_sub(tf.IndexedSlices(tf.math.divide_no_nan(rate * gradient_UD, tf.sqrt(squares_U)[:, None]), rows_U))
         done.assign_add(1.0)
 
     return step

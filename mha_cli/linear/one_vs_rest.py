@@ -1,17 +1,17 @@
-"""The linear model that n-gram scores come from: one against the rest, by support vectors, on features weighed by what they tell.
+"""A linear support vector machine per class, one against the rest, on weighted features.
 
-On request it reads the sum of a text's n-gram vectors beside them. A score of that sum is the sum of the scores of the vectors, so that
-one table holds both.
+It can also read the sum of a text's n-gram embeddings. The logit of that sum is the sum of the logits of the embeddings, so one table
+holds both.
 
 A feature's weight is its inverse document frequency times the square root of how far its log-odds ratio lies from zero, as the root
-mean square over the classes, weighted by their reviews. One matrix serves all classes, so that many of them cost no more than the solver
+mean square over the classes, weighted by their texts. One matrix serves all classes, so that many of them cost no more than the solver
 takes.
 
 Source: Spärck Jones 1972, "A Statistical Interpretation of Term Specificity and Its Application in Retrieval"; Monroe, Colaresi and Quinn
 2008, "Fightin' Words: Lexical Feature Selection and Evaluation for Identifying the Content of Political Conflict", eq. 15 (the ratio, with
 a prior); weighing features by such ratios is NB-SVM's idea (Wang and Manning 2012, "Baselines and Bigrams", section 2.3).
 
-Axes: N reviews, R buckets, F buckets that occur, C classes, U units of a score, D width of a vector.
+Axes: N texts, R buckets, F buckets that occur, C classes, U units of the logits, D width of an embedding.
 """
 
 from __future__ import annotations
@@ -27,61 +27,61 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from mha_cli.config.parameters import num_outputs
-from mha_cli.linear.features import NgramVectors
+from mha_cli.linear.features import NgramEmbeddings
 from mha_cli.system.processor import available_cores
 
 TOLERANCE = 1e-2
-"""Where the solver stops: more sharpen digits that say nothing about other reviews."""
+"""Tolerance of the solver; a smaller one changes only digits that do not generalize."""
 
 FOLDS = 5
-"""Parts of the reviews, each to be scored by what the other parts taught."""
+"""Folds of the texts; each gets out-of-fold logits from a model of the others."""
 
 Floats = npt.NDArray[np.float32]
 
 
-class LinearModel(NamedTuple):
-    """What is added up for a review.
+class Coefficients(NamedTuple):
+    """The coefficients of a linear model.
 
     Args:
-        table: scores of the buckets, (R, U); a unit stands for a class, or for the second of two classes.
-        bias: what a review without a feature scores, (U,).
+        table: logits of the buckets, (R, U); a unit stands for a class, or for the second of two classes.
+        bias: logits of a text without a feature, (U,).
     """
 
     table: Floats
     bias: Floats
 
 
-class Strength(NamedTuple):
-    """How a linear model is fitted and read; ``strength.choose_strength`` finds it.
+class Regularization(NamedTuple):
+    """Regularization of the solver, and scale of its output; see ``choose_regularization``.
 
     Args:
-        c: how much a review's error counts beside small scores, for reviews whose root mean square length is 1.
-        nats: what the solver's margin of 1 is worth as a logit.
+        c: inverse strength, C of scikit-learn, for texts whose root mean square norm is 1.
+        scale: logit of the solver's margin of 1.
     """
 
     c: float
-    nats: float
+    scale: float
 
 
-def fit_linear_model(
+def fit_one_vs_rest(
     features: Any,
     labels: npt.NDArray[np.int32],
     num_classes: int,
-    strength: Strength,
+    regularization: Regularization,
     weights: Floats | None = None,
-    vectors: NgramVectors | None = None,
-) -> LinearModel:
-    """A linear model of every class; the margin alone for a class that no review is of, or all, and zeros where no review has a feature.
+    embeddings: NgramEmbeddings | None = None,
+) -> Coefficients:
+    """Fit a linear model per class. A class with no text, or with all, gets the margin alone; without any feature all is zero.
 
-    Each class is fitted by itself, as many at a time as there are cores, by a solver that leaves nothing to chance.
+    Classes are fitted in parallel, one per core, by a deterministic solver.
 
     Args:
         features: sparse (N, R), from ``features.text_features``.
         labels: class ids, (N,).
         num_classes: number of classes, C.
-        strength: of the regularization, and of what comes out.
-        weights: how much each review's loss counts, (N,); None for all alike.
-        vectors: vectors of n-grams whose sum over a review is read, too.
+        regularization: C of the solver, and scale of its output.
+        weights: how much each text's loss counts, (N,); None for all alike.
+        embeddings: embeddings of n-grams; the model reads their sum over a text as well.
     """
     occurring, columns = np.unique(features.indices, return_inverse=True)
     compact = csr_matrix((features.data, columns, features.indptr), (len(labels), len(occurring)))
@@ -89,10 +89,10 @@ def fit_linear_model(
     weighed = csr_matrix((compact.data * scale_F[columns], columns, features.indptr), compact.shape)
     rms = float(np.sqrt(np.square(weighed.data).sum() / len(labels))) or 1.0
     weighed.data /= rms
-    sums_ND = np.zeros((len(labels), 0)) if vectors is None else compact @ vectors.of(occurring)
+    sums_ND = np.zeros((len(labels), 0)) if embeddings is None else compact @ embeddings.of(occurring)
     mean_D = sums_ND.mean(axis=0)
     spread = float(np.sqrt(np.square(sums_ND - mean_D).sum() / len(labels))) or 1.0
-    read = weighed if vectors is None else hstack([weighed, csr_matrix((sums_ND - mean_D) / spread)], format="csr")
+    read = weighed if embeddings is None else hstack([weighed, csr_matrix((sums_ND - mean_D) / spread)], format="csr")
 
     def fit(class_id: int) -> tuple[Any, Any, float]:
         is_class = labels == class_id
@@ -100,49 +100,49 @@ def fit_linear_model(
             return 0.0, 0.0 * mean_D, 0.0
         if is_class.all() or not is_class.any():
             return 0.0, 0.0 * mean_D, 1.0 if is_class.all() else -1.0
-        model = LinearSVC(C=strength.c, dual=False, tol=TOLERANCE).fit(read, is_class, weights)
-        scores_F, direction_D = np.split(model.coef_[0], [len(occurring)])
-        return scores_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
+        model = LinearSVC(C=regularization.c, dual=False, tol=TOLERANCE).fit(read, is_class, weights)
+        weights_F, direction_D = np.split(model.coef_[0], [len(occurring)])
+        return weights_F * scale_F / rms, direction_D / spread, float(model.intercept_[0])
 
     units = num_outputs(num_classes)
     table, bias = np.zeros((features.shape[1], units), np.float32), np.zeros(units, np.float32)
     with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:  # the cores are taken
-        for unit, (scores_F, direction_D, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
-            table[occurring, unit], bias[unit] = strength.nats * scores_F, strength.nats * (shift - mean_D @ direction_D)
-            if vectors is not None:
-                table[vectors.buckets, unit] += strength.nats * (vectors.vectors @ direction_D)
-    return LinearModel(table, bias)
+        for unit, (weights_F, direction_D, shift) in enumerate(pool.map(fit, [1] if units == 1 else range(units))):
+            table[occurring, unit], bias[unit] = regularization.scale * weights_F, regularization.scale * (shift - mean_D @ direction_D)
+            if embeddings is not None:
+                table[embeddings.buckets, unit] += regularization.scale * (embeddings.table @ direction_D)
+    return Coefficients(table, bias)
 
 
 def cross_fitted(
     features: Any,
     labels: npt.NDArray[np.int32],
     num_classes: int,
-    strength: Strength,
+    regularization: Regularization,
     weights: Floats,
     folds: npt.NDArray[np.int64],
     log: Callable[[str], None],
-    vectors: NgramVectors | None = None,
-) -> Iterator[tuple[npt.NDArray[np.bool_], LinearModel]]:
-    """Which reviews are in a fold, (N,), and the linear model of all others; fold by fold.
+    embeddings: NgramEmbeddings | None = None,
+) -> Iterator[tuple[npt.NDArray[np.bool_], Coefficients]]:
+    """Which texts are in a fold, (N,), and the linear model of all others; fold by fold.
 
     Args:
         features: sparse (N, R), from ``features.text_features``.
         labels: class ids, (N,).
         num_classes: number of classes.
-        strength: see ``fit_linear_model``.
-        weights: how much each review's loss counts, (N,).
-        folds: fold of each review, below ``FOLDS``, (N,).
-        vectors: see ``fit_linear_model``.
+        regularization: see ``fit_one_vs_rest``.
+        weights: how much each text's loss counts, (N,).
+        folds: fold of each text, below ``FOLDS``, (N,).
+        embeddings: see ``fit_one_vs_rest``.
     """
     for fold in range(FOLDS):
         log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
         own, others = folds == fold, folds != fold
-        yield own, fit_linear_model(features[others], labels[others], num_classes, strength, weights[others], vectors)
+        yield own, fit_one_vs_rest(features[others], labels[others], num_classes, regularization, weights[others], embeddings)
 
 
 def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: int) -> npt.NDArray[np.float64]:
-    """How much each feature is made to count, (F,), for features (N, F) of which each occurs."""
+    """The weight of each feature, (F,), for features (N, F) that all occur."""
     presence = features.sign().T.tocsr()
     found_F = np.asarray(presence.sum(axis=1)).ravel()
     squares_F = np.zeros(len(found_F))
@@ -156,13 +156,13 @@ def feature_weights(features: Any, labels: npt.NDArray[np.int32], num_classes: i
 
 
 def log_odds_ratios(within_F: Any, found_F: Any, share: float, prior: float) -> npt.NDArray[np.float64]:
-    """Of all features the log of the odds of a class among reviews that have it over those among all reviews, (F,).
+    """Of all features the log of the odds of a class among texts that have it over those among all texts, (F,).
 
     Args:
-        within_F: reviews of the class that have the feature.
-        found_F: reviews that have it.
-        share: part of all reviews that are of the class, above 0; zeros come back for 1.
-        prior: reviews of the usual mix of classes that are added to those that have the feature.
+        within_F: texts of the class that have the feature.
+        found_F: texts that have it.
+        share: part of all texts that are of the class, above 0; zeros come back for 1.
+        prior: texts of the usual mix of classes that are added to those that have the feature.
     """
     if share == 1.0:
         return np.zeros(len(found_F))

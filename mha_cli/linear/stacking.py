@@ -1,12 +1,12 @@
-"""Two readers of a review, one answer: how much encoder and n-gram scores each count, found on reviews that neither has learnt from.
+"""Stacking: weights of the encoder's and the linear model's logits, fitted on texts that neither has learnt from.
 
-On reviews that they have learnt from, both look better than they are, the encoder more so: the loss there cannot tell how far to
-trust them. Nor whether it leans to a class: the largest of many values is larger once no dropout takes some of them away.
+Both are overconfident on their training texts, the encoder more so. The biases are fitted too: max pooling gives larger values
+without dropout, which may favour a class.
 
 Source: Wolpert 1992, "Stacked Generalization"; Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2.1 (a scale
-and a shift need few reviews).
+and a shift need few texts).
 
-Axes: N reviews, U units of the classifier, which are also the units of a score.
+Axes: N texts, U units of the classifier and of the linear model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.special import log_softmax, softmax
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 
 USUAL_WEIGHTS = (0.2, 0.85)
-"""What encoder and scores count, as the mean over kinds of data, which is what few reviews are held against (`docs/experiments.md`)."""
+"""Mean weights of encoder and linear model over many data sets, the prior for few texts (`docs/experiments.md`)."""
 
 SPREADS = (0.13, 0.15)
 """Standard deviations, over kinds of data, of both weights around these."""
@@ -59,20 +59,20 @@ class Stack:
 
 
 def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray[np.int32], weights: Floats | None = None) -> Stack:
-    """The most probable weights: of least cross-entropy, but for few reviews near the usual ones.
+    """The most probable weights: of least cross-entropy, but for few texts near the usual ones.
 
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
         scores: n-gram scores, logits by themselves, (N, U); None for an encoder alone, which gets a scale and a shift.
         labels: class ids, (N,).
-        weights: how much each review's loss counts, (N,); None for all alike.
+        weights: how much each text's loss counts, (N,); None for all alike.
     """
     units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
     readers = [encoder_logits] if scores is None else [encoder_logits, scores]
     usual_weights, spreads = ([1.0], [SCALE_SPREAD]) if scores is None else (USUAL_WEIGHTS, SPREADS)
     usual = np.array([*usual_weights, *[0.0] * units])
     shares = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights.astype(np.float64) / len(labels)
-    pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each review
+    pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each text
 
     def loss_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         logits = np.tensordot(x[:-units], readers, axes=1) + x[-units:]
@@ -89,13 +89,13 @@ def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray
 
 
 def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """The most probable factor of logits (N, U), and its loss: of least cross-entropy, but for few reviews near 1.
+    """The most probable factor of logits (N, U), and its loss: of least cross-entropy, but for few texts near 1.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2 (one number for all classes).
     """
 
     def loss(logarithm: float) -> float:
-        pull = 0.5 * (logarithm / SCALE_SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each review
+        pull = 0.5 * (logarithm / SCALE_SPREAD) ** 2 / len(labels)  # of a normal distribution, an nth for each text
         return pull + mean_loss_and_accuracy(probabilities_of(np.float32(np.exp(logarithm)) * logits), labels)[0]
 
     found = minimize_scalar(loss, bounds=(-LARGEST_SCALE, LARGEST_SCALE), method="bounded")

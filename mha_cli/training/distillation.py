@@ -23,7 +23,7 @@ from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_reviews
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import plural
-from mha_cli.linear.fit import FittedScores, cross_fit_scores, score_reviews
+from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, linear_logits
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.training.distribution import Distribution
 
@@ -31,9 +31,9 @@ SHARE = 0.5
 """Of a labelled text's target that the scores give."""
 
 
-def taught_by_scores(
+def distilled(
     config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
-) -> tuple[PreparedData, FittedScores]:
+) -> tuple[PreparedData, LinearModel]:
     """The data with targets from n-gram scores, the texts without labels among those to learn from; and the scores.
 
     Args:
@@ -42,7 +42,7 @@ def taught_by_scores(
     """
 
     def targets() -> list[npt.NDArray[Any]]:
-        fitted, scores_NU = cross_fit_scores(config, data, log)
+        fitted, scores_NU = cross_fit_linear_model(config, data, log)
         weights = loss_weights(config.training.class_weights, data.targets)
         stack = fit_stack(np.zeros_like(scores_NU), scores_NU, data.train.labels, weights)
 
@@ -53,13 +53,13 @@ def taught_by_scores(
         if data.unlabelled is None:
             return [labelled_NC, *fitted.arrays()]
         log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
-        return [labelled_NC, said(score_reviews(config, data, data.unlabelled, fitted)), *fitted.arrays()]
+        return [labelled_NC, said(linear_logits(config, data, data.unlabelled, fitted)), *fitted.arrays()]
 
     labelled_NC, *arrays = distribution.from_chief(targets)
     taught = dataclasses.replace(data, targets=labelled_NC)
     if data.unlabelled is not None:
         taught = with_guesses(taught, data.unlabelled, arrays.pop(0))
-    return taught, FittedScores.from_arrays(arrays)
+    return taught, LinearModel.from_arrays(arrays)
 
 
 def with_guesses(data: PreparedData, texts: EncodedTexts, targets: npt.NDArray[np.float32]) -> PreparedData:

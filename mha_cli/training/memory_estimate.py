@@ -10,7 +10,7 @@ from mha_cli.config.settings import Config
 from mha_cli.data.batches import training_batches
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import MhaError
-from mha_cli.linear.fit import MOST_REVIEWS
+from mha_cli.linear.fit import MOST_TEXTS
 from mha_cli.system.memory import available_memory
 from mha_cli.system.processor import available_cores
 from mha_cli.system.working_memory import MemoryEstimate
@@ -66,7 +66,7 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
     forward = MemoryEstimate(model.model_copy(update={"score_ngrams": 0, "score_subwords": False}), units, gradient=True)
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size)
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
-    fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_REVIEWS)) for part in (data.train, *unlabelled))
+    fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_TEXTS)) for part in (data.train, *unlabelled))
     features = fitted * (model.score_ngrams + SUBWORDS_OF_TOKEN * model.score_subwords)
     answers = len(data.train) if model.score_ngrams else 0
     return {

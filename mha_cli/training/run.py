@@ -17,11 +17,11 @@ from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDire
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.linear.fit import FittedScores, fit_scores, refit_scores
+from mha_cli.linear.fit import LinearModel, fit_linear_model, refit_linear_model
 from mha_cli.records.objects import plain_json
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
 from mha_cli.system.whole_files import atomic_write
-from mha_cli.training.distillation import taught_by_scores
+from mha_cli.training.distillation import distilled
 from mha_cli.training.distribution import Distribution, distributed
 from mha_cli.training.loop import fit
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
@@ -87,7 +87,7 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         keep_config(output, config)
         (output / STATE).parent.mkdir(exist_ok=True)
 
-    to_learn, scores, refitted = fit_all_scores(config, data, callbacks.log, distribution)
+    to_learn, scores, refitted = fit_linear_models(config, data, callbacks.log, distribution)
     validation = Validation(config, data, scores, refitted)
     callbacks.log("building the model")
     trainer = Trainer(config, to_learn, distribution)
@@ -122,19 +122,23 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
     return summary
 
 
-def fit_all_scores(
+def fit_linear_models(
     config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
-) -> tuple[PreparedData, FittedScores | None, FittedScores | None]:
+) -> tuple[PreparedData, LinearModel | None, LinearModel | None]:
     """What the encoder learns from, the n-gram scores, and those that a checkpoint keeps instead; the chief fits them for all workers."""
     if not config.model.score_ngrams:
         return data, None, None
     if config.training.distill_linear:
-        to_learn, scores = taught_by_scores(config, data, log, distribution)
+        to_learn, scores = distilled(config, data, log, distribution)
     else:
-        to_learn, scores = data, FittedScores.from_arrays(distribution.from_chief(lambda: fit_scores(config, data, log).arrays()))
+        to_learn, scores = data, LinearModel.from_arrays(distribution.from_chief(lambda: fit_linear_model(config, data, log).arrays()))
     if not config.learns_from_validation:
         return to_learn, scores, None
-    return to_learn, scores, FittedScores.from_arrays(distribution.from_chief(lambda: refit_scores(config, data, scores, log).arrays()))
+    return (
+        to_learn,
+        scores,
+        LinearModel.from_arrays(distribution.from_chief(lambda: refit_linear_model(config, data, scores, log).arrays())),
+    )
 
 
 def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:

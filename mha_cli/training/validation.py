@@ -15,7 +15,7 @@ from mha_cli.config.parameters import num_outputs
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.preparation import PreparedData, one_hot
-from mha_cli.linear.fit import FittedScores, score_reviews
+from mha_cli.linear.fit import LinearModel, linear_logits
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.runtime.metrics import calibration_error, mean_loss_and_accuracy
@@ -35,11 +35,11 @@ class Validation:
         kept: those that a checkpoint is given instead; None for the same.
     """
 
-    def __init__(self, config: Config, data: PreparedData, fitted: FittedScores | None, kept: FittedScores | None = None) -> None:
+    def __init__(self, config: Config, data: PreparedData, fitted: LinearModel | None, kept: LinearModel | None = None) -> None:
         config = config.of_checkpoint()
         fitted = fitted if config.model.score_ngrams else None
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
-        self.scores_NU = None if fitted is None else score_reviews(config, data, data.validation, fitted)
+        self.scores_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
         self._loss_weights = loss_weights(config.training.class_weights, targets)
         self._stack = Stack(1.0, 1.0, np.zeros(num_outputs(len(data.class_names)), np.float32))  # as it is, until it is scored
@@ -71,7 +71,7 @@ class Validation:
         )
 
 
-def compose(encoder: Mapping[str, Floats], fitted: FittedScores | None, stack: Stack) -> dict[str, Floats]:
+def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: Stack) -> dict[str, Floats]:
     """The weights of a classifier, by path, from those of its encoder and its n-gram scores, which count as much as a stack says."""
     kernel = encoder["classifier/kernel"] * stack.encoder_weight
     bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
@@ -79,15 +79,15 @@ def compose(encoder: Mapping[str, Floats], fitted: FittedScores | None, stack: S
     if fitted is not None:
         kernel = np.concatenate([kernel, np.eye(len(bias)) * stack.score_weight])
         bias = bias + fitted.bias * stack.score_weight
-        scores = {"scores/table": fitted.table} | ({} if fitted.salience is None else {"scores/salience": fitted.salience})
+        scores = {"scores/table": fitted.table} | ({} if fitted.context_weights is None else {"scores/salience": fitted.context_weights})
     return {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32), **scores}
 
 
-def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], FittedScores | None]:
+def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], LinearModel | None]:
     """The encoder's weights and the n-gram scores, if there are any, of a classifier's weights by path."""
     if "scores/table" not in weights:
         return dict(weights), None
     encoder = {path: weight for path, weight in weights.items() if not path.startswith("scores/")}
     encoder["classifier/kernel"] = encoder["classifier/kernel"][: -len(encoder["classifier/bias"])]
     no_bias = np.zeros_like(encoder["classifier/bias"])  # it has gone into the classifier's
-    return encoder, FittedScores(weights["scores/table"], no_bias, weights.get("scores/salience"))
+    return encoder, LinearModel(weights["scores/table"], no_bias, weights.get("scores/salience"))

@@ -21,14 +21,14 @@ from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
-from mha_cli.linear.fit import FittedScores
+from mha_cli.linear.fit import LinearModel
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.loop import fit
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
-from mha_cli.training.run import TrainingSummary, fingerprint, fit_all_scores, train
+from mha_cli.training.run import TrainingSummary, fingerprint, fit_linear_models, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings
@@ -177,16 +177,16 @@ class _Scores:
 
     def __init__(self, data: PreparedData, callbacks: Callbacks) -> None:
         @lru_cache(KEPT_SCORES)
-        def fitted(settings: str, class_weights: str) -> tuple[PreparedData, FittedScores | None]:
+        def fitted(settings: str, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
             model = data.config.model.model_copy(update=json.loads(settings))
             training = data.config.training.model_copy(update={"class_weights": class_weights})
             config = data.config.model_copy(update={"model": model, "training": training})
-            to_learn, scores, _ = fit_all_scores(config, data, callbacks.log, Distribution())
+            to_learn, scores, _ = fit_linear_models(config, data, callbacks.log, Distribution())
             return to_learn, scores
 
         self._fitted = fitted
 
-    def of(self, config: Config) -> tuple[PreparedData, FittedScores | None]:
+    def of(self, config: Config) -> tuple[PreparedData, LinearModel | None]:
         """What the encoder of a config learns from, and the scores, if there are any."""
         settings = {name: value for name, value in config.model.model_dump().items() if name.startswith("score_")}
         return self._fitted(json.dumps(settings), config.training.class_weights)

@@ -18,7 +18,7 @@ from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import LabelledTexts, labelled_reviews, prepare
-from mha_cli.linear.fit import fit_scores
+from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import to_model
 from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -344,7 +344,7 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
     prepared = prepare(config)
     trainer, start = Trainer(config, prepared), EpochRecord(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, True)
     trainer.set_weights(decompose(checkpoint.weights)[0])
-    validation = Validation(config, prepared, fit_scores(config, prepared, lambda _: None), decompose(checkpoint.weights)[1])
+    validation = Validation(config, prepared, fit_linear_model(config, prepared, lambda _: None), decompose(checkpoint.weights)[1])
     validation.score(trainer)
     retrained = retrain(with_training(checkpoint, learning_rate=10.0), 1, config.data)  # which makes it worse, so that the start is kept
     for path, weight in validation.checkpoint(trainer, start).weights.items():

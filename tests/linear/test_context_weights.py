@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.linear import context_weights as module
-from mha_cli.linear.context_weights import learn_salience
+from mha_cli.linear.context_weights import learn_context_weights
 from mha_cli.linear.features import ngrams_of
 from mha_cli.linear.stacking import Stack
 from tests.reviews import encoded, weights_in
@@ -33,11 +33,11 @@ def reviews_with_two_opinions(num_texts: int) -> tuple[list[list[int]], list[int
     return reviews, labels
 
 
-def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], start: Stack, salience: np.ndarray) -> float:
+def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, float], start: Stack, context_weights: np.ndarray) -> float:
     """Mean cross-entropy of reviews of words alone."""
     losses = []
     for review, label in zip(reviews, labels, strict=True):
-        weights = weights_in(review, 1, BUCKETS, 0, [1], salience)
+        weights = weights_in(review, 1, BUCKETS, 0, [1], context_weights)
         total = sum(weight * scores.get(number, 0.0) for number, weight in weights.items())
         logit = start.score_weight * total / math.sqrt(sum(weight**2 for weight in weights.values())) + float(start.bias[0])
         losses.append(math.log1p(math.exp(-logit if label else logit)))
@@ -55,10 +55,10 @@ def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch
     opinions = np.select([words == GOOD, words == BAD], [1.0, -1.0], 0.0).astype(np.float32)
     scores_EU = opinions[ngrams.tokens][:, None]
     start = Stack(0.0, 1.5, np.zeros(1, np.float32))
-    salience = learn_salience(whole, ngrams, scores_EU, start, model, WORDS, seed=0)
-    assert salience.shape == (WORDS, 1)
-    assert salience[VERDICT, 0] > 0.5 > -0.5 > salience[PLOT, 0]
-    assert not salience[[0, 1]].any()  # padding and a word that never comes
+    context_weights = learn_context_weights(whole, ngrams, scores_EU, start, model, WORDS, seed=0)
+    assert context_weights.shape == (WORDS, 1)
+    assert context_weights[VERDICT, 0] > 0.5 > -0.5 > context_weights[PLOT, 0]
+    assert not context_weights[[0, 1]].any()  # padding and a word that never comes
 
 
 def test_the_loss_that_falls_is_that_of_the_formula() -> None:
@@ -74,8 +74,8 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
     by_bucket = {int(number): float(table[number]) for number in ngrams.buckets}
     start = Stack(0.0, 1.5, np.array([0.1], np.float32))
     none = np.zeros((WORDS, 1), np.float32)
-    learnt = learn_salience(whole, ngrams, table[ngrams.buckets][:, None], start, model, WORDS, seed=0)
-    before, after = (loss_by_hand(reviews, labels, by_bucket, start, salience) for salience in (none, learnt))
+    learnt = learn_context_weights(whole, ngrams, table[ngrams.buckets][:, None], start, model, WORDS, seed=0)
+    before, after = (loss_by_hand(reviews, labels, by_bucket, start, context_weights) for context_weights in (none, learnt))
     assert after < before
     for word in (VERDICT, PLOT):  # a step further the same way helps, or hardly harms
         nudged = learnt.copy()
@@ -89,8 +89,8 @@ def test_scores_that_say_nothing_teach_nothing() -> None:
     whole = encoded(reviews, labels)
     ngrams = ngrams_of(whole, model)
     nothing = np.zeros((len(ngrams.buckets), 1), np.float32)
-    salience = learn_salience(whole, ngrams, nothing, Stack(0.0, 1.0, np.zeros(1, np.float32)), model, WORDS, seed=0)
-    np.testing.assert_array_equal(salience, np.zeros((WORDS, 2), np.float32))
+    context_weights = learn_context_weights(whole, ngrams, nothing, Stack(0.0, 1.0, np.zeros(1, np.float32)), model, WORDS, seed=0)
+    np.testing.assert_array_equal(context_weights, np.zeros((WORDS, 2), np.float32))
 
 
 def test_many_classes() -> None:
@@ -100,5 +100,5 @@ def test_many_classes() -> None:
     ngrams = ngrams_of(whole, model)
     words = np.array([word for review in reviews for word in review])[ngrams.tokens]
     scores_EU = np.stack([words == BAD, words == GOOD, np.zeros(len(words))], axis=1).astype(np.float32)
-    salience = learn_salience(whole, ngrams, scores_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), model, WORDS, seed=0)
-    assert salience[VERDICT, 0] > 0 > salience[PLOT, 0]
+    context_weights = learn_context_weights(whole, ngrams, scores_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), model, WORDS, seed=0)
+    assert context_weights[VERDICT, 0] > 0 > context_weights[PLOT, 0]

@@ -33,13 +33,12 @@ def features_of(reviews: Sequence[Sequence[int]], model: ModelConfig) -> npt.NDA
     return np.asarray(features.toarray())
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 8, 2000])
-@pytest.mark.parametrize("buckets", [1, 64, BUCKETS, 2**13])
-@pytest.mark.parametrize(("max_ngram", "ending"), [(1, 0), (2, 3), (4, 50)])
+@pytest.mark.parametrize("chunk", [1, 3, 2000])
+@pytest.mark.parametrize(("max_ngram", "ending", "buckets"), [(1, 0, 1), (2, 3, 64), (4, 50, 2**13)])
 def test_features_are_those_of_python_dictionaries(
     max_ngram: int, ending: int, buckets: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
+    monkeypatch.setattr(module, "CHUNK_TEXTS", chunk)
     expected = np.zeros((len(REVIEWS), buckets))
     for row, review in enumerate(REVIEWS):
         weights = weights_in(review, max_ngram, buckets, ending)
@@ -51,7 +50,7 @@ def test_features_are_those_of_python_dictionaries(
 
 @pytest.mark.parametrize("chunk", [1, 3, 2000])
 def test_subwords_are_counted_as_often_as_they_stand(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
+    monkeypatch.setattr(module, "CHUNK_TEXTS", chunk)
     reviews = encoded(REVIEWS, characters=7)
     features = subword_features(reviews, settings(1))
     assert (features.shape, features.dtype) == ((len(REVIEWS), BUCKETS), np.float32)
@@ -80,7 +79,7 @@ def test_features_times_a_table_are_what_the_layer_says(ending: int, characters:
 
 @pytest.mark.parametrize("chunk", [1, 3, 2000])
 def test_every_ngram_is_found_at_its_last_place(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_REVIEWS", chunk)
+    monkeypatch.setattr(module, "CHUNK_TEXTS", chunk)
     reviews = encoded(REVIEWS)
     ngrams = ngrams_of(reviews, settings(1, 2**13))
     found = [

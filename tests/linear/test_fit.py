@@ -1,4 +1,4 @@
-"""What is fitted of n-gram scores: a table, and a salience where there are windows."""
+"""The linear model: its table, and context weights where there are windows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest
 from mha_cli.linear.features import ngrams_of, text_features
-from mha_cli.linear.fit import FittedScores, cross_fit_scores, fit_scores, refit_scores, score_reviews
-from mha_cli.linear.one_vs_rest import FOLDS, fit_linear_model
-from mha_cli.linear.regularization import choose_strength
+from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
+from mha_cli.linear.one_vs_rest import FOLDS, fit_one_vs_rest
+from mha_cli.linear.regularization import choose_regularization
 from mha_cli.runtime.forward import place_weights, review_scores
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
@@ -49,10 +49,10 @@ def fit(
     model: ModelConfig,
     num_classes: int = 2,
     seed: int = 0,
-) -> FittedScores:
+) -> LinearModel:
     train = encoded(reviews, list(labels))
     config = Config(model=model, seed=seed)
-    return fit_scores(config, prepared(config, train, train, num_classes), lambda _: None)
+    return fit_linear_model(config, prepared(config, train, train, num_classes), lambda _: None)
 
 
 def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_classes: int) -> PreparedData:
@@ -60,9 +60,9 @@ def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_
     return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
 
 
-def totals(reviews: Sequence[Sequence[int]], fitted: FittedScores, model: ModelConfig) -> npt.NDArray[np.float32]:
+def totals(reviews: Sequence[Sequence[int]], fitted: LinearModel, model: ModelConfig) -> npt.NDArray[np.float32]:
     token_ids = encoded(reviews).padded(np.arange(len(reviews)))
-    weights = place_weights(token_ids, model.score_ending, model.score_windows, fitted.salience)
+    weights = place_weights(token_ids, model.score_ending, model.score_windows, fitted.context_weights)
     return review_scores(token_ids, fitted.table, model.score_ngrams, weights) + fitted.bias
 
 
@@ -71,7 +71,7 @@ def test_two_classes_are_told_apart() -> None:
     model = settings(2, 4096)
     fitted = fit(reviews, labels, model)
     assert fitted.table.shape == (4096, 1)
-    assert fitted.salience is None
+    assert fitted.context_weights is None
     assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, model)[:, 0] > 0).tolist() == [False, True, False, True]
     assert fitted.table[bucket([3], 4096), 0] == fitted.table.max() > 0.5
     assert fitted.table[bucket([2], 4096), 0] == fitted.table.min() < -0.5
@@ -94,22 +94,22 @@ def test_a_class_that_never_occurs_scores_nothing(windows: list[int]) -> None:
     assert (table[:, :2] != 0).any(axis=0).all()
     nothing = fit(reviews, np.ones(40, np.int32), settings(2, score_windows=windows))
     assert not nothing.table.any()
-    assert nothing.salience is None or not nothing.salience.any()
+    assert nothing.context_weights is None or not nothing.context_weights.any()
 
 
 def test_windows_leave_the_table_as_it_is() -> None:
     reviews, labels = random_reviews(60, 3)
     fitted = fit(reviews, labels, settings(2, score_ending=4, score_windows=[1, 3]), num_classes=3)
     np.testing.assert_array_equal(fitted.table, fit(reviews, labels, settings(2, score_ending=4), num_classes=3).table)
-    assert fitted.salience is not None
-    assert fitted.salience.shape == (WORDS, 2)
-    assert fitted.salience.any(axis=0).all()
+    assert fitted.context_weights is not None
+    assert fitted.context_weights.shape == (WORDS, 2)
+    assert fitted.context_weights.any(axis=0).all()
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
-def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(module, "learn_salience", lambda *arguments: given.append(arguments) or np.zeros((WORDS, 1), np.float32))
+    monkeypatch.setattr(module, "learn_context_weights", lambda *arguments: given.append(arguments) or np.zeros((WORDS, 1), np.float32))
     reviews, labels = random_reviews(53, num_classes)
     model = settings(2, score_ending=4, score_windows=[3])
     fit(reviews, labels, model, num_classes, seed=5)
@@ -121,8 +121,8 @@ def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkey
     folds = np.random.default_rng(5).permutation(53) % FOLDS
     whole = encoded(reviews, list(labels))
     features = text_features(whole, ngrams_of(whole, model), model)
-    strength = choose_strength(features, labels, num_classes, np.ones(53, np.float32), 5)
-    tables = [fit_linear_model(features[folds != k], labels[folds != k], num_classes, strength).table for k in range(FOLDS)]
+    regularization = choose_regularization(features, labels, num_classes, np.ones(53, np.float32), 5)
+    tables = [fit_one_vs_rest(features[folds != k], labels[folds != k], num_classes, regularization).table for k in range(FOLDS)]
     for row in range(53):
         part = slice(ngrams.offsets[row], ngrams.offsets[row + 1])
         np.testing.assert_array_equal(scores_EU[part], tables[folds[row]][ngrams.buckets[part]])
@@ -130,7 +130,7 @@ def test_salience_is_learnt_on_what_the_other_folds_say(num_classes: int, monkey
 
 def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[EncodedTexts] = []
-    monkeypatch.setattr(module, "MOST_REVIEWS", 30)
+    monkeypatch.setattr(module, "MOST_TEXTS", 30)
     monkeypatch.setattr(module, "ngrams_of", lambda reviews, model: fitted.append(reviews) or ngrams_of(reviews, model))
     reviews, labels = random_reviews(90, 2)
     model = settings(1)
@@ -146,10 +146,10 @@ def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     assert fitted[-1].tokens[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
 
 
-def test_the_same_seed_gives_the_same_salience() -> None:
+def test_the_same_seed_gives_the_same_context_weights() -> None:
     reviews, labels = random_reviews(60, 2)
     model = settings(2, score_windows=[2])
-    first, again, other = (fit(reviews, labels, model, seed=seed).salience for seed in (1, 1, 2))
+    first, again, other = (fit(reviews, labels, model, seed=seed).context_weights for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -160,16 +160,16 @@ def test_refitted_on_the_validation_part_too(windows: list[int]) -> None:
     reviews, labels = random_reviews(60, 2)
     config = Config(model=settings(1, score_windows=windows), seed=5)
     data = prepared(config, encoded(reviews, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
-    first = fit_scores(config, data, lambda _: None)
-    refitted = refit_scores(config, data, first, lambda _: None)
+    first = fit_linear_model(config, data, lambda _: None)
+    refitted = refit_linear_model(config, data, first, lambda _: None)
     assert first.table[bucket([30], BUCKETS), 0] == 0 < refitted.table[bucket([30], BUCKETS), 0]
     both = encoded(reviews + [[30, 10], [30, 11]] * 5, [*labels, *[1] * 10])
-    assert first.strength is not None
+    assert first.regularization is not None
     features = text_features(both, ngrams_of(both, settings(1)), settings(1))
-    table, bias = fit_linear_model(features, both.labels, 2, first.strength)
+    table, bias = fit_one_vs_rest(features, both.labels, 2, first.regularization)
     np.testing.assert_array_equal(refitted.table, table)
     np.testing.assert_array_equal(refitted.bias, bias)
-    assert refitted.salience is first.salience
+    assert refitted.context_weights is first.context_weights
 
 
 def test_classes_count_alike_where_they_are_to() -> None:
@@ -182,7 +182,7 @@ def test_classes_count_alike_where_they_are_to() -> None:
             {"model": {"score_ngrams": 1, "score_buckets": BUCKETS}, "training": {"class_weights": class_weights}}, "test"
         )
         train = encoded(reviews, labels)
-        fitted = fit_scores(config, prepared(config, train, train, 2), lambda _: None)
+        fitted = fit_linear_model(config, prepared(config, train, train, 2), lambda _: None)
         said.append(float(totals([[10, 3]], fitted, config.model)[0, 0]))
     assert said[0] < 0 < said[1]
 
@@ -199,15 +199,15 @@ def test_classes_count_alike_where_they_are_to() -> None:
 def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     windows: list[int], characters: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scored anew, by the layer, with the table of each fold and the salience of all."""
-    monkeypatch.setattr(module, "MOST_REVIEWS", most)
-    tables: list[FittedScores] = []
+    """Scored anew, by the layer, with the table of each fold and the context weights of all."""
+    monkeypatch.setattr(module, "MOST_TEXTS", most)
+    tables: list[LinearModel] = []
     folds: list[npt.NDArray[np.bool_]] = []
     cross_fitted = one_vs_rest.cross_fitted
 
     def kept(features: Any, labels: Any, *rest: Any) -> Any:
         for own, without in cross_fitted(features, labels, *rest):
-            tables.append(FittedScores(without.table, without.bias, None))
+            tables.append(LinearModel(without.table, without.bias, None))
             folds.append(own)
             yield own, without
 
@@ -218,14 +218,14 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     model = {"score_ngrams": 2, "score_buckets": 4096, "score_ending": 3, "score_windows": windows} | subwords
     config = config_from_dict({"text": {"subword_characters": characters}, "model": model}, "test")
     data = prepared(config, train, train, 3)
-    fitted, found = cross_fit_scores(config, data, lambda _: None)
-    plain = fit_scores(config, data, lambda _: None)
+    fitted, found = cross_fit_linear_model(config, data, lambda _: None)
+    plain = fit_linear_model(config, data, lambda _: None)
     np.testing.assert_array_equal(fitted.table, plain.table)
     assert len(tables) >= FOLDS
     rows = train.random_rows(most, np.random.default_rng(config.seed))
-    expected = score_reviews(config, data, train, fitted)
+    expected = linear_logits(config, data, train, fitted)
     assert np.abs(found[rows] - expected[rows]).max() > 0.1  # what knows a review is surer
     for own, table in zip(folds[:FOLDS], tables, strict=False):
-        without = FittedScores(table.table, table.bias, fitted.salience)
-        expected[rows[own]] = score_reviews(config, data, train.subset(rows[own]), without)
+        without = LinearModel(table.table, table.bias, fitted.context_weights)
+        expected[rows[own]] = linear_logits(config, data, train.subset(rows[own]), without)
     np.testing.assert_allclose(found, expected, atol=1e-5)

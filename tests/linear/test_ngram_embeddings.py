@@ -1,4 +1,4 @@
-"""Vectors of n-grams against plain NumPy in float64, and what they make of the scores."""
+"""Embeddings of n-grams against plain NumPy in float64, and what they make of the scores."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
 from mha_cli.linear import ngram_embeddings, one_vs_rest
-from mha_cli.linear.features import Ngrams, NgramVectors, ngrams_of
-from mha_cli.linear.fit import cross_fit_scores, fit_scores
-from mha_cli.linear.ngram_embeddings import batch_loss, learn_vectors
-from mha_cli.linear.one_vs_rest import Strength, feature_weights, fit_linear_model
+from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of
+from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model
+from mha_cli.linear.ngram_embeddings import batch_loss, learn_ngram_embeddings
+from mha_cli.linear.one_vs_rest import Regularization, feature_weights, fit_one_vs_rest
 from tests.linear.test_fit import prepared
 from tests.reviews import bucket, encoded
 
@@ -68,7 +68,7 @@ def test_learning_is_adagrad_on_that_loss(monkeypatch: pytest.MonkeyPatch) -> No
     for name, value in {"WIDTH": 5, "EPOCHS": 2, "BATCH_TEXTS": 4, "LEAST_TEXTS": 1}.items():
         monkeypatch.setattr(ngram_embeddings, name, value)
     texts = random_texts(7, 11)
-    found = learn_vectors([of_texts(*texts[:3]), of_texts(*texts[3:])], 3)
+    found = learn_ngram_embeddings([of_texts(*texts[:3]), of_texts(*texts[3:])], 3)
     assert found is not None
     assert found.buckets.tolist() == list(range(11))
 
@@ -91,52 +91,52 @@ def test_learning_is_adagrad_on_that_loss(monkeypatch: pytest.MonkeyPatch) -> No
             moves = squares > 0
             table[moves] -= 0.1 * (1 - done / 4) * gradient[moves] / np.sqrt(squares[moves, None])
             done += 1
-    np.testing.assert_allclose(found.vectors, [unit(row) for row in table], atol=1e-4)
+    np.testing.assert_allclose(found.table, [unit(row) for row in table], atol=1e-4)
 
 
 def test_what_stands_in_the_same_texts_points_the_same_way() -> None:
     rng = np.random.default_rng(0)
     texts = [(rng.choice(20, 8, replace=False) + 20 * (number % 2)).tolist() for number in range(400)]
-    found = learn_vectors([of_texts(*texts)], 0)
+    found = learn_ngram_embeddings([of_texts(*texts)], 0)
     assert found is not None
-    np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1.0, atol=1e-5)
-    cosines = found.vectors @ found.vectors.T
+    np.testing.assert_allclose(np.linalg.norm(found.table, axis=1), 1.0, atol=1e-5)
+    cosines = found.table @ found.table.T
     within = (cosines[:20, :20].sum() + cosines[20:, 20:].sum() - 40) / (2 * 20 * 19)
     assert within > cosines[:20, 20:].mean() + 0.5
 
 
 def test_a_seed_gives_the_same_bits() -> None:
     texts = of_texts(*random_texts(40, 23))
-    first, again, other = (learn_vectors([texts], seed) for seed in (0, 0, 1))
+    first, again, other = (learn_ngram_embeddings([texts], seed) for seed in (0, 0, 1))
     assert first is not None and again is not None and other is not None
-    np.testing.assert_array_equal(first.vectors, again.vectors)
-    assert not np.allclose(first.vectors, other.vectors, atol=0.1)
+    np.testing.assert_array_equal(first.table, again.table)
+    assert not np.allclose(first.table, other.table, atol=0.1)
 
 
 @pytest.mark.parametrize("texts", [[], [[]], [[1, 2], [2], [1, 3]]])
 def test_rare_ngrams_have_none(texts: list[list[int]]) -> None:
-    assert learn_vectors([of_texts(*texts)], 0) is None
-    found = learn_vectors([of_texts(*texts, [7], [7], [7, 5])], 0)
+    assert learn_ngram_embeddings([of_texts(*texts)], 0) is None
+    found = learn_ngram_embeddings([of_texts(*texts, [7], [7], [7, 5])], 0)
     assert found is not None
     assert found.buckets.tolist() == [7]
-    np.testing.assert_array_equal(found.of(np.array([0, 5, 7, 9])), [np.zeros(64), np.zeros(64), found.vectors[0], np.zeros(64)])
+    np.testing.assert_array_equal(found.of(np.array([0, 5, 7, 9])), [np.zeros(64), np.zeros(64), found.table[0], np.zeros(64)])
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
-def test_one_table_holds_scores_of_ngrams_and_of_their_vectors(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_table_holds_scores_of_ngrams_and_of_their_embeddings(num_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
-    rng, strength = np.random.default_rng(0), Strength(c=2.5, nats=1.7)
+    rng, regularization = np.random.default_rng(0), Regularization(c=2.5, scale=1.7)
     labels = rng.integers(0, num_classes, 61).astype(np.int32)
     features = np.where(rng.random((61, 23)) < 0.3, rng.uniform(0.1, 1, (61, 23)), 0).astype(np.float32)
     features[np.arange(61), labels] = 0.9
     features[:, 11] = 0  # stands in texts without labels alone
-    known = NgramVectors(np.array([0, 2, 3, 11, 17]), rng.normal(size=(5, 7)).astype(np.float32))
-    model = fit_linear_model(csr_matrix(features), labels, num_classes, strength, None, known)
+    known = NgramEmbeddings(np.array([0, 2, 3, 11, 17]), rng.normal(size=(5, 7)).astype(np.float32))
+    model = fit_one_vs_rest(csr_matrix(features), labels, num_classes, regularization, None, known)
 
     weighed = features[:, np.arange(23) != 11]
     weighed = weighed * feature_weights(csr_matrix(weighed), labels, num_classes)
     weighed /= np.sqrt((weighed**2).sum(axis=1).mean())
-    sums = features[:, known.buckets] @ known.vectors
+    sums = features[:, known.buckets] @ known.table
     sums -= sums.mean(axis=0)
     sums /= np.sqrt((sums**2).sum(axis=1).mean())
     for number, class_id in enumerate([1] if num_classes == 2 else range(num_classes)):
@@ -161,9 +161,9 @@ def test_a_word_that_no_label_knows_is_judged_by_the_company_it_keeps() -> None:
     for on in (False, True):
         config = Config(model=model, training=TrainingConfig(score_vectors=on))
         data = dataclasses.replace(prepared(config, labelled, labelled, 2), unlabelled=unlabelled)
-        table = fit_scores(config, data, lambda _: None).table
+        table = fit_linear_model(config, data, lambda _: None).table
         found[on] = table[bucket([18], 1024), 0], table[bucket([19], 1024), 0]
-        np.testing.assert_array_equal(cross_fit_scores(config, data, lambda _: None)[0].table, table)
+        np.testing.assert_array_equal(cross_fit_linear_model(config, data, lambda _: None)[0].table, table)
     assert found[False] == (0, 0)
     assert found[True][0] > 0.05
     assert found[True][1] < -0.05

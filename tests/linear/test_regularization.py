@@ -1,4 +1,4 @@
-"""The strength against a search by hand: scikit-learn's other solver, every C there is, folds dealt out one review at a time."""
+"""The regularization against a search by hand: scikit-learn's other solver, every C there is, folds dealt out one review at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 
 from mha_cli.linear import one_vs_rest, regularization
 from mha_cli.linear.one_vs_rest import feature_weights
-from mha_cli.linear.regularization import FOLDS, MOST_STEPS, STEP, USUAL_NATS, choose_strength, usual_c
+from mha_cli.linear.regularization import CHOICE_FOLDS, MOST_STEPS, STEP, USUAL_SCALE, choose_regularization, usual_c
 from mha_cli.linear.stacking import SCALE_SPREAD
 
 BUCKETS = 40
@@ -34,13 +34,13 @@ def reviews_of(num_texts: int, num_classes: int, noise: float) -> tuple[npt.NDAr
 def folds_by_hand(labels: npt.NDArray[np.int32], num_classes: int) -> list[int]:
     order = np.random.default_rng(SEED).permutation(len(labels)).tolist()
     dealt = [row for label in range(num_classes) for row in order if labels[row] == label]
-    return [dealt.index(row) % FOLDS for row in range(len(labels))]
+    return [dealt.index(row) % CHOICE_FOLDS for row in range(len(labels))]
 
 
 def judged_by_hand(features: npt.NDArray[np.float32], labels: npt.NDArray[np.int32], num_classes: int, c: float) -> tuple[float, float]:
-    """Loss and nats of a C on the folds that have not taught."""
+    """Loss and scale of a C on the folds that have not taught."""
     folds, logits = np.array(folds_by_hand(labels, num_classes)), np.zeros((len(labels), num_classes))
-    for fold in range(FOLDS):
+    for fold in range(CHOICE_FOLDS):
         own, others = folds == fold, folds != fold
         scale = feature_weights(csr_matrix(features[others]), labels[others], num_classes)
         weighed = features * scale
@@ -53,11 +53,11 @@ def judged_by_hand(features: npt.NDArray[np.float32], labels: npt.NDArray[np.int
     rows = np.arange(len(labels))
 
     def loss(x: float) -> float:
-        said = -log_softmax(USUAL_NATS * np.exp(x) * logits, axis=1)[rows, labels].mean()
+        said = -log_softmax(USUAL_SCALE * np.exp(x) * logits, axis=1)[rows, labels].mean()
         return float(said + 0.5 * (x / SCALE_SPREAD) ** 2 / len(labels))
 
     found = minimize_scalar(loss, bounds=(-3, 3), method="bounded")
-    return float(found.fun), USUAL_NATS * float(np.exp(found.x))
+    return float(found.fun), USUAL_SCALE * float(np.exp(found.x))
 
 
 @pytest.mark.parametrize(
@@ -68,33 +68,33 @@ def test_what_other_folds_say_decides(
 ) -> None:
     monkeypatch.setattr(one_vs_rest, "TOLERANCE", 1e-8)
     features, labels = reviews_of(num_texts, num_classes, noise)
-    found = choose_strength(csr_matrix(features), labels, num_classes, np.ones(num_texts, np.float32), SEED)
+    found = choose_regularization(csr_matrix(features), labels, num_classes, np.ones(num_texts, np.float32), SEED)
     candidates = {step: judged_by_hand(features, labels, num_classes, usual_c(num_texts) * STEP**step) for step in range(-2, 3)}
     best = min(candidates, key=lambda step: candidates[step][0])
     assert best in steps
     assert found.c == pytest.approx(usual_c(num_texts) * STEP**best)
-    assert found.nats == pytest.approx(candidates[best][1], rel=0.02)
+    assert found.scale == pytest.approx(candidates[best][1], rel=0.02)
 
 
 def test_of_many_reviews_one_fold_decides_and_of_all_at_most_so_many_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
-    original = regularization.fit_linear_model
+    original = regularization.fit_one_vs_rest
     monkeypatch.setattr(
-        regularization, "fit_linear_model", lambda features, *rest: fitted.append(features.shape[0]) or original(features, *rest)
+        regularization, "fit_one_vs_rest", lambda features, *rest: fitted.append(features.shape[0]) or original(features, *rest)
     )
     monkeypatch.setattr(regularization, "ENOUGH", 100)
     for num_texts, folds in ((60, 3), (200, 2), (300, 1), (1_000, 1)):
         features, labels = reviews_of(num_texts, 2, 0.1)
         fitted.clear()
-        choose_strength(csr_matrix(features), labels, 2, np.ones(num_texts, np.float32), SEED)
+        choose_regularization(csr_matrix(features), labels, 2, np.ones(num_texts, np.float32), SEED)
         assert len(fitted) % folds == 0
         assert 3 * folds <= len(fitted) <= (2 + MOST_STEPS) * folds
         assert all(abs(3 * number - 2 * num_texts) <= 3 for number in fitted)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2], [1, 1, 1, 1], [0, 0, 1, 2, 3, 4]])
-def test_a_handful_of_reviews_has_a_strength_near_the_usual_one(labels: list[int]) -> None:
+def test_a_handful_of_reviews_has_a_regularization_near_the_usual_one(labels: list[int]) -> None:
     features = csr_matrix(np.eye(len(labels), 7, dtype=np.float32))
-    found = choose_strength(features, np.array(labels, np.int32), max(2, *labels) + 1, np.ones(len(labels), np.float32), SEED)
+    found = choose_regularization(features, np.array(labels, np.int32), max(2, *labels) + 1, np.ones(len(labels), np.float32), SEED)
     assert usual_c(len(labels)) / 10 < found.c < usual_c(len(labels)) * 10
-    assert USUAL_NATS / 5 < found.nats < USUAL_NATS * 5
+    assert USUAL_SCALE / 5 < found.scale < USUAL_SCALE * 5

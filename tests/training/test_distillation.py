@@ -12,9 +12,9 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
 from mha_cli.data.preparation import PreparedData, prepare
-from mha_cli.linear.fit import cross_fit_scores, fit_scores, refit_scores, score_reviews
+from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
-from mha_cli.training.distillation import taught_by_scores
+from mha_cli.training.distillation import distilled
 from mha_cli.training.distribution import Distribution
 from tests.training.interruptions import assert_same_run, interrupt, train
 
@@ -64,14 +64,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def taught(config: Config, data: PreparedData) -> PreparedData:
-    return taught_by_scores(config, data, lambda _: None, Distribution())[0]
+    return distilled(config, data, lambda _: None, Distribution())[0]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_path: Path, classes: int) -> None:
     config = write_texts(tmp_path, classes, unlabelled=True)
     data = prepare(config)
-    fitted, scores = cross_fit_scores(config, data, lambda _: None)
+    fitted, scores = cross_fit_linear_model(config, data, lambda _: None)
     stack = fit_stack(np.zeros_like(scores), scores, data.train.labels)
 
     def said(scores: Floats) -> Floats:
@@ -81,7 +81,7 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
     labelled, guessed = found.targets[: len(data.train)], found.targets[len(data.train) :]
     np.testing.assert_allclose(labelled, (data.targets + said(scores)) / 2, atol=1e-6)
     assert data.unlabelled is not None
-    np.testing.assert_allclose(guessed, said(score_reviews(config, data, data.unlabelled, fitted)), atol=1e-6)
+    np.testing.assert_allclose(guessed, said(linear_logits(config, data, data.unlabelled, fitted)), atol=1e-6)
     assert (guessed.argmax(axis=1) == np.arange(9) % classes).all()
     assert (found.num_guessed, found.unlabelled) == (9, None)
     misled = np.flatnonzero(said(scores).argmax(axis=1) != data.train.labels)
@@ -115,14 +115,14 @@ def test_the_encoder_stands_alone_in_the_checkpoint(finished: Finished, unlabell
 def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished, refit: bool) -> None:
     config, summary = finished(True, True, refit)
     data = prepare(config)
-    fitted = fit_scores(config, data, lambda _: None)
-    expected = refit_scores(config, data, fitted, lambda _: None) if refit else fitted
+    fitted = fit_linear_model(config, data, lambda _: None)
+    expected = refit_linear_model(config, data, fitted, lambda _: None) if refit else fitted
     assert summary.num_train == 108 + 9
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config == config
     np.testing.assert_allclose(checkpoint.weights["scores/table"], expected.table, atol=1e-6)
-    assert expected.salience is not None
-    np.testing.assert_allclose(checkpoint.weights["scores/salience"], expected.salience, atol=1e-6)
+    assert expected.context_weights is not None
+    np.testing.assert_allclose(checkpoint.weights["scores/salience"], expected.context_weights, atol=1e-6)
     assert summary.num_parameters == checkpoint.num_weights
     assert "calibration_error_after" not in checkpoint.metrics  # both together never were anything else
 

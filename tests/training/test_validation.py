@@ -11,7 +11,7 @@ import pytest
 from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, one_hot
-from mha_cli.linear.fit import FittedScores
+from mha_cli.linear.fit import LinearModel
 from mha_cli.linear.stacking import Stack, fit_stack, probabilities_of
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
@@ -44,10 +44,10 @@ def some_data(num_classes: int) -> PreparedData:
     return PreparedData(a_config([]), validation, one_hot(validation.labels, num_classes), validation, words, names)
 
 
-def random_scores(of_layer: dict[str, Any], num_classes: int) -> FittedScores:
+def random_scores(of_layer: dict[str, Any], num_classes: int) -> LinearModel:
     """Scores with a bias, which no weight of the layer holds."""
     bias = np.random.default_rng(2).normal(size=1 if num_classes == 2 else num_classes).astype(np.float32)
-    return FittedScores(of_layer["scores/table"], bias, of_layer.get("scores/salience"))
+    return LinearModel(of_layer["scores/table"], bias, of_layer.get("scores/salience"))
 
 
 @pytest.mark.parametrize("windows", [[], [3]])
@@ -64,7 +64,7 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
     encoder = trainer.logits(data.validation)
-    weights = forward.place_weights(token_ids, 0, windows, fitted.salience)
+    weights = forward.place_weights(token_ids, 0, windows, fitted.context_weights)
     scores = forward.review_scores(token_ids, fitted.table, 2, weights) + fitted.bias
     stack = fit_stack(encoder, scores, labels)
     expected = probabilities_of(stack.logits(encoder, scores))
@@ -97,7 +97,7 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     encoder, expected = probabilities_of(said), probabilities_of(fit_stack(said, None, labels).logits(said))
     assert (expected.argmax(axis=1) != encoder.argmax(axis=1)).any()
 
-    taught_by = FittedScores(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
+    taught_by = LinearModel(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)  # and refitted, as a run may have been told to
     validation = Validation(config, data, taught_by, taught_by)
     loss, accuracy = validation.score(trainer)
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
@@ -121,7 +121,7 @@ def test_classes_that_count_alike_do_so_in_the_shift(score_ngrams: int, random_w
     labels = (np.arange(60) < 9).astype(np.int32)
     validation = dataclasses.replace(data.validation, labels=labels)
     data = dataclasses.replace(data, validation=validation)
-    nothing = FittedScores(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)
+    nothing = LinearModel(np.zeros((64, 1), np.float32), np.zeros(1, np.float32), None)
     answers = []
     for class_weights in ("none", "balanced"):
         weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
@@ -152,7 +152,7 @@ def test_what_is_kept_is_not_what_is_scored(random_weights: Callable[..., Any]) 
     """Scores that have learnt from the validation part would look better on it than they are."""
     config, data = a_config([]), some_data(3)
     fitted = random_scores(random_weights(config, 2 + WORDS, 3), 3)
-    kept = FittedScores(2 * fitted.table, fitted.bias + 1, None)
+    kept = LinearModel(2 * fitted.table, fitted.bias + 1, None)
     trainer = NumpyTrainer(config, data)
     validations = Validation(config, data, fitted), Validation(config, data, fitted, kept)
     scored = [validation.score(trainer) for validation in validations]
@@ -184,7 +184,7 @@ def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Cal
     for path, weight in encoder.items():
         np.testing.assert_array_equal(again[path], weight, err_msg=path)
     assert found is not None
-    assert (found.table is fitted.table, found.salience is fitted.salience) == (True, True)
+    assert (found.table is fitted.table, found.context_weights is fitted.context_weights) == (True, True)
 
 
 def test_a_classifier_without_scores_is_an_encoder(random_weights: Callable[..., Any]) -> None:

@@ -140,13 +140,13 @@ def test_a_trial_is_what_mha_train_would_have_trained(tmp_path: Path, settings: 
 @pytest.mark.process
 def test_scores_are_fitted_once_for_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[int] = []
-    fit_all_scores = searching.fit_all_scores
+    fit_linear_models = searching.fit_linear_models
 
     def counted(config: Config, *rest: Any) -> Any:
         fitted.append(config.model.score_ngrams)
-        return fit_all_scores(config, *rest)
+        return fit_linear_models(config, *rest)
 
-    monkeypatch.setattr(searching, "fit_all_scores", counted)
+    monkeypatch.setattr(searching, "fit_linear_models", counted)
     settings = with_settings(config(), {"model.score_ngrams": 1, "model.score_buckets": 64}, "test")
     summary = tuned(tmp_path / "run", Budget(100, trials=5), settings=settings, search=["model.score_ngrams=1,2"])
     assert {trial.settings["model.score_ngrams"] for trial in summary.trials} == {1, 2}

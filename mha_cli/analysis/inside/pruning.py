@@ -16,7 +16,7 @@ from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import prepare
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError, plural
-from mha_cli.linear.fit import fit_scores
+from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import build_classifier, keras_config
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -160,7 +160,7 @@ def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: C
         )
     weights, scores = decompose(checkpoint.weights)
     # Scores that know the validation part would count for too much there.
-    unknowing = fit_scores(config, prepared, callbacks.log) if config.learns_from_validation else scores
+    unknowing = fit_linear_model(config, prepared, callbacks.log) if config.learns_from_validation else scores
     trainer, validation = Trainer(config, prepared), Validation(config, prepared, unknowing, scores)
     trainer.set_weights(weights)
     start = EpochRecord(0, math.nan, math.nan, *validation.score(trainer), 0.0, 0.0, best=True)
