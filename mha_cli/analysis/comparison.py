@@ -1,6 +1,6 @@
 """Which of several models is better on the same labelled texts, and whether that may be chance.
 
-Axes: N reviews, K distinct rows of them, D draws, C classes, M models.
+Axes: N texts, K distinct rows of them, D draws, C classes, M models.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several models on the same reviews.
+    """Several models on the same texts.
 
     Args:
         data: source in words.
         split: split of the source.
-        num_texts: labelled reviews scored.
+        num_texts: labelled texts scored.
         models: scores, the first model's first.
         differences: every other model against the first.
     """
@@ -97,10 +97,10 @@ class Comparison:
 
 
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
-    """Score models on the same reviews, and compare each with the first.
+    """Score models on the same texts, and compare each with the first.
 
     Args:
-        models: name, checkpoint and labelled reviews of each, two or more; the order of their classes may differ.
+        models: name, checkpoint and labelled texts of each, two or more; the order of their classes may differ.
         seed: seed of the bootstrap.
     """
     first_name, first, labelled = models[0]

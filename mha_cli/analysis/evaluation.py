@@ -1,4 +1,4 @@
-"""Scoring a checkpoint on labelled reviews."""
+"""Scoring a checkpoint on labelled texts."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Range:
-    """How often the answers are right for reviews with a number in some range.
+    """How often the answers are right for texts with a number in some range.
 
     Args:
-        above: lower end, which does not belong to the range; the first range has the reviews at 0, too.
+        above: lower end, which does not belong to the range; the first range has the texts at 0, too.
         up_to: upper end, which does.
-        num_texts: reviews in this range.
-        accuracy: accuracy in [0, 1]; None where there is no review.
+        num_texts: texts in this range.
+        accuracy: accuracy in [0, 1]; None where there is no text.
     """
 
     above: float
@@ -81,21 +81,21 @@ class Evaluation:
     Args:
         data: source in words.
         split: split of the source.
-        num_texts: labelled reviews scored.
-        num_truncated: reviews among them that were cut to the model's length.
+        num_texts: labelled texts scored.
+        num_truncated: texts among them that were cut to the model's length.
         unknown_share: tokens that the vocabulary does not have among those that the model reads, in [0, 1].
         accuracy: share of right answers, in [0, 1].
         accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
-        top_3_accuracy: share of reviews whose class is among the three most probable ones, in [0, 1]; None for fewer than six classes.
+        top_3_accuracy: share of texts whose class is among the three most probable ones, in [0, 1]; None for fewer than six classes.
         macro_f1: mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out.
-        weighted_f1: mean likewise, weighted by the reviews of each class.
+        weighted_f1: mean likewise, weighted by the texts of each class.
         loss: mean cross-entropy, in nats.
         roc_auc: area under the ROC curve, in [0, 1]; for more than two classes the mean over one-against-rest; None where a
             class does not occur.
         calibration_error: mean gap between confidence and accuracy over 15 equal bins, in [0, 1] (Guo et al. 2017, eq. 3).
         classes: scores, a row a class.
         confusion: counts; rows are true classes, columns predicted ones.
-        confusions: pairs of classes of most reviews, the most frequent first, ``MOST_CONFUSIONS`` at most.
+        confusions: pairs of classes of most texts, the most frequent first, ``MOST_CONFUSIONS`` at most.
         thresholds: what the thresholds of the classes come to, those looked for or else the checkpoint's; empty where there are none.
         by_probability: ranges of the answer's probability.
         by_length: ranges of the tokens that the model reads, in quarters of the longest that it can read.
@@ -131,18 +131,18 @@ def evaluate(
 
     Args:
         checkpoint: model to score.
-        labelled: reviews to score it on.
-        target: measure that the thresholds of the classes are to reach on these reviews, and its value; None looks for none.
+        labelled: texts to score it on.
+        target: measure that the thresholds of the classes are to reach on these texts, and its value; None looks for none.
     """
     refuse_confusion_matrix(len(checkpoint.class_names))
     return evaluation_of(checkpoint, labelled, *answers_of(checkpoint, labelled, callbacks), target)
 
 
 def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
-    """The probabilities of all classes that a checkpoint gives to labelled reviews, (N, C), and the seconds of the forward passes."""
-    reviews, score = labelled.reviews, Scorer(checkpoint)
+    """The probabilities of all classes that a checkpoint gives to labelled texts, (N, C), and the seconds of the forward passes."""
+    texts, score = labelled.reviews, Scorer(checkpoint)
     started = time.perf_counter()
-    probabilities = score(reviews, lambda done: callbacks.on_reviews(done, len(reviews)))
+    probabilities = score(texts, lambda done: callbacks.on_reviews(done, len(texts)))
     return probabilities, time.perf_counter() - started
 
 
@@ -150,14 +150,14 @@ def evaluation_of(
     checkpoint: Checkpoint, labelled: LabelledTexts, probabilities: Floats, seconds: float, target: tuple[Measure, float] | None = None
 ) -> Evaluation:
     """The figures of what ``answers_of`` gives; other arguments as of ``evaluate``."""
-    reviews = labelled.reviews
-    loss, accuracy = mean_loss_and_accuracy(probabilities, reviews.labels)
+    texts = labelled.reviews
+    loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
-    correct = predicted == reviews.labels
+    correct = predicted == texts.labels
     macro_f1, weighted_f1 = (
-        float(metrics.f1_score(reviews.labels, predicted, average=mean, zero_division=0.0)) for mean in ("macro", "weighted")
+        float(metrics.f1_score(texts.labels, predicted, average=mean, zero_division=0.0)) for mean in ("macro", "weighted")
     )
-    confusion, given = confusion_matrix(probabilities, reviews.labels), (probabilities, reviews.labels, checkpoint.class_names)
+    confusion, given = confusion_matrix(probabilities, texts.labels), (probabilities, texts.labels, checkpoint.class_names)
     if target:
         thresholds = find_thresholds(*given, *target)
     else:
@@ -165,29 +165,29 @@ def evaluation_of(
     return Evaluation(
         data=labelled.data,
         split=labelled.split,
-        num_texts=len(reviews),
-        num_truncated=reviews.num_truncated,
-        unknown_share=reviews.num_unknown / max(1, len(reviews.tokens)),
+        num_texts=len(texts),
+        num_truncated=texts.num_truncated,
+        unknown_share=texts.num_unknown / max(1, len(texts.tokens)),
         accuracy=accuracy,
-        accuracy_interval=wilson_interval(round(accuracy * len(reviews)), len(reviews)),
-        top_3_accuracy=top_3_accuracy(probabilities, reviews.labels),
+        accuracy_interval=wilson_interval(round(accuracy * len(texts)), len(texts)),
+        top_3_accuracy=top_3_accuracy(probabilities, texts.labels),
         macro_f1=macro_f1,
         weighted_f1=weighted_f1,
         loss=loss,
-        roc_auc=area_under_roc(probabilities, reviews.labels),
-        calibration_error=calibration_error(probabilities, reviews.labels),
-        classes=class_scores(probabilities, reviews.labels, checkpoint.class_names),
+        roc_auc=area_under_roc(probabilities, texts.labels),
+        calibration_error=calibration_error(probabilities, texts.labels),
+        classes=class_scores(probabilities, texts.labels, checkpoint.class_names),
         confusion=confusion,
         confusions=most_frequent_confusions(confusion, checkpoint.class_names),
         thresholds=thresholds,
         by_probability=accuracy_by(probabilities.max(axis=1), PROBABILITIES, correct),
-        by_length=accuracy_by(reviews.lengths, quarters_of(longest), correct),
+        by_length=accuracy_by(texts.lengths, quarters_of(longest), correct),
         seconds=seconds,
     )
 
 
 def top_3_accuracy(probabilities: npt.NDArray[np.float32], labels: npt.NDArray[np.int32]) -> float | None:
-    """Share of reviews whose class is among the three most probable ones; None for fewer than six classes, where half of them are."""
+    """Share of texts whose class is among the three most probable ones; None for fewer than six classes, where half of them are."""
     num_classes = probabilities.shape[1]
     if num_classes < 2 * TOP:
         return None
@@ -210,7 +210,7 @@ def quarters_of(length: int) -> list[int]:
 
 
 def accuracy_by(values: npt.ArrayLike, bounds: Sequence[float], correct: npt.NDArray[np.bool_]) -> list[Range]:
-    """The accuracy of reviews by ranges of a number, between 0 and the last bound."""
+    """The accuracy of texts by ranges of a number, between 0 and the last bound."""
     ranges = np.minimum(np.searchsorted(bounds, values, side="left"), len(bounds) - 1)
     numbers, right = (np.bincount(ranges, weights, minlength=len(bounds)) for weights in (None, correct))
     return [
@@ -233,7 +233,7 @@ def confusion_matrix(probabilities: npt.NDArray[np.float32], labels: npt.NDArray
 
 
 def most_frequent_confusions(confusion: list[list[int]], class_names: tuple[str, ...]) -> list[Confusion]:
-    """The pairs of classes of most reviews, the most frequent first; of equally frequent ones those of the rarer class."""
+    """The pairs of classes of most texts, the most frequent first; of equally frequent ones those of the rarer class."""
     counts = np.array(confusion)
     sizes = counts.sum(axis=1)
     np.fill_diagonal(counts, 0)

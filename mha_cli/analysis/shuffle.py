@@ -1,6 +1,6 @@
-"""Does a model read word order? Shuffle the words of every review and see what it says then.
+"""Does a model read word order? Shuffle the words of every text and see what it says then.
 
-Without positions, self-attention treats a review as a set: permuting the tokens permutes the encoder's outputs, and the maximum over
+Without positions, self-attention treats a text as a set: permuting the tokens permutes the encoder's outputs, and the maximum over
 them does not change. Source: Vaswani et al. 2017, section 3.5; Lee et al. 2019, "Set Transformer", property 1.
 """
 
@@ -33,13 +33,13 @@ class ShuffleResult:
         positions: encoding of the positions.
         data: source in words.
         split: split of the source.
-        num_texts: reviews scored.
+        num_texts: texts scored.
         accuracy: accuracy in order, in [0, 1].
         shuffled_accuracies: accuracies, one a shuffle, in [0, 1].
         shuffled_mean: mean of these.
         shuffled_spread: standard deviation of these (n - 1); 0 for one shuffle.
         flip_share: share of predictions that a shuffle changes, in [0, 1], mean over the shuffles.
-        largest_change: largest difference of any class probability of any review in any shuffle.
+        largest_change: largest difference of any class probability of any text in any shuffle.
         reads_order: True where the probabilities move by more than rounding.
         verdict: the same in words.
     """
@@ -74,7 +74,7 @@ def train_and_compare(
         data: training data of both, with the settings of the runs; where these have no positions, learned ones are taken for the model
             with positions.
         output: folder of the two run directories.
-        num_shuffles: permutations of every review.
+        num_shuffles: permutations of every text.
         split: split of the source to score; None for ``word_order_split``.
         max_texts: size of the random part to score; None for all.
         seed: seed of the shuffles; the training's stands in the config.
@@ -103,34 +103,34 @@ def compare(
     seed: int = 0,
     callbacks: Callbacks = SILENT,
 ) -> list[ShuffleResult]:
-    """Shuffle-test models, each on the reviews as it reads them.
+    """Shuffle-test models, each on the texts as it reads them.
 
     Args:
-        models: name, checkpoint and labelled reviews of each.
-        num_shuffles: permutations of every review.
+        models: name, checkpoint and labelled texts of each.
+        num_shuffles: permutations of every text.
         max_texts: size of the random part to score; None for all.
         seed: seed of the permutations and of the part.
     """
     results = []
     for name, checkpoint, labelled in models:
         rng = np.random.default_rng(seed)
-        reviews = labelled.reviews.random_part(max_texts, rng)
-        results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=reviews), num_shuffles, rng, callbacks))
+        texts = labelled.reviews.random_part(max_texts, rng)
+        results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=texts), num_shuffles, rng, callbacks))
     return results
 
 
 def shuffle_test(
     name: str, checkpoint: Checkpoint, labelled: LabelledTexts, num_shuffles: int, rng: np.random.Generator, callbacks: Callbacks
 ) -> ShuffleResult:
-    """Score one model on reviews in order and over ``num_shuffles`` permutations of the words that it reads."""
-    reviews, score = labelled.reviews, Scorer(checkpoint)
-    in_order = score(reviews)
+    """Score one model on texts in order and over ``num_shuffles`` permutations of the words that it reads."""
+    texts, score = labelled.reviews, Scorer(checkpoint)
+    in_order = score(texts)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0
     for number in range(1, num_shuffles + 1):
         callbacks.log(f"{name}: shuffle {number} of {num_shuffles}")
-        shuffled = score(shuffle_words(reviews, rng))
-        accuracies.append(float((shuffled.argmax(axis=1) == reviews.labels).mean()))
+        shuffled = score(shuffle_words(texts, rng))
+        accuracies.append(float((shuffled.argmax(axis=1) == texts.labels).mean()))
         flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
         largest = max(largest, float(np.abs(shuffled - in_order).max()))
     result = ShuffleResult(
@@ -138,8 +138,8 @@ def shuffle_test(
         positions=checkpoint.config.model.positions,
         data=labelled.data,
         split=labelled.split,
-        num_texts=len(reviews),
-        accuracy=float((classes == reviews.labels).mean()),
+        num_texts=len(texts),
+        accuracy=float((classes == texts.labels).mean()),
         shuffled_accuracies=accuracies,
         shuffled_mean=float(np.mean(accuracies)),
         shuffled_spread=float(np.std(accuracies, ddof=1)) if num_shuffles > 1 else 0.0,
@@ -165,8 +165,8 @@ def verdict(result: ShuffleResult) -> str:
     return f"reads word order: shuffling the words {'costs' if fall > 0 else 'gains'} {abs(fall):.1f} points of accuracy"
 
 
-def shuffle_words(reviews: EncodedTexts, rng: np.random.Generator) -> EncodedTexts:
-    """The same reviews with the tokens of each in random order, after truncation: the same words, another order."""
-    review_of_token = np.repeat(np.arange(len(reviews)), reviews.lengths)
-    order = np.lexsort((rng.random(len(reviews.tokens)), review_of_token))
-    return replace(reviews, tokens=reviews.tokens[:][order])
+def shuffle_words(texts: EncodedTexts, rng: np.random.Generator) -> EncodedTexts:
+    """The same texts with the tokens of each in random order, after truncation: the same words, another order."""
+    text_of_token = np.repeat(np.arange(len(texts)), texts.lengths)
+    order = np.lexsort((rng.random(len(texts.tokens)), text_of_token))
+    return replace(texts, tokens=texts.tokens[:][order])

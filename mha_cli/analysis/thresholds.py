@@ -1,8 +1,8 @@
 """A threshold a class, so that the answers above it are as often right, or find as much of the class, as is asked for.
 
-An answer is the most probable class of a review; its class's threshold says how probable it has to be.
+An answer is the most probable class of a text; its class's threshold says how probable it has to be.
 
-Axes: N reviews, C classes.
+Axes: N texts, C classes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Labels = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class ThresholdScore:
-    """What a threshold comes to on some reviews.
+    """What a threshold comes to on some texts.
 
     Args:
         name: name of the class.
         threshold: probability in [0, 1] that an answer needs.
-        reached: whether it is as good as was asked for; None for a threshold that was not looked for on these reviews.
-        num_answers: reviews that this class is the answer to.
+        reached: whether it is as good as was asked for; None for a threshold that was not looked for on these texts.
+        num_answers: texts that this class is the answer to.
         num_right: those of them that are of this class.
-        num_texts: reviews that are of this class.
+        num_texts: texts that are of this class.
         precision: share of the answers that are right, in [0, 1]; None where there is no answer.
         precision_interval: 95 % confidence interval of the precision (Wilson).
-        recall: share of the reviews of this class that are found, in [0, 1]; None where there is none.
+        recall: share of the texts of this class that are found, in [0, 1]; None where there is none.
         recall_interval: 95 % confidence interval of the recall (Wilson).
     """
 
@@ -53,7 +53,7 @@ class ThresholdScore:
 def find_thresholds(
     probabilities: Floats, labels: Labels, class_names: tuple[str, ...], measure: Measure, share: float
 ) -> list[ThresholdScore]:
-    """The smallest threshold of each class with such a precision, or the largest with such a recall; chosen on these very reviews.
+    """The smallest threshold of each class with such a precision, or the largest with such a recall; chosen on these very texts.
 
     Where none is good enough, it is 1 for a precision, by which next to nothing is answered, and 0 for a recall.
 

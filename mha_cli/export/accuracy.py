@@ -1,4 +1,4 @@
-"""What an export costs in accuracy: it and its checkpoint, scored on the same labelled reviews."""
+"""What an export costs in accuracy: it and its checkpoint, scored on the same labelled texts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Accuracy:
 
     Args:
         data: source and split, in words.
-        num_texts: labelled reviews scored.
+        num_texts: labelled texts scored.
         checkpoint: accuracy of the checkpoint, in [0, 1].
         export: accuracy of the export, in [0, 1].
-        num_changed: reviews to which the export gives another class.
+        num_changed: texts to which the export gives another class.
     """
 
     data: str
@@ -43,17 +43,17 @@ def compare(
     Args:
         run: export as a function from tokens to the probabilities of all classes (B, C).
         checkpoint: model that was exported.
-        labelled: reviews to score both on, at least one.
+        labelled: texts to score both on, at least one.
     """
-    reviews, forward = labelled.reviews, forward_of(checkpoint)
-    answers = np.zeros((2, len(reviews)), dtype=np.int64)
+    texts, forward = labelled.reviews, forward_of(checkpoint)
+    answers = np.zeros((2, len(texts)), dtype=np.int64)
     scored = 0
-    for rows in scoring_batches(reviews.lengths, checkpoint.memory_estimate):
-        tokens = reviews.padded(rows)
+    for rows in scoring_batches(texts.lengths, checkpoint.memory_estimate):
+        tokens = texts.padded(rows)
         answers[:, rows] = [np.asarray(probabilities(tokens)).argmax(axis=1) for probabilities in (forward, run)]
         scored += len(rows)
-        callbacks.on_reviews(scored, len(reviews))
-    ours, exported = (answers == reviews.labels).mean(axis=1)
+        callbacks.on_reviews(scored, len(texts))
+    ours, exported = (answers == texts.labels).mean(axis=1)
     return Accuracy(
-        f"{labelled.data}, split {labelled.split}", len(reviews), float(ours), float(exported), int((answers[0] != answers[1]).sum())
+        f"{labelled.data}, split {labelled.split}", len(texts), float(ours), float(exported), int((answers[0] != answers[1]).sum())
     )

@@ -40,28 +40,28 @@ ODD_TEXTS = (
 )
 
 
-def check_reviews(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
+def check_texts(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
     """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
-    texts = [review.text for review in islice(SampleTexts(SampleData()).read("test"), SAMPLE_TEXTS)]
+    texts = [each.text for each in islice(SampleTexts(SampleData()).read("test"), SAMPLE_TEXTS)]
     texts += ODD_TEXTS
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
     encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
-    reviews = [encoder.encode(text).tokens for text in texts]
-    checkpoint.memory_estimate.at_once().refuse_too_long(max(map(len, reviews)))
-    return reviews
+    encoded = [encoder.encode(text).tokens for text in texts]
+    checkpoint.memory_estimate.at_once().refuse_too_long(max(map(len, encoded)))
+    return encoded
 
 
-def batches_of(reviews: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
-    """Row numbers and tokens, (B, L, …): every review alone, then batches of different lengths with padding after the longest."""
+def batches_of(encoded: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
+    """Row numbers and tokens, (B, L, …): every text alone, then batches of different lengths with padding after the longest."""
     most = checkpoint.config.text.sequence_length
-    for row in range(len(reviews)):
-        yield [row], padded([reviews[row]])
-    order = sorted(range(len(reviews)), key=lambda row: len(reviews[row]))
-    batch = checkpoint.memory_estimate.at_once().most_texts(min(max(map(len, reviews)) + SPARE_POSITIONS, most), BATCH)
+    for row in range(len(encoded)):
+        yield [row], padded([encoded[row]])
+    order = sorted(range(len(encoded)), key=lambda row: len(encoded[row]))
+    batch = checkpoint.memory_estimate.at_once().most_texts(min(max(map(len, encoded)) + SPARE_POSITIONS, most), BATCH)
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
-        longest = len(reviews[rows[-1]])
-        yield rows, padded([reviews[row] for row in rows], min(longest + SPARE_POSITIONS, most))
+        longest = len(encoded[rows[-1]])
+        yield rows, padded([encoded[row] for row in rows], min(longest + SPARE_POSITIONS, most))

@@ -15,7 +15,7 @@ from mha_cli.data.preparation import LabelledTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, need, plural, printable
 from mha_cli.export import onnx_file, tensorflow_files
 from mha_cli.export.accuracy import Accuracy, compare
-from mha_cli.export.check import batches_of, check_reviews
+from mha_cli.export.check import batches_of, check_texts
 from mha_cli.runtime.classifier import forward_of
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
@@ -73,7 +73,7 @@ class Export:
         largest_difference: largest difference of a class probability from the checkpoint's, in [0, 1].
         tolerance: largest difference that is allowed.
         num_changed: texts, among those that it was checked on, to which it gives another class.
-        accuracy: accuracy of checkpoint and export on labelled reviews; None if none were given.
+        accuracy: accuracy of checkpoint and export on labelled texts; None if none were given.
     """
 
     path: str
@@ -104,16 +104,16 @@ def export_checkpoint(
         checkpoint: model to export.
         name: name of the format.
         output: file or folder to write, where nothing is yet.
-        labelled: reviews to score both on; None for none.
+        labelled: texts to score both on; None for none.
     """
     chosen = known_format(name)
-    reviews = check_reviews(checkpoint)
+    texts = check_texts(checkpoint)
     with atomic_place(output) as place:
         callbacks.log(f"writing {output.name}")
         chosen.write(checkpoint, place)
-        callbacks.log(f"checking {output.name} on {plural(len(reviews), 'text')}")
+        callbacks.log(f"checking {output.name} on {plural(len(texts), 'text')}")
         run = chosen.opened(place)
-        difference, num_changed = differences(run, checkpoint, reviews)
+        difference, num_changed = differences(run, checkpoint, texts)
         if not difference <= chosen.tolerance:  # NaN is refused as well
             raise MhaError(
                 f"--format {name}: a probability differs by {difference:.1e} from the checkpoint's, more than {chosen.tolerance:.0e}",
@@ -122,22 +122,22 @@ def export_checkpoint(
             )
         accuracy = compare(run, checkpoint, labelled, callbacks) if labelled else None
         num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
-    return Export(str(output), name, num_bytes, len(reviews), difference, chosen.tolerance, num_changed, accuracy)
+    return Export(str(output), name, num_bytes, len(texts), difference, chosen.tolerance, num_changed, accuracy)
 
 
-def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, reviews: list[Tokens]) -> tuple[float, int]:
-    """How far an export is from its checkpoint, over reviews alone and in padded batches.
+def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: list[Tokens]) -> tuple[float, int]:
+    """How far an export is from its checkpoint, over texts alone and in padded batches.
 
     Returns:
-        The largest difference of a class probability, infinite where the export's answer has another shape; and the number of reviews
+        The largest difference of a class probability, infinite where the export's answer has another shape; and the number of texts
         to which it gives another class.
     """
-    expected = probabilities_of(reviews, checkpoint)
+    expected = probabilities_of(texts, checkpoint)
     largest, changed = [0.0], set()
-    for rows, tokens in batches_of(reviews, checkpoint):
+    for rows, tokens in batches_of(texts, checkpoint):
         answer = np.asarray(run(tokens))
         if answer.shape != expected[rows].shape:
-            return float("inf"), len(reviews)
+            return float("inf"), len(texts)
         largest.append(float(np.abs(answer - expected[rows]).max()))
         changed |= {row for row, other in zip(rows, answer.argmax(axis=1) != expected[rows].argmax(axis=1), strict=True) if other}
     return float(np.max(largest)), len(changed)

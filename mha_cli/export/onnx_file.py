@@ -216,10 +216,10 @@ def _subword_sums(graph: _Graph, table: str, buckets: int, characters: int) -> t
 
 
 def _ngram_scores(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
-    """What n-grams and subwords say about a review, (B, U)."""
+    """What n-grams and subwords say about a text, (B, U)."""
     model, weights = checkpoint.config.model, below(checkpoint.weights, "scores/")
     table = graph.constant(weights["table"], "score_table")
-    scores_BU = _review_scores(graph, mask_BL, table, weights, model)
+    scores_BU = _text_scores(graph, mask_BL, table, weights, model)
     if not model.score_subwords:
         return scores_BU
     sums_BLU, numbers_BL1 = _subword_sums(graph, table, model.score_buckets, checkpoint.config.text.subword_characters)
@@ -228,8 +228,8 @@ def _ngram_scores(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
     return graph("Add", scores_BU, graph("Div", graph("ReduceSum", sums_BLU, along, keepdims=0), graph("Sqrt", number_B1)))
 
 
-def _review_scores(graph: _Graph, mask_BL: str, table: str, weights: Weights, model: ModelConfig) -> str:
-    """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
+def _text_scores(graph: _Graph, mask_BL: str, table: str, weights: Weights, model: ModelConfig) -> str:
+    """The sum of the scores of a text's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
     import onnx
 
     buckets, orders = len(weights["table"]), range(1, model.score_ngrams + 1)

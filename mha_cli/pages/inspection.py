@@ -1,4 +1,4 @@
-"""The pages of attention and of what decided: one review, its words and its model; and the page on which a text is typed."""
+"""The pages of attention and of what decided: one text, its words and its model; and the page on which a text is typed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> 
 
 
 def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -> None:
-    """A page with the review coloured by each measure, side by side."""
+    """A page with the text coloured by each measure, side by side."""
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
     uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
@@ -30,7 +30,7 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
 
 
 def model_figures(model: Checkpoint) -> dict[str, str]:
-    """What a page says of a model. All but numbers may come from a stranger; of the metrics only a share of reviews is taken."""
+    """What a page says of a model. All but numbers may come from a stranger; of the metrics only a share of texts is taken."""
     accuracy = model.metrics.get("validation_accuracy", -1)
     settings = model.config.model
     return {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS = 4
 MAX_WIDTH = 24.0
-"""Inches of a picture of many heads or of a long review, so that it still opens."""
+"""Inches of a picture of many heads or of a long text, so that it still opens."""
 MAX_HEIGHT = 120.0
 """Inches, likewise."""
 SHOWN_CHARACTERS = 30

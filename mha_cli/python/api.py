@@ -87,7 +87,7 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
     from mha_cli.data.preparation import LabelledTexts
 
     given = MemoryTexts(texts, labels)
-    placed = (LocatedText(review, f"labels[{number}]") for number, review in enumerate(given.read()))
+    placed = (LocatedText(text, f"labels[{number}]") for number, text in enumerate(given.read()))
     encoded = encode_reviews(of_known_classes(placed, model.classes), model.encoder, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score

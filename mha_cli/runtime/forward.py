@@ -129,7 +129,7 @@ def ngram_scores(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
 
 
 def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL: Array) -> Array:
-    """The sum of the scores of a review's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
+    """The sum of the scores of a text's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
     buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
     for n in range(1, max_ngram + 1):
@@ -232,7 +232,7 @@ def multi_head_attention(
 def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, keep_attention: bool) -> tuple[Array, Array]:
     """softmax(Q Kᵀ / √d_k) V of some heads, (B, L, H, V), and their attention weights (B, H, L, M), empty unless kept.
 
-    It is computed a block of reviews at a time, and long reviews a block of queries at a time: memory grows linearly with length.
+    It is computed a block of texts at a time, and long texts a block of queries at a time: memory grows linearly with length.
     """
     q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
     k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
@@ -253,7 +253,7 @@ def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, k
         np.matmul(exponentials, v_and_one[rows], out=sums[rows, :, queries])
         if keep_attention:
             attention_BHLM[rows, :, queries] = exponentials * real_B1M1[rows].swapaxes(2, 3)
-    totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a review without words, which looks nowhere
+    totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a text without words, which looks nowhere
     if keep_attention:
         attention_BHLM /= totals_BHL1
     return (sums[..., :-1] / totals_BHL1).swapaxes(1, 2), attention_BHLM
@@ -268,7 +268,7 @@ def of_heads(weights: Weights, heads: slice) -> Weights:
 
 
 def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, slice]]:
-    """Reviews and queries whose attention scores are computed together; each pair of query and key takes ``width`` numbers."""
+    """Texts and queries whose attention scores are computed together; each pair of query and key takes ``width`` numbers."""
     rows = max(1, SCORE_BLOCK // max(1, width * length * length))
     queries = max(1, min(length, SCORE_BLOCK // max(1, width * length)))
     for row in range(0, batch, rows):

@@ -29,7 +29,7 @@ WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
 OCCLUSIONS = 256
-"""Reviews without a word of theirs that are held at a time."""
+"""Texts without a word of theirs that are held at a time."""
 UNKNOWN_MARK = "*"
 """Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
 UNKNOWN_LEGEND = {
@@ -40,13 +40,13 @@ UNKNOWN_LEGEND = {
 
 @dataclass(frozen=True)
 class ReadWords:
-    """The words of one review as the model reads them, and its answer.
+    """The words of one text as the model reads them, and its answer.
 
     Args:
         words: words that the model reads, as their writer wrote them, L of them.
         unknown: True for every word that the vocabulary lacks.
         subwords: whether the model reads the subwords of words, also of these.
-        prediction: answer of the model about the review.
+        prediction: answer of the model about the text.
     """
 
     words: list[str]
@@ -69,7 +69,7 @@ class ReadWords:
 
 @dataclass(frozen=True)
 class AttentionView(ReadWords):
-    """The attention inside one review.
+    """The attention inside one text.
 
     Args:
         weights: attention weights, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
@@ -129,12 +129,12 @@ class Explanation(ReadWords):
 
 
 def view_attention(checkpoint: Checkpoint, text: str) -> AttentionView:
-    """The attention weights of every block and head for one review."""
+    """The attention weights of every block and head for one text."""
     return _view(checkpoint, text, SHOWN_WEIGHT_BYTES)[0]
 
 
 def explain(checkpoint: Checkpoint, text: str) -> Explanation:
-    """How much each word of a review decides, by leaving it out.
+    """How much each word of a text decides, by leaving it out.
 
     Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2; on what attention weights do not
     show: Jain and Wallace 2019, "Attention is not Explanation".
@@ -143,11 +143,11 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
 
 
 def look_inside(checkpoint: Checkpoint, text: str, most_words: int) -> tuple[Explanation, AttentionView]:
-    """The explanation of one review and its attention, of which what both need is computed once.
+    """The explanation of one text and its attention, of which what both need is computed once.
 
     Args:
         checkpoint: model to look into.
-        text: review.
+        text: text.
         most_words: words that it may have, as the model reads it.
     """
     view, tokens = _view(checkpoint, text, SHOWN_WEIGHT_BYTES, most_words)

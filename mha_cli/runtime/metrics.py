@@ -1,6 +1,6 @@
 """How wrong answers are.
 
-Axes: N reviews, C classes.
+Axes: N texts, C classes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def confidence_bins(probabilities: Floats, labels: npt.NDArray[np.int32]) -> npt
 
 
 def calibration_error(probabilities: Floats, labels: npt.NDArray[np.int32]) -> float:
-    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their reviews, in [0, 1].
+    """Mean gap between confidence and accuracy over equal bins of confidence, weighted by their texts, in [0, 1].
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
     """

@@ -1,6 +1,6 @@
 """The way from tokens to probabilities with a checkpoint's weights: batch by batch, on request in several threads.
 
-Axes: N reviews, C classes.
+Axes: N texts, C classes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def probabilities_of(reviews: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
-    """Probabilities of all classes, (N, C), for reviews given as tokens, in this thread; see ``Scorer`` for the errors.
+def probabilities_of(texts: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
+    """Probabilities of all classes, (N, C), for texts given as tokens, in this thread; see ``Scorer`` for the errors.
 
     Args:
-        reviews: tokens of each.
+        texts: tokens of each.
         checkpoint: model to compute.
         engine: what computes its encoder; None is NumPy.
     """
-    lengths = np.array([len(review) for review in reviews], dtype=np.int64)
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)
     return Scorer(checkpoint, engine or Engine(checkpoint), 1).score(
-        lengths, lambda rows, length: padded([reviews[row] for row in rows], length)
+        lengths, lambda rows, length: padded([texts[row] for row in rows], length)
     )
 
 
 class Scorer:
-    """Scores reviews with a checkpoint. Those of similar length are computed together.
+    """Scores texts with a checkpoint. Those of similar length are computed together.
 
     Args:
         checkpoint: model to compute.
@@ -62,19 +62,19 @@ class Scorer:
         self._threads = threads or available_cores()
         self._engine = engine or Engine(checkpoint, "auto", threads=self._threads)
 
-    def __call__(self, reviews: EncodedTexts, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
-        """Probabilities of all classes for every review, (N, C), in the order of the reviews.
+    def __call__(self, texts: EncodedTexts, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
+        """Probabilities of all classes for every text, (N, C), in the order of the texts.
 
         Args:
-            reviews: reviews to classify.
-            on_reviews: function that is called with the number of reviews done so far.
+            texts: texts to classify.
+            on_reviews: function that is called with the number of texts done so far.
         """
-        return self.score(reviews.lengths, lambda rows, length: reviews.padded(rows, length=length), on_reviews)
+        return self.score(texts.lengths, lambda rows, length: texts.padded(rows, length=length), on_reviews)
 
     def score(
         self, lengths: npt.NDArray[np.int64], tokens_of: Callable[[Rows, int], Array], on_reviews: Callable[[int], None] = lambda _: None
     ) -> Floats:
-        """The same for reviews of which ``tokens_of`` gives the given ones as one array, padded to a length at least."""
+        """The same for texts of which ``tokens_of`` gives the given ones as one array, padded to a length at least."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))

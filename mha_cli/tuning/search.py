@@ -201,7 +201,7 @@ def _try(
         trial: Optuna's trial.
         end: time of ``time.monotonic`` at which to stop.
         scored: n-gram scores.
-        data: reviews.
+        data: texts.
         reached: dictionary that takes the validation loss after each quarter of the epochs.
 
     Raises:

@@ -21,19 +21,19 @@ STEPS = 64
 """Points of the path at which the gradient is taken."""
 
 BATCH_TOKENS = 4_096
-"""Tokens in the points whose gradients are taken at once; long reviews take one point at a time."""
+"""Tokens in the points whose gradients are taken at once; long texts take one point at a time."""
 
 
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
-    """How much each word adds to the probability of a class, on the straight path from no words to the review.
+    """How much each word adds to the probability of a class, on the straight path from no words to the text.
 
-    The path starts where every word's embedding is zero (positions and n-gram scores stay) and ends at the review's embeddings. The
+    The path starts where every word's embedding is zero (positions and n-gram scores stay) and ends at the text's embeddings. The
     attribution of a word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability
     at the end minus that at the start, up to the error of the sum that stands for the integral.
 
     Args:
         checkpoint: model to explain.
-        text: review to explain.
+        text: text to explain.
         label: class whose probability is attributed.
         steps: points of the path (midpoint rule), S.
 
@@ -47,12 +47,12 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     memory_estimate = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
     memory_estimate.refuse_too_long(len(tokens))
     model = to_model(checkpoint)
-    review = tf.constant(tokens[None])
+    tokens_1L = tf.constant(tokens[None])
     embedding, no_padding_1L = model.get_layer("embedding"), tf.ones((1, len(tokens)), dtype=tf.bool)
-    review_1LD = tf.convert_to_tensor(embedding(review, training=False))
-    words_1LD = tf.convert_to_tensor(embedding.embed_words(review, training=False))
-    start_1LD = review_1LD - embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
-    scores_1U = scores_of(model, review)
+    text_1LD = tf.convert_to_tensor(embedding(tokens_1L, training=False))
+    words_1LD = tf.convert_to_tensor(embedding.embed_words(tokens_1L, training=False))
+    start_1LD = text_1LD - embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
+    scores_1U = scores_of(model, tokens_1L)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     together = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))
@@ -64,7 +64,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
             total = tf.reduce_sum(class_probability(model, embedded_SLD, scores_1U, class_id))
         mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
     attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
-    ends = class_probability(model, tf.concat([start_1LD, review_1LD], axis=0), scores_1U, class_id)
+    ends = class_probability(model, tf.concat([start_1LD, text_1LD], axis=0), scores_1U, class_id)
     return [float(value) for value in attributions], float(ends[1] - ends[0])
 
 

@@ -36,7 +36,7 @@ class HeadScore:
         head: number of the head in its block, from 0.
         accuracy_without: accuracy of the model with this head silenced, in [0, 1].
         accuracy_fall: accuracy with all heads minus that, in [-1, 1].
-        importance: mean absolute gradient of a review's loss by the number that multiplies the head's output, in nats.
+        importance: mean absolute gradient of a text's loss by the number that multiplies the head's output, in nats.
     """
 
     block: int
@@ -53,7 +53,7 @@ class HeadReport:
     Args:
         data: source in words.
         split: split of the source.
-        num_texts: reviews scored.
+        num_texts: texts scored.
         accuracy: accuracy with all heads, in [0, 1].
         heads: scores, block by block.
     """
@@ -68,16 +68,16 @@ class HeadReport:
 def score_heads(
     checkpoint: Checkpoint, labelled: LabelledTexts, max_texts: int | None = None, callbacks: Callbacks = SILENT
 ) -> tuple[HeadReport, EncodedTexts]:
-    """How much each head matters, by silencing it and by its gradient; also the reviews that it was measured on.
+    """How much each head matters, by silencing it and by its gradient; also the texts that it was measured on.
 
     Args:
         checkpoint: model to look into.
-        labelled: reviews to score.
+        labelled: texts to score.
         max_texts: size of the random part to measure on; None for all.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    reviews = labelled.reviews.random_part(max_texts, np.random.default_rng(0))
+    texts = labelled.reviews.random_part(max_texts, np.random.default_rng(0))
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
@@ -85,12 +85,12 @@ def score_heads(
     forward = tf.function(lambda tokens: masked_forward(model, tokens, masks), autograph=False, input_signature=signature)
 
     def accuracy() -> float:
-        return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.memory_estimate, reviews), reviews.labels)[1]
+        return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.memory_estimate, texts), texts.labels)[1]
 
     with_all = accuracy()
     with named(checkpoint):
         importance = list(
-            map(finite, gradient_importance(model, masks, reviews, dataclasses.replace(checkpoint.memory_estimate, gradient=True)))
+            map(finite, gradient_importance(model, masks, texts, dataclasses.replace(checkpoint.memory_estimate, gradient=True)))
         )
     heads = []
     for block, count in enumerate(counts):
@@ -100,11 +100,11 @@ def score_heads(
             without = accuracy()
             heads.append(HeadScore(block, head, without, with_all - without, float(importance[block][head])))
         masks[block].assign(tf.ones(count))
-    return HeadReport(labelled.data, labelled.split, len(reviews), with_all, heads), reviews
+    return HeadReport(labelled.data, labelled.split, len(texts), with_all, heads), texts
 
 
 def gradient_importance(
-    model: keras.Model, masks: list[Any], reviews: EncodedTexts, memory_estimate: MemoryEstimate
+    model: keras.Model, masks: list[Any], texts: EncodedTexts, memory_estimate: MemoryEstimate
 ) -> list[npt.NDArray[np.float64]]:
     """I_h = E |∂ loss / ∂ ξ_h| for the number ξ_h that multiplies a head's output, at 1; an array (H,) a block.
 
@@ -113,7 +113,7 @@ def gradient_importance(
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32), tf.TensorSpec([None], tf.int32)])
     def sums(tokens: Any, labels: Any) -> Any:
-        # A mask a review gives the gradient of each review's own loss in one backward pass.
+        # A mask a text gives the gradient of each text's own loss in one backward pass.
         own = [tf.tile(mask[None], (tf.shape(tokens)[0], 1)) for mask in masks]
         with tf.GradientTape() as tape:
             tape.watch(own)
@@ -122,10 +122,10 @@ def gradient_importance(
         return [tf.reduce_sum(tf.abs(gradient), axis=0) for gradient in tape.gradient(loss, own)]
 
     totals = [np.zeros(mask.shape[0]) for mask in masks]
-    for rows in scoring_batches(reviews.lengths, memory_estimate):
-        for total, part in zip(totals, sums(reviews.padded(rows), reviews.labels[rows]), strict=True):
+    for rows in scoring_batches(texts.lengths, memory_estimate):
+        for total, part in zip(totals, sums(texts.padded(rows), texts.labels[rows]), strict=True):
             total += part.numpy()
-    return [total / len(reviews) for total in totals]
+    return [total / len(texts) for total in totals]
 
 
 def masked_forward(model: keras.Model, tokens: Any, head_masks: list[Any]) -> Any:

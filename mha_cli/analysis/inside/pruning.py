@@ -38,8 +38,8 @@ class PruningReport:
     Args:
         removed: pairs (block, head) of those removed.
         checkpoint: file written.
-        accuracy_before: accuracy on the reviews of the head report, in [0, 1].
-        accuracy_after: accuracy on the same reviews, after retraining if there was any.
+        accuracy_before: accuracy on the texts of the head report, in [0, 1].
+        accuracy_after: accuracy on the same texts, after retraining if there was any.
         num_weights_before: numbers in all weights of the model.
         num_weights_after: numbers in those of the smaller model.
         retrained_epochs: passes over the training data after the removal; 0 for none.
@@ -102,7 +102,7 @@ def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Check
 def prune(
     checkpoint: Checkpoint,
     report: HeadReport,
-    reviews: EncodedTexts,
+    texts: EncodedTexts,
     count: int,
     output: Path,
     retrain_epochs: int = 0,
@@ -114,7 +114,7 @@ def prune(
     Args:
         checkpoint: model to prune.
         report: worth of its heads.
-        reviews: reviews that ``report`` was measured on.
+        texts: texts that ``report`` was measured on.
         count: heads to remove.
         output: file to write.
         retrain_epochs: passes over the training data after the removal; 0 for none.
@@ -125,7 +125,7 @@ def prune(
     if retrain_epochs:
         smaller = retrain(smaller, retrain_epochs, data or checkpoint.config.data, callbacks)
     # NumPy: another engine may start for one of them alone.
-    before, after = (mean_loss_and_accuracy(Scorer(model, Engine(model))(reviews), reviews.labels)[1] for model in (checkpoint, smaller))
+    before, after = (mean_loss_and_accuracy(Scorer(model, Engine(model))(texts), texts.labels)[1] for model in (checkpoint, smaller))
     write_checkpoint(output, smaller)
     return PruningReport(
         removed=removed,
