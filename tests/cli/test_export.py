@@ -104,7 +104,7 @@ RUNTIMES: dict[str, Callable[[Path], Forward]] = {"onnx": onnx, "saved-model": s
 
 def need_packages(format_name: str) -> None:
     """Skip the test of a format whose packages are not here."""
-    for module in FORMATS[format_name].packages.values():
+    for module in FORMATS[format_name].packages:
         pytest.importorskip(module)
 
 
