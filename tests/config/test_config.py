@@ -275,15 +275,10 @@ def test_a_whole_section_as_an_override() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("model.num_head=4", "--set model.num_head is not a setting; did you mean num_heads?"),
-        ("modle.num_heads=4", "--set modle.num_heads: modle is not a setting; did you mean model?"),
         ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from auto, data, model, seed, text, training"),
         ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
-        ("model={num_head: 4}", "--set model: model.num_head is not a setting; did you mean num_heads?"),
         ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
-        ("epochs=4", "--set epochs is not a setting; did you mean training.epochs?"),
         ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
-        ("sead=4", "--set sead is not a setting; did you mean seed?"),
         ("model.embed_dim=[2, 4]", "--set model.embed_dim is [2, 4]; it should be a valid integer"),
         ("model.num_heads=[2, x]", "--set model.num_heads is 'x'; it should be a valid integer"),
         ("model.num_heads=[2, 4]", "--set model.num_heads: model: num_heads names 2 blocks, num_blocks=1; name as many"),
@@ -291,13 +286,7 @@ def test_a_whole_section_as_an_override() -> None:
             "model.num_heads=[2]",
             "--set model.num_heads: model: num_heads is a list, so key_dim cannot be embed_dim / num_heads; set key_dim",
         ),
-        ("model.num_heads={a: 1}", "--set model.num_heads is {'a': 1}; it should be a valid integer"),
-        ("model.num_heads=four", "--set model.num_heads is 'four'; it should be a valid integer"),
         ("model.num_heads=", "--set model.num_heads is None; it should be a valid integer"),
-        ("model.num_heads=2.0", "--set model.num_heads is 2.0; it should be a valid integer"),
-        ("model.num_heads=true", "--set model.num_heads is True; it should be a valid integer"),
-        ("text.vocabulary_size=1e3", "--set text.vocabulary_size is 1000.0; it should be a valid integer"),
-        ("text.lowercase=yes", "--set text.lowercase is 'yes'; it should be a valid boolean"),
         ("text.lowercase=1", "--set text.lowercase is 1; it should be a valid boolean"),
         ("training.learning_rate=0", "--set training.learning_rate is 0; it should be greater than 0"),
         ("training.optimizer=sgd", "--set training.optimizer is 'sgd'; it should be 'adamw', 'adam' or 'rmsprop'"),
@@ -305,16 +294,9 @@ def test_a_whole_section_as_an_override() -> None:
         ("data.source=smaple", "--set data.source is 'smaple'; choose from sample, tfds, files"),
         ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
-        ("seed", "--set seed: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
         ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
-        ("model.=3", "--set model.=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
-        (".seed=3", "--set .seed=3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
-        ("seed=[1", "--set seed:1: not valid YAML: expected ',' or ']', but got '<stream end>'; mind indentation, quotes and colons"),
-        ("seed=!!int 3", "--set seed:1: the tag tag:yaml.org,2002:int is not allowed; write a plain value"),
-        ("seed=&a 3", "--set seed:1: anchors and aliases (& and *) are not allowed; write the value out"),
         ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from auto, data, model, seed, text, training"),
         ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
-        ("data.name=\udcff", "--set data.name: not valid YAML: unacceptable character #xdcff: special characters are not allowed; MIND"),
     ],
 )
 def test_an_override_that_does_not_fit(override: str, message: str) -> None:
@@ -342,27 +324,18 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     ("text", "message"),
     [
         # Keys
-        ("model:\n  num_head: 4\n", "x.yaml:2: model.num_head is not a setting; did you mean num_heads?"),
-        ("modle: {}\n", "x.yaml:1: modle is not a setting; did you mean model?"),
-        ("trainig:\n  epochs: 4\n", "x.yaml:1: trainig is not a setting; did you mean training?"),
         ("seed: 1\nepochs: 4\n", "x.yaml:2: epochs is not a setting; did you mean training.epochs?"),
         ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, data, model, seed, text, training"),
         ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
         ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),
-        ("seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
         ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, data, model, seed, text, training"),
         ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from auto, data, model, seed, text, training"),
         # Types
-        ("model:\n  num_heads: '4'\n", "x.yaml:2: model.num_heads is '4'; it should be a valid integer"),
-        ("text:\n  lowercase: yes\n", "x.yaml:2: text.lowercase is 'yes'; it should be a valid boolean"),
         ("training:\n  learning_rate: fast\n", "x.yaml:2: training.learning_rate is 'fast'; it should be a valid number"),
-        ("seed: 1.5\n", "x.yaml:1: seed is 1.5; it should be a valid integer"),
         ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
         ("model:\n", "x.yaml:1: model is None, not a section of settings; write `key: value` lines below it"),
-        ("model: [1, 2]\n", "x.yaml:1: model is [1, 2], not a section of settings; write `key: value` lines below it"),
         ("data: sample\n", "x.yaml:1: data is 'sample', not a section of settings; write `key: value` lines below it"),
-        ("data:\n  source: null\n", "x.yaml:2: data.source is None; choose from sample, tfds, files"),
         ("data:\n  source: [files]\n", "x.yaml:2: data.source is ['files']; choose from sample, tfds, files"),
         ("data:\n  num_texts: 300\n", "x.yaml:1: data.source is missing; choose from sample, tfds, files"),
         ("data:\n  source: files\n", f"x.yaml:1: {NO_DATA}"),
@@ -371,8 +344,6 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             r"x.yaml:3: data.name is '\ud800'; it should be a valid string, unable to parse raw data as a unicode string",
         ),
         # Sizes
-        ("model:\n  num_heads: 0\n", "x.yaml:2: model.num_heads is 0; it should be greater than or equal to 1"),
-        ("model:\n  embed_dim: -64\n", "x.yaml:2: model.embed_dim is -64; it should be greater than or equal to 1"),
         ("model:\n  num_heads: 1000\n", "x.yaml:2: model.num_heads is 1000; it should be less than or equal to 256"),
         ("seed: 99999999999999999999999\n", "x.yaml:1: seed is 99999999999999999999999; it should be less than 2147483648"),
         ("data:\n  source: sample\n  num_texts: 3\n", "x.yaml:3: data.num_texts is 3; it should be greater than or equal to 200"),
@@ -381,18 +352,10 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:3: data.validation_share is 1; it should be less than or equal to 0.5",
         ),
         (
-            "model:\n  embed_dim: 16384\ntext:\n  vocabulary_size: 10000000\n",
-            "x.yaml: the model would have 164,927,930,497 weights (660 GB), more than the 1,000,000,000 allowed; "
-            "lower text.vocabulary_size, model.embed_dim, model.num_blocks, model.num_heads or model.feed_forward_dim",
-        ),
-        (
             f"training:\n  finetune_epochs: {10**75}\n",
             f"x.yaml:2: training.finetune_epochs is {10**58}…; it should be less than or equal to 10000",
         ),
         # Numbers that are none
-        ("training:\n  learning_rate: .nan\n", "x.yaml:2: training.learning_rate is nan; it should be a finite number"),
-        ("training:\n  learning_rate: .inf\n", "x.yaml:2: training.learning_rate is inf; it should be a finite number"),
-        ("training:\n  clip_norm: 1e999\n", "x.yaml:2: training.clip_norm is inf; it should be a finite number"),
         ("model:\n  dropout: -.inf\n", "x.yaml:2: model.dropout is -inf; it should be a finite number"),
         # Two settings that do not go together
         (
@@ -420,11 +383,6 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "model:\n  max_ngram: 2\n  ngram_buckets: 16\n  positions: none\n",
             "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
         ),
-        (
-            "model:\n  conv_kernel_size: 3\n  positions: none\n",
-            "x.yaml:1: model: conv_kernel_size=3 carries word order and positions=none must not; take conv_kernel_size=0",
-        ),
-        ("model:\n  score_buckets: 100000\n", "x.yaml:2: model.score_buckets: 100000 is not a power of two; take 65536 or 131072"),
         ("model:\n  subword_buckets: 3\n", "x.yaml:2: model.subword_buckets: 3 is not a power of two; take 2 or 4"),
         ("model:\n  conv_kernel_size: 4\n", "x.yaml:2: model.conv_kernel_size: 4 tokens have no middle; take 3 or 5"),
         (
@@ -453,19 +411,6 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "model:\n  score_ngrams: 2\n",
             "x.yaml:2: model.score_ngrams=2 and model.score_buckets=0 do not go together; take score_ngrams=0 and score_buckets=0, "
             "or more of both",
-        ),
-        (
-            "model:\n  score_buckets: 16\n",
-            "x.yaml:2: model.score_ngrams=0 and model.score_buckets=16 do not go together; take score_ngrams=0 and score_buckets=0, "
-            "or more of both",
-        ),
-        (
-            "model:\n  score_ngrams: 2\n  score_buckets: 16\n  positions: none\n",
-            "x.yaml:1: model: score_ngrams=2 carries word order and positions=none must not; take score_ngrams=1",
-        ),
-        (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\n  score_ending: 5\n  positions: none\n",
-            "x.yaml:1: model: score_ending=5 carries word order and positions=none must not; take score_ending=0",
         ),
         (
             "model:\n  score_ending: 5\n",

@@ -87,43 +87,28 @@ def test_every_key_knows_its_line() -> None:
     ("text", "message"),
     [
         # Duplicate keys
-        ("seed: 1\nseed: 2\n", "x.yaml:2: seed stands twice (first on line 1); keep one of them"),
         (
             "model:\n  num_heads: 2\n  dropout: 0\n  'num_heads': 4\n",
             "x.yaml:4: model.num_heads stands twice (first on line 2); keep one of them",
         ),
-        ("a: {b: 1, b: 1}", "x.yaml:1: a.b stands twice (first on line 1); keep one of them"),
         # Tags
         ("seed: !!int 3", "x.yaml:1: the tag tag:yaml.org,2002:int is not allowed; write a plain value"),
         ("a:\n- !mine x\n", "x.yaml:2: the tag !mine is not allowed; write a plain value"),
-        ("! 3", "x.yaml:1: the tag ! is not allowed; write a plain value"),
-        (
-            "x: !!python/object/apply:os.system ['true']",
-            "x.yaml:1: the tag tag:yaml.org,2002:python/object/apply:os.system is not allowed; write a plain value",
-        ),
         ("!!map {a: 1}", "x.yaml:1: the tag tag:yaml.org,2002:map is not allowed; write a plain value"),
         ("%TAG ! tag:me,2000:\n---\na: !b 1", "x.yaml:3: the tag tag:me,2000:b is not allowed; write a plain value"),
         # Versions
-        ("%YAML 1.1\n---\na: yes\n", "x.yaml:1: %YAML 1.1 is not read, only YAML 1.2; leave the line out"),
         ("# a\n\n%YAML 1.3\r\n--- 1", "x.yaml:3: %YAML 1.3 is not read, only YAML 1.2; leave the line out"),
         ("%YAML\x1b[2J", r"x.yaml:1: %YAML\x1b[2J is not read, only YAML 1.2; leave the line out"),
         # Anchors and aliases
         ("a: &x 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
         ("a:\n  b: *x\n", "x.yaml:2: anchors and aliases (& and *) are not allowed; write the value out"),
-        ("&x a: 1\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
-        ("a: &x [*x]\n", "x.yaml:1: anchors and aliases (& and *) are not allowed; write the value out"),
         # Tabs
-        ("model:\n\tnum_heads: 4\n", f"x.yaml:2: not valid YAML: found character '\\t' that cannot start any token; {MIND}"),
         # Keys
         ("? [a, b]\n: 1\n", "x.yaml:1: a key is not a word; write `key: value`"),
-        ("a:\n  ? {b: c}\n  : 1\n", "x.yaml:2: a key is not a word; write `key: value`"),
         # Numbers
         (f"seed: 0x{'f' * 65}", f"x.yaml:1: the number 0x{'f' * 37}… is too large; write a smaller one"),
-        (f"a:\n- {'9' * 100}", f"x.yaml:2: the number {'9' * 39}… is too large; write a smaller one"),
-        (f"seed: 0x{'f' * 6000}", f"x.yaml:1: the number 0x{'f' * 37}… is too large; write a smaller one"),
         # Not YAML
         ("a: [1, 2", f"x.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'; {MIND}"),
-        ("a: b: c", f"x.yaml:1: not valid YAML: mapping values are not allowed here; {MIND}"),
         ("a: 'b", f"x.yaml:1: not valid YAML: found unexpected end of stream; {MIND}"),
         ("a: 1\n b: 2\n", f"x.yaml:2: not valid YAML: mapping values are not allowed here; {MIND}"),
         ("a: 1\n---\na: 2\n", f"x.yaml:2: not valid YAML: but found another document; {MIND}"),
@@ -131,7 +116,6 @@ def test_every_key_knows_its_line() -> None:
         ("a: 2020-99-01", f"x.yaml: not valid YAML: month must be in 1..12; {MIND}"),
         ('a: "\\U00110000"', f"x.yaml: not valid YAML: chr() arg not in range(0x110000); {MIND}"),
         ('a: "\\UFFFFFFFF"', f"x.yaml: not valid YAML: Python int too large to convert to C int; {MIND}"),
-        ("a: \0", f"x.yaml: not valid YAML: unacceptable character #x0000: special characters are not allowed; {MIND}"),
         ("a: \x1b[31m", f"x.yaml: not valid YAML: unacceptable character #x001b: special characters are not allowed; {MIND}"),
     ],
 )
@@ -150,8 +134,6 @@ DEEP = "x.yaml:{line}: nested more than 20 deep; a config has two levels"
     ("text", "line"),
     [
         ("[" * (MAX_DEPTH + 1), 1),
-        ("[" * 900_000, 1),
-        ("- " * 100_000, 1),
         ('{"a":' * 100_000, 1),
         ("".join(f"{' ' * depth}a:\n" for depth in range(40)), 21),
     ],
@@ -214,15 +196,9 @@ def test_an_empty_file_is_an_empty_mapping(content: bytes, tmp_path: Path) -> No
             b"# mine\n\n[model]\nembed_dim = 64\n",
             ": looks like TOML or INI; a config is YAML; write `section:` lines with `key: value` lines below them",
         ),
-        (b"seed = 1\n[data]\n", ": looks like TOML or INI; a config is YAML; write `section:` lines with `key: value` lines below them"),
         (b"'a' b\n", ":1: not valid YAML: text after the end of a value; mind indentation, quotes and colons"),
-        (b"- a\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
         (b"just words\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
-        (b"3\n", ": not a mapping of settings; write `section:` lines with `key: value` lines below them"),
-        (b"a: caf\xe9\n", ": not UTF-8 at byte 6; save it as UTF-8"),
-        ("a: 1\n".encode("utf-16"), ": not UTF-8 at byte 0; save it as UTF-8"),
         (b"\x89PNG\r\n\x1a\n\0", ": not UTF-8 at byte 0; save it as UTF-8"),
-        (b"#" * (MAX_BYTES + 1), ": larger than 100,000 bytes; a config is a short YAML file"),
     ],
 )
 def test_a_file_that_is_no_config(content: bytes, message: str, tmp_path: Path) -> None:
@@ -235,20 +211,6 @@ def test_a_file_as_large_as_allowed(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(b"seed: 1\n" + b"#" * (MAX_BYTES - 8))
     assert read_yaml(path).value == {"seed": 1}
-
-
-def test_a_file_without_end() -> None:
-    from pathlib import Path
-
-    assert error_of(read_yaml, Path("/dev/zero")) == "/dev/zero: larger than 100,000 bytes; a config is a short YAML file"
-
-
-def test_a_pipe_that_nobody_writes_to(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert (
-        error_of(read_yaml, tmp_path / "pipe")
-        == f"{tmp_path}/pipe: a pipe that nothing comes out of; give a file, or write to the pipe first"
-    )
 
 
 def test_a_pipe_is_read_to_its_end() -> None:
@@ -273,10 +235,3 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert error_of(read_yaml, tmp_path) == f"{tmp_path}: Is a directory; give the path of a YAML config that can be read"
     assert error_of(read_yaml, tmp_path / "a\0b") == rf"{tmp_path}/a\x00b: not a file name; {CONFIG_HINT}"
     assert error_of(read_yaml, tmp_path / "\x1b[31m.yaml") == rf"{tmp_path}/\x1b[31m.yaml: no such file; {CONFIG_HINT}"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    path.touch(mode=0)
-    assert error_of(read_yaml, path) == f"{path}: Permission denied; give the path of a YAML config that can be read"
