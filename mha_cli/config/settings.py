@@ -23,17 +23,11 @@ class Settings(BaseModel):
 class DataSettings(Settings):
     """Settings that every data source has."""
 
-    validation_share: float = Field(
-        0.1,
-        gt=0,
-        le=0.5,
-        description="Share of the training split held out to choose the best epoch; stratified by class where it is drawn at random.",
-    )
+    validation_share: float = Field(0.1, gt=0, le=0.5, description="Share of the training split held out to choose the best epoch.")
 
     validation: Literal["random", "names"] = Field(
         "random",
-        description="How the texts held out are chosen: random draws each class in proportion; names keeps texts that share rare "
-        "capitalised words (in the letters A to Z), as those about one film do, on one side.",
+        description="Choice of held-out texts: random, stratified by class, or names (texts with the same rare names stay together).",
     )
 
 
@@ -41,8 +35,8 @@ class SampleData(DataSettings):
     """Made-up film reviews from the built-in grammar; needs no network."""
 
     source: Literal["sample"] = Field("sample", description="The built-in made-up reviews.")
-    num_texts: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter of that.")
-    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar: same seed, same texts.")
+    num_texts: int = Field(6000, ge=200, le=1_000_000, description="Texts in the training split; the test split has a quarter as many.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of the grammar.")
 
 
 class TfdsData(DataSettings):
@@ -50,14 +44,12 @@ class TfdsData(DataSettings):
 
     source: Literal["tfds"] = Field(description="TensorFlow Datasets.")
     name: str = Field(
-        "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with a config if it has one (glue/sst2)."
+        "imdb_reviews", min_length=1, max_length=200, description="Name in the TFDS catalogue, with its config if it has one (glue/sst2)."
     )
-    data_dir: str | None = Field(None, description="TFDS data directory; null takes $TFDS_DATA_DIR, else TFDS's own default.")
+    data_dir: str | None = Field(None, description="TFDS data directory; null uses $TFDS_DATA_DIR, or TFDS's own default.")
     train_split: str = Field("train", min_length=1, description="Split to train on.")
     test_split: str = Field("test", min_length=1, description="Split that `mha evaluate` scores by default.")
-    unlabelled_split: str | None = Field(
-        None, min_length=1, description="Split whose texts are learnt from without their labels; null for none."
-    )
+    unlabelled_split: str | None = Field(None, min_length=1, description="Split to learn from without labels; null for none.")
     text_key: str = Field("text", min_length=1, description="Feature that holds the text.")
     label_key: str = Field("label", min_length=1, description="Feature that holds the class.")
 
@@ -89,32 +81,30 @@ class FilesData(DataSettings):
     source: Literal["files"] = Field(description="Files or folders of one's own.")
     train: FilePath | list[FilePath] = Field(
         min_length=1,
-        description="File or folder to train on, or a list of them; `*` stands for anything in a name. Relative paths start at the "
-        "current folder.",
+        description="Files or folders to train on; `*` matches anything in a name, and relative paths start at the current folder.",
     )
     test: FilePath | list[FilePath] | None = Field(
-        None,
-        description="File or folder, or a list of them, that `mha evaluate` scores by default; null for test_share, or for none.",
+        None, description="Files or folders that `mha evaluate` scores by default; null uses test_share, if it is set."
     )
     test_share: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="Share of the texts in `train` that no training sees and `mha evaluate` scores by default; null for none. It is "
-        "stratified by class, equal texts are on one side, and every seed leaves out the same texts.",
+        description="Share of `train` held out as test part, stratified by class and the same for every seed; null for none.",
     )
-    unlabelled: str | None = Field(None, min_length=1, description="Text file to learn from without labels, a text a line; null for none.")
+    unlabelled: str | None = Field(
+        None, min_length=1, description="Text file to learn from without labels, one text per line; null for none."
+    )
     text_column: Column = Field(
         None,
         min_length=1,
-        description="Column or key of the text; null finds it in the first file as `mha init` does. A table whose columns are given by "
-        "their numbers, from 1, has no header line; a dot leads into a nested object.",
+        description="Column of the text: its name, its number from 1 in a table without header, or a nested key with dots; null finds it.",
     )
-    label_column: Column = Field(None, min_length=1, description="Column or key of the class; null finds it likewise.")
+    label_column: Column = Field(None, min_length=1, description="Column of the class, named in the same ways; null finds it.")
     encoding: str | None = Field(
-        None, description="Encoding of the files, such as windows-1252; null is UTF-8. A file with a byte-order mark needs none."
+        None, description="Encoding of the files, such as windows-1252; null is UTF-8, or the encoding of a byte-order mark."
     )
-    quoting: bool = Field(True, description="Read quotes in tables as in CSV; with false they are characters like any other.")
+    quoting: bool = Field(True, description="Read quotes in tables as in CSV; false reads them as ordinary characters.")
 
     @field_validator("encoding")
     @classmethod
@@ -158,21 +148,16 @@ class TextConfig(Settings):
         20_000,
         ge=3,
         le=10_000_000,
-        description="Most tokens to know, padding and the unknown word among them: the most frequent of the training part; all others are "
-        "the unknown word.",
+        description="Size of the vocabulary, with padding and the unknown word; the most frequent tokens are kept.",
     )
-    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; the rest is cut.")
+    sequence_length: int = Field(600, ge=1, le=100_000, description="Tokens of a text that the model reads; further tokens are cut.")
     truncation: Literal["head", "tail", "head_and_tail"] = Field(
-        "head",
-        description="Which tokens of a text longer than sequence_length are read: the first, the last, or half of them at either end.",
+        "head", description="Which tokens of a longer text are read: the first, the last, or half of them at either end."
     )
-    lowercase: bool = Field(True, description="Turn every word into lower case.")
+    lowercase: bool = Field(True, description="Turn words into lower case.")
     punctuation: bool = Field(True, description="Keep punctuation marks as tokens.")
     subword_characters: int = Field(
-        0,
-        ge=0,
-        le=100,
-        description="Characters of a word, its two ends included, whose n-grams are its subwords; 0 reads words whole.",
+        0, ge=0, le=100, description="Characters of a word, with a mark at either end, from which subwords are read; 0 reads no subwords."
     )
 
     @model_validator(mode="after")
@@ -198,63 +183,44 @@ HeadCount = Annotated[int, Field(ge=1, le=256)]
 class ModelConfig(Settings):
     """PositionalEmbedding → TransformerEncoder × num_blocks → GlobalMaxPooling1D → Dropout → Dense."""
 
-    embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output, in units.")
+    embed_dim: int = Field(64, ge=1, le=16_384, description="Width of the embedding and of every block's output.")
     positions: Literal["learned", "sinusoidal", "none"] = Field("learned", description="How a token's position is added to its embedding.")
-    max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 adds none.")
-    ngram_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the table that all n-grams share; a power of two.")
-    ngram_dropout: float = Field(
-        0.0, ge=0, lt=1, description="Share of the units of n-gram embeddings, and of the subwords' mean, zeroed in training."
-    )
+    max_ngram: int = Field(1, ge=1, le=5, description="Longest n-gram whose hashed embedding is added to the token's; 1 for none.")
+    ngram_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the n-gram embedding table; a power of two.")
+    ngram_dropout: float = Field(0.0, ge=0, lt=1, description="Share of the units of n-gram and subword embeddings zeroed in training.")
     subword_buckets: int = Field(
-        0,
-        ge=0,
-        le=MAX_BUCKETS,
-        description="Rows of the table of subwords, a power of two; their mean embedding is added to the token's; 0 for none.",
+        0, ge=0, le=MAX_BUCKETS, description="Rows of the subword embedding table, a power of two; 0 for no subword embeddings."
     )
-    conv_kernel_size: int = Field(
-        0,
-        ge=0,
-        le=99,
-        description="Tokens whose embeddings, each times learnt numbers, are added to that of the one in their middle; odd; 0 for none.",
-    )
-    score_ngrams: int = Field(
-        0,
-        ge=0,
-        le=5,
-        description="Longest n-gram that counts in a text's score by a linear model, a feature beside the encoder's; 0 for none.",
-    )
-    score_buckets: int = Field(
-        0, ge=0, le=MAX_BUCKETS, description="Rows of the table of scores, which n-grams share by hash; a power of two."
-    )
-    score_subwords: bool = Field(False, description="Count subwords in the score too, by rows of the same table.")
+    conv_kernel_size: int = Field(0, ge=0, le=99, description="Kernel size of a depthwise convolution over embeddings; odd, or 0 for none.")
+    score_ngrams: int = Field(0, ge=0, le=5, description="Longest n-gram of the linear model beside the encoder; 0 for no linear model.")
+    score_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the linear model's hashed table; a power of two.")
+    score_subwords: bool = Field(False, description="Let the linear model read subwords as well.")
     score_ending: int = Field(
         0,
         ge=0,
         le=100_000,
-        description="Tokens over which a text's end fades: there an n-gram counts up to double in the score; 0 weighs all positions alike.",
+        description="Tokens over which the linear model's extra weight of a text's end decays; 0 weighs all positions alike.",
     )
     score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
-        [],
-        max_length=5,
-        description="Tokens to either side whose mean salience, which is learnt, says how much an n-gram counts in the score: a number "
-        "a window; [] for none.",
+        [], max_length=5, description="Half-widths, in tokens, of the windows of the linear model's learned context weights; [] for none."
     )
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
-    num_heads: HeadCount | list[HeadCount] = Field(4, description="Attention heads: a number for all blocks, or a list with one a block.")
+    num_heads: HeadCount | list[HeadCount] = Field(
+        4, description="Attention heads: one number for all blocks, or a list with one number per block."
+    )
     key_dim: int | None = Field(None, ge=1, le=16_384, description="Width of queries and keys per head; null is embed_dim / num_heads.")
-    feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer, in units.")
+    feed_forward_dim: int = Field(128, ge=1, le=65_536, description="Hidden width of the feed-forward layer.")
     activation: Literal["relu", "gelu"] = Field("relu", description="Function between the two projections of the feed-forward layer.")
     normalization: Literal["post", "pre"] = Field(
-        "post", description="Layer normalization after each residual sum (the paper, the book) or before each sub-layer."
+        "post", description="Layer normalization after each residual sum (post) or before each sub-layer (pre)."
     )
     attention_score: Literal["dot_product", "additive"] = Field(
-        "dot_product", description="How well a key suits a query: q·k, or wᵀ tanh(q + k)."
+        "dot_product", description="Attention score of a query and a key: q·k, or wᵀ tanh(q + k)."
     )
-    use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim; false shows what that is there for.")
+    use_scale: bool = Field(True, description="Multiply dot products by 1/√key_dim.")
     attention_implementation: Literal["auto", "fused", "per_head", "blockwise", "folded"] = Field(
         "auto",
-        description="How attention is computed, with the same numbers: all heads at once, head by head, in blocks of little memory, "
-        "or with the kernels multiplied first, for heads as wide as embed_dim.",
+        description="How attention is computed, always with equal results: all heads at once, per head, in blocks, or with folded kernels.",
     )
     embedding_dropout: float = Field(0.0, ge=0, lt=1, description="Share of embedding units zeroed in training.")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="Share of attention weights zeroed in training.")
@@ -307,14 +273,9 @@ class ModelConfig(Settings):
         for name, most in _WITHOUT_WORD_ORDER.items():
             if self.positions == "none" and getattr(self, name) > most:
                 raise ValueError(f"{name}={getattr(self, name)} carries word order and positions=none must not; take {name}={most}")
-        for name in ("score_ending", "score_windows"):
+        for name, off in (("score_ending", "0"), ("score_windows", "[]"), ("score_subwords", "false")):
             if getattr(self, name) and not self.score_ngrams:
-                none = _WITHOUT_WORD_ORDER[name]
-                raise ValueError(f"{name}={getattr(self, name)} weighs n-gram scores, and score_ngrams=0 has none; take {name}={none}")
-        if self.score_subwords and not self.score_ngrams:
-            raise ValueError(
-                "score_subwords=true counts beside n-grams, and score_ngrams=0 has none; take score_subwords=false, or score_ngrams=1"
-            )
+                raise ValueError(f"{name} belongs to the linear model, and score_ngrams=0 has none; take {name}={off}, or score_ngrams=1")
         return self
 
     @property
@@ -338,78 +299,51 @@ class TrainingConfig(Settings):
     """How the weights are found."""
 
     epochs: int = Field(5, ge=1, le=10_000, description="Passes over the training part, at most.")
-    batch_size: int = Field(32, ge=1, le=65_536, description="Texts in a step, of all workers and devices together.")
+    batch_size: int = Field(32, ge=1, le=65_536, description="Texts per step, over all workers and devices.")
     distribution: Literal["none", "mirrored", "multi-worker", "auto"] = Field(
         "none",
-        description="Devices that share the batches: one, all GPUs of the machine, or those of all workers that TF_CONFIG or srun names; "
-        "auto is the last of these that is there.",
+        description="Devices that share a batch: one, all GPUs of the machine, those of several workers, or the most there are (auto).",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto",
-        description="Numbers in which training multiplies matrices: float32 (32 bits), bfloat16 (16 bits, faster on processors that have "
-        "it), or auto, bfloat16 where the processor has it and heads are 128 wide or more. All else is float32.",
+        "auto", description="Type of matrix products in training; auto is bfloat16 if the processor has it and heads are at least 128 wide."
     )
     optimizer: Literal["adamw", "adam", "rmsprop"] = Field(
-        "adamw",
-        description="Update rule, with Keras's default coefficients. On embedding tables adam and adamw are lazy: a step changes only the "
-        "rows of its own tokens, and only their moments.",
+        "adamw", description="Update rule with Keras's default coefficients; embedding rows that a step does not use stay as they are."
     )
-    learning_rate: float = Field(
-        1e-3, gt=0, le=10, description="Factor of every step's change of the weights, at its highest; warmup_share and schedule lower it."
-    )
+    learning_rate: float = Field(1e-3, gt=0, le=10, description="Highest learning rate; warmup_share and schedule lower it.")
     schedule: Literal["constant", "cosine"] = Field(
-        "constant", description="Learning rate over the steps: flat, or falling to zero along half a cosine."
+        "constant", description="Learning rate over the steps: constant, or falling to zero along half a cosine."
     )
-    warmup_share: float = Field(
-        0.0, ge=0, lt=1, description="Share of all steps over which the learning rate first rises from zero, linearly."
-    )
+    warmup_share: float = Field(0.0, ge=0, lt=1, description="Share of all steps over which the learning rate rises linearly from zero.")
     weight_decay: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Decoupled decay per step and unit of learning rate, of all weights but biases, layer normalization and the embedding "
-        "tables of words, n-grams and subwords; adamw only.",
+        0.0, ge=0, le=1, description="Decoupled weight decay of adamw; biases, layer normalization and embedding tables have none."
     )
     clip_norm: float | None = Field(
-        None, gt=0, description="Largest global norm of the gradient of all weights but the embedding tables; null does not clip."
+        None, gt=0, description="Largest global norm of the gradient, without embedding tables; null does not clip."
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the target spread evenly over the classes.")
     class_weights: Literal["none", "balanced"] = Field(
-        "none",
-        description="Weight of a text's loss: balanced is texts / (classes * texts of its class), so that all classes count alike, "
-        "however rare.",
+        "none", description="Weight of a text's loss: none, or texts / (classes * texts of its class)."
     )
-    finetune_epochs: int = Field(
-        0,
-        ge=0,
-        le=10_000,
-        description="The last epochs, so many of them, learn from labelled texts alone and leave out those with a guessed label.",
-    )
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens turned into the unknown token in training.")
+    finetune_epochs: int = Field(0, ge=0, le=10_000, description="Number of final epochs on labelled texts only.")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by the unknown token in training.")
     patience: int | None = Field(
-        None, ge=1, le=10_000, description="Epochs without a better validation score after which training stops; null never stops early."
+        None, ge=1, le=10_000, description="Epochs without a better validation figure before training stops; null never stops early."
     )
     monitor: Literal["accuracy", "loss", "last"] = Field(
-        "accuracy",
-        description="Validation figure that chooses the best epoch; last takes the last one, where few texts would choose by chance.",
+        "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
     )
     score_vectors: bool = Field(
-        False,
-        description="The n-gram scores are fitted on vectors of n-grams as well, which come from all texts, those without labels, too.",
+        False, description="Let the linear model read n-gram embeddings, learned from labelled and unlabelled texts."
     )
     distill_linear: bool = Field(
         False,
-        description="The n-gram scores teach the encoder: the target of a text is half its label, half what scores fitted on other texts "
-        "say of it; of a text without a label it is all theirs.",
+        description="Distill the linear model into the encoder: half of a target, or all without a label, is its out-of-fold prediction.",
     )
     keep_linear: bool = Field(
-        True, description="Whether n-gram scores that have taught the encoder stay beside it in the checkpoint; without, it stands alone."
+        True, description="Keep the linear model in the checkpoint after distillation; false keeps the encoder alone."
     )
-    refit_scores: bool = Field(
-        False,
-        description="Fit the n-gram scores that the checkpoint keeps on the validation part too; what chooses the epoch, and says how much "
-        "they count, is scores fitted without it.",
-    )
+    refit_scores: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
 
     @model_validator(mode="after")
     def _patience_waits_for_a_better_epoch(self) -> Self:
@@ -429,9 +363,7 @@ class TrainingConfig(Settings):
 class Config(Settings):
     """One run, whole."""
 
-    auto: bool = Field(
-        False, description="Decide what is not set here from the data: lengths, sizes of tables, epochs and the like; see recipes.md."
-    )
+    auto: bool = Field(False, description="Let the data decide the settings that are not given; see recipes.md.")
     seed: int = Field(0, ge=0, lt=2**31, description="Seed of the validation split, the initial weights, the batch order and dropout.")
     data: Annotated[SampleData | TfdsData | FilesData | MemoryData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
@@ -485,10 +417,9 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _scores_to_distil(self) -> Self:
-        if self.training.distill_linear and not self.model.score_ngrams:
-            raise ValueError("training.distill_linear has nothing to learn from with model.score_ngrams=0; take score_ngrams=3")
-        if self.training.score_vectors and not self.model.score_ngrams:
-            raise ValueError("training.score_vectors has no n-grams to learn of with model.score_ngrams=0; take score_ngrams=3")
+        for name in ("distill_linear", "score_vectors"):
+            if getattr(self.training, name) and not self.model.score_ngrams:
+                raise ValueError(f"training.{name} needs the linear model, and model.score_ngrams=0 has none; take score_ngrams=3")
         may_distil = self.training.distill_linear or (self.auto and self.model.score_ngrams)
         if not (self.training.keep_linear or may_distil):
             raise ValueError(
