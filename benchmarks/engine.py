@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import TfdsData
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import labelled_texts
 from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.processor import bfloat16_features
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path, nargs="?", default=harness.ROOT / "mha_cli" / "models" / "imdb.keras")
     checkpoint = read_checkpoint(parser.parse_args().checkpoint)
     threadpool_limits(1)
-    reviews = labelled_reviews(checkpoint, TfdsData(source="tfds")).reviews
+    reviews = labelled_texts(checkpoint, TfdsData(source="tfds")).texts
     texts = [reviews.padded(np.array([row]))[0] for row in range(len(reviews))]
     expected, numpy_seconds = None, 0.0
     for engine, precision in ENGINES:

@@ -21,7 +21,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import checkpoint_in
 from mha_cli.config.parameters import num_outputs
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import labelled_texts
 
 Floats = npt.NDArray[np.float32]
 
@@ -97,7 +97,7 @@ def main() -> None:
     arguments = parser.parse_args()
     checkpoint = read_checkpoint(checkpoint_in(arguments.run))
     data = checkpoint.config.data
-    held_out, scored = (labelled_reviews(checkpoint, data, split).reviews for split in ("validation", arguments.split))
+    held_out, scored = (labelled_texts(checkpoint, data, split).texts for split in ("validation", arguments.split))
     print(json.dumps(accuracies(checkpoint, held_out, scored)))
 
 

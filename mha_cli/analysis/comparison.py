@@ -104,14 +104,14 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed
         seed: seed of the bootstrap.
     """
     first_name, first, labelled = models[0]
-    labels, answers, scores = labelled.reviews.labels, [], []
+    labels, answers, scores = labelled.texts.labels, [], []
     for name, checkpoint, given in models:
         ids = np.array([first.class_names.index(class_name) for class_name in checkpoint.class_names])  # in the order of the first
-        if not np.array_equal(ids[given.reviews.labels], labels):
+        if not np.array_equal(ids[given.texts.labels], labels):
             raise MhaError(f"{name}: has read other texts than {first_name}", "compare on texts that nothing changes meanwhile")
         callbacks.log(f"scoring {name}")
-        probabilities = Scorer(checkpoint)(given.reviews, lambda done: callbacks.on_reviews(done, len(labels)))
-        loss, accuracy = mean_loss_and_accuracy(probabilities, given.reviews.labels)
+        probabilities = Scorer(checkpoint)(given.texts, lambda done: callbacks.on_reviews(done, len(labels)))
+        loss, accuracy = mean_loss_and_accuracy(probabilities, given.texts.labels)
         answers.append(ids[probabilities.argmax(axis=1)])
         macro_f1 = float(f1_score(labels, answers[-1], average="macro", zero_division=0.0))
         scores.append(ModelScore(name, accuracy, wilson_interval(round(accuracy * len(labels)), len(labels)), macro_f1, loss))

@@ -140,7 +140,7 @@ def evaluate(
 
 def answers_of(checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> tuple[Floats, float]:
     """The probabilities of all classes that a checkpoint gives to labelled texts, (N, C), and the seconds of the forward passes."""
-    texts, score = labelled.reviews, Scorer(checkpoint)
+    texts, score = labelled.texts, Scorer(checkpoint)
     started = time.perf_counter()
     probabilities = score(texts, lambda done: callbacks.on_reviews(done, len(texts)))
     return probabilities, time.perf_counter() - started
@@ -150,7 +150,7 @@ def evaluation_of(
     checkpoint: Checkpoint, labelled: LabelledTexts, probabilities: Floats, seconds: float, target: tuple[Measure, float] | None = None
 ) -> Evaluation:
     """The figures of what ``answers_of`` gives; other arguments as of ``evaluate``."""
-    texts = labelled.reviews
+    texts = labelled.texts
     loss, accuracy = mean_loss_and_accuracy(probabilities, texts.labels)
     predicted, longest = probabilities.argmax(axis=1), checkpoint.config.text.sequence_length
     correct = predicted == texts.labels

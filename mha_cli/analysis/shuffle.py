@@ -16,7 +16,7 @@ import numpy as np
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
 from mha_cli.checkpoint.runs import refuse_used, run_directory
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import LabelledTexts, PreparedData, labelled_reviews, word_order_split
+from mha_cli.data.preparation import LabelledTexts, PreparedData, labelled_texts, word_order_split
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
@@ -92,7 +92,7 @@ def train_and_compare(
         with run_directory(output / name, variant) as held:
             models.append((name, read_checkpoint(train(variant, held, callbacks, data).checkpoint)))
     split = split or word_order_split(config.data)
-    scored = [(name, checkpoint, labelled_reviews(checkpoint, config.data, split, callbacks)) for name, checkpoint in models]
+    scored = [(name, checkpoint, labelled_texts(checkpoint, config.data, split, callbacks)) for name, checkpoint in models]
     return compare(scored, num_shuffles, max_texts, seed, callbacks)
 
 
@@ -114,7 +114,7 @@ def compare(
     results = []
     for name, checkpoint, labelled in models:
         rng = np.random.default_rng(seed)
-        texts = labelled.reviews.random_part(max_texts, rng)
+        texts = labelled.texts.random_part(max_texts, rng)
         results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=texts), num_shuffles, rng, callbacks))
     return results
 
@@ -123,7 +123,7 @@ def shuffle_test(
     name: str, checkpoint: Checkpoint, labelled: LabelledTexts, num_shuffles: int, rng: np.random.Generator, callbacks: Callbacks
 ) -> ShuffleResult:
     """Score one model on texts in order and over ``num_shuffles`` permutations of the words that it reads."""
-    texts, score = labelled.reviews, Scorer(checkpoint)
+    texts, score = labelled.texts, Scorer(checkpoint)
     in_order = score(texts)
     classes = in_order.argmax(axis=1)
     accuracies, flips, largest = [], [], 0.0

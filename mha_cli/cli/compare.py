@@ -59,7 +59,7 @@ def compare(
     """
     prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.data.preparation import same_reviews
+    from mha_cli.data.preparation import same_texts
     from mha_cli.plots.figures import comparison_figure
 
     paths = [checkpoint_in(path) for path in checkpoints]
@@ -70,7 +70,7 @@ def compare(
     models = [read_checkpoint(path) for path in paths]
     section = data_section(data, paths[0], models[0].config, text_column, label_column, Dialect(encoding, not no_quoting))
     with status("reading") as callbacks:
-        labelled = same_reviews(models, section, split, callbacks)
+        labelled = same_texts(models, section, split, callbacks)
         from mha_cli.analysis.comparison import compare_models
 
         result = compare_models(list(zip(map(str, checkpoints), models, labelled, strict=True)), seed, callbacks)

@@ -84,7 +84,7 @@ def evaluate(
     prepare_to_compute()
 
     from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
-    from mha_cli.data.preparation import labelled_reviews
+    from mha_cli.data.preparation import labelled_texts
 
     path = checkpoint_in(checkpoint)
     model = read_checkpoint(path)
@@ -95,7 +95,7 @@ def evaluate(
     if target and data is None and split is None and not model.config.learns_from_validation:
         split = "validation"  # so that the test part says what they come to
     with ended_in_order(), status("reading") as callbacks:
-        labelled = labelled_reviews(model, section, split, callbacks, unseen=target is not None)
+        labelled = labelled_texts(model, section, split, callbacks, unseen=target is not None)
         from mha_cli.analysis.evaluation import evaluate as score
 
         evaluation = score(model, labelled, callbacks, target)

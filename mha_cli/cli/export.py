@@ -79,7 +79,7 @@ def export(
     if data is None:
         goes_with("--data", text_column=text_column, label_column=label_column, encoding=encoding, no_quoting=no_quoting)
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.data.preparation import labelled_reviews
+    from mha_cli.data.preparation import labelled_texts
     from mha_cli.export.formats import export_checkpoint, known_format
 
     refuse_output("--output", output, new=True)
@@ -90,6 +90,6 @@ def export(
         labelled = None
         if data is not None:
             section = data_section(data, path, model.config, text_column, label_column, Dialect(encoding, not no_quoting))
-            labelled = labelled_reviews(model, section, None, callbacks)
+            labelled = labelled_texts(model, section, None, callbacks)
         result = export_checkpoint(model, format_name, output, callbacks, labelled)
     print_json(result) if as_json else render.export(result)

@@ -65,7 +65,7 @@ def heads(
         goes_with("--prune", retrain=retrain)
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.cli import render_inspection
-    from mha_cli.data.preparation import labelled_reviews
+    from mha_cli.data.preparation import labelled_texts
     from mha_cli.plots.figures import heads_figure
 
     if output is not None:
@@ -86,7 +86,7 @@ def heads(
     if data is None and split is None:
         split = "validation"  # heads are chosen by it, which the test split is not there for
     with training_progress() as callbacks:
-        labelled = labelled_reviews(model, section, split, callbacks)
+        labelled = labelled_texts(model, section, split, callbacks)
         callbacks.log("starting TensorFlow")
         from mha_cli.analysis.inside.head_scores import score_heads
         from mha_cli.analysis.inside.pruning import prune as prune_heads

@@ -59,7 +59,7 @@ def report(
     The page is complete in itself and loads nothing.
     """
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.data.preparation import labelled_reviews, word_order_split
+    from mha_cli.data.preparation import labelled_texts, word_order_split
 
     path = checkpoint_in(checkpoint)
     model, history = read_checkpoint(path), read_history(path)
@@ -71,9 +71,9 @@ def report(
     need("mha report", "report", "jinja2")
     with ended_in_order(), status("reading") as callbacks:
         refuse_confusion_matrix(len(model.class_names))
-        labelled = labelled_reviews(model, section, split, callbacks)
+        labelled = labelled_texts(model, section, split, callbacks)
         twins = word_order_split(section) if split is None else None
-        word_order = labelled_reviews(model, section, twins, callbacks) if twins else labelled
+        word_order = labelled_texts(model, section, twins, callbacks) if twins else labelled
         callbacks.log("starting TensorFlow")
         from mha_cli.report.contents import report as report_on
         from mha_cli.report.page import write_page

@@ -83,7 +83,7 @@ def shuffle_test(
     if config is None:
         prepare_to_compute()
     from mha_cli.checkpoint.file import read_checkpoint
-    from mha_cli.data.preparation import labelled_reviews, prepare, refuse_unreadable, word_order_split
+    from mha_cli.data.preparation import labelled_texts, prepare, refuse_unreadable, word_order_split
     from mha_cli.plots.figures import shuffle_figure
 
     paths = [checkpoint_in(path) for path in checkpoints or []]
@@ -106,7 +106,7 @@ def shuffle_test(
         ]
         with status("reading") as callbacks:
             labelled = [
-                labelled_reviews(model, section, split or word_order_split(section), callbacks)
+                labelled_texts(model, section, split or word_order_split(section), callbacks)
                 for model, section in zip(read, sections, strict=True)
             ]
             from mha_cli.analysis.shuffle import compare

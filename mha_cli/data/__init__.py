@@ -1,1 +1,1 @@
-"""Where labelled reviews come from, and how they become batches."""
+"""Where labelled texts come from, and how they become batches."""

@@ -1,4 +1,4 @@
-"""Which reviews are computed together: batches of similar length, so that little is padding; and how they are padded."""
+"""Which texts are computed together: batches of similar length, so that little is padding; and how they are padded."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LENGTH_DIGITS = 5
 """Leading binary digits that a common length may have besides zeros: 16 lengths from a power of two to the next, 3 to 6 % apart."""
 
 POOL_BATCHES = 50
-"""Batches whose reviews are sorted by length together: enough to leave little padding, few enough to keep chance in the order."""
+"""Batches whose texts are sorted by length together: enough to leave little padding, few enough to keep chance in the order."""
 
 SCORING_TOKENS = 16_384
 """Tokens in a batch, padding included, when only scoring."""
 
 
 def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, batch_size: int) -> list[Rows]:
-    """Every review once, in batches of similar length, in random order.
+    """Every text once, in batches of similar length, in random order.
 
     Args:
-        lengths: numbers of tokens, one a review, (N,).
+        lengths: numbers of tokens, one a text, (N,).
         rng: source of chance; same state, same batches.
-        batch_size: reviews in a batch; the last ones of a pool may make a smaller one.
+        batch_size: texts in a batch; the last ones of a pool may make a smaller one.
     """
     order = rng.permutation(len(lengths))
     batches: list[Rows] = []
@@ -40,31 +40,31 @@ def training_batches(lengths: npt.NDArray[np.int64], rng: np.random.Generator, b
 
 
 def scoring_batches(lengths: npt.NDArray[np.int64], memory_estimate: MemoryEstimate, most_tokens: int = SCORING_TOKENS) -> Iterator[Rows]:
-    """Every review once, the shortest first, in batches as large as they may be.
+    """Every text once, the shortest first, in batches as large as they may be.
 
     Args:
-        lengths: numbers of tokens, one a review, (N,).
+        lengths: numbers of tokens, one a text, (N,).
         memory_estimate: estimate of the memory that a batch takes.
-        most_tokens: tokens in a batch, padding included; a longer review is a batch of its own.
+        most_tokens: tokens in a batch, padding included; a longer text is a batch of its own.
     """
 
-    def fit(reviews: int, length: int) -> bool:
-        return reviews * length <= most_tokens and memory_estimate.fits(reviews, length)
+    def fit(texts: int, length: int) -> bool:
+        return texts * length <= most_tokens and memory_estimate.fits(texts, length)
 
     return _cut(np.argsort(lengths, kind="stable"), lengths, fit)
 
 
-def padded(reviews: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any = np.int32) -> npt.NDArray[Any]:
-    """One array of what belongs to the tokens of some reviews, (B, L, …), filled up with zeros.
+def padded(texts: Sequence[Any] | npt.NDArray[Any], length: int = 1, dtype: Any = np.int32) -> npt.NDArray[Any]:
+    """One array of what belongs to the tokens of some texts, (B, L, …), filled up with zeros.
 
     Args:
-        reviews: token ids, or rows of numbers, of each review; at least one review.
-        length: positions that the array has at least; more where a review is longer.
+        texts: token ids, or rows of numbers, of each text; at least one text.
+        length: positions that the array has at least; more where a text is longer.
         dtype: type of the numbers.
     """
-    filled = np.zeros((len(reviews), max(length, *map(len, reviews)), *np.shape(reviews[0])[1:]), dtype)
-    for target, review in zip(filled, reviews, strict=True):
-        target[: len(review)] = review
+    filled = np.zeros((len(texts), max(length, *map(len, texts)), *np.shape(texts[0])[1:]), dtype)
+    for target, one in zip(filled, texts, strict=True):
+        target[: len(one)] = one
     return filled
 
 
@@ -84,7 +84,7 @@ def at_common_length(token_ids: npt.NDArray[np.int32], longest: int) -> npt.NDAr
 
 
 def _cut(order: Rows, lengths: npt.NDArray[np.int64], fit: Callable[[int, int], bool]) -> Iterator[Rows]:
-    """Rows in the given order, from short to long, cut where more reviews of their length do not fit; a batch has one at least."""
+    """Rows in the given order, from short to long, cut where more texts of their length do not fit; a batch has one at least."""
     ordered_lengths = lengths[order].tolist()
     start = 0
     while start < len(order):

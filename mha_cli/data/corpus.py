@@ -1,4 +1,4 @@
-"""Labelled reviews as numbers: read once as a stream, then split, indexed and encoded with NumPy."""
+"""Labelled texts as numbers: read once as a stream, then split, indexed and encoded with NumPy."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Reviews as the model reads them.
+    """Texts as the model reads them.
 
     Args:
-        tokens: tokens of all reviews one after another, (P,) or with subwords (P, 1 + W); on disk, unless there are few.
-        offsets: int64 (N + 1,); review i is ``tokens[offsets[i]:offsets[i + 1]]``.
+        tokens: tokens of all texts one after another, (P,) or with subwords (P, 1 + W); on disk, unless there are few.
+        offsets: int64 (N + 1,); text i is ``tokens[offsets[i]:offsets[i + 1]]``.
         labels: int32 (N,), class ids.
-        num_truncated: reviews that were cut to length.
+        num_truncated: texts that were cut to length.
     """
 
     tokens: TokenStore | npt.NDArray[np.int32]
@@ -50,12 +50,12 @@ class EncodedTexts:
     num_truncated: int
 
     def __len__(self) -> int:
-        """Number of reviews."""
+        """Number of texts."""
         return len(self.labels)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Tokens of each review, (N,)."""
+        """Tokens of each text, (N,)."""
         return np.diff(self.offsets)
 
     @property
@@ -69,11 +69,11 @@ class EncodedTexts:
         return sum(int(np.isin(ids_of(self.tokens[start : start + CHUNK_TOKENS]), list(ids)).sum()) for start in starts)
 
     def padded(self, rows: Rows, values: npt.NDArray[np.float32] | None = None, length: int = 1) -> npt.NDArray[Any]:
-        """Tokens of the given reviews, (len(rows), longest of them, …), filled up with zeros.
+        """Tokens of the given texts, (len(rows), longest of them, …), filled up with zeros.
 
         Args:
-            rows: reviews to take.
-            values: numbers for the tokens of all reviews, (P, …), to give in place of the tokens.
+            rows: texts to take.
+            values: numbers for the tokens of all texts, (P, …), to give in place of the tokens.
             length: positions that the array has at least.
         """
         numbers = self.tokens if values is None else values
@@ -81,7 +81,7 @@ class EncodedTexts:
         return padded(of_rows, length, np.int32 if values is None else np.float32)
 
     def subset(self, rows: Rows) -> EncodedTexts:
-        """Some of the reviews; ``num_truncated`` is then no more than an upper bound, since cut reviews are not marked."""
+        """Some of the texts; ``num_truncated`` is then no more than an upper bound, since cut texts are not marked."""
         offsets = np.concatenate([[0], np.cumsum(self.lengths[rows])])
         return EncodedTexts(
             TokenStore(self.tokens[self.offsets[row] : self.offsets[row + 1]] for row in rows),
@@ -91,12 +91,12 @@ class EncodedTexts:
         )
 
     def random_part(self, most: int | None, rng: np.random.Generator) -> EncodedTexts:
-        """``most`` of the reviews, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
+        """``most`` of the texts, drawn at random, in their order; all of them, without a draw, for None or where there are no more."""
         rows = self.random_rows(most, rng)
         return self if len(rows) == len(self) else self.subset(rows)
 
     def random_rows(self, most: int | None, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """The numbers of the reviews that ``random_part`` gives."""
+        """The numbers of the texts that ``random_part`` gives."""
         if not most or most >= len(self):
             return np.arange(len(self))
         return np.sort(rng.choice(len(self), most, replace=False))
@@ -288,25 +288,25 @@ class Corpus:
         return self._tokens[self._offsets[row] : self._offsets[row + 1]]
 
 
-def of_known_classes(placed: Iterable[LocatedText], class_names: Collection[str]) -> Iterator[LabelledText]:
-    """The same reviews with the class names of a model, without their places."""
+def of_known_classes(located: Iterable[LocatedText], class_names: Collection[str]) -> Iterator[LabelledText]:
+    """The same texts with the class names of a model, without their places."""
     known = {name_of(name): name for name in class_names} | {name: name for name in class_names}
-    for one in placed:
-        if one.review.label not in known:
+    for one in located:
+        if one.labelled.label not in known:
             names = listed([*map(printable, class_names)])
-            raise MhaError(f"{one.place}: the class is '{printable(one.review.label)}'", f"the model knows {names}")
-        yield one.review._replace(label=known[one.review.label])
+            raise MhaError(f"{one.place}: the class is '{printable(one.labelled.label)}'", f"the model knows {names}")
+        yield one.labelled._replace(label=known[one.labelled.label])
 
 
-def encode_reviews(reviews: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
-    """Labelled reviews as a trained model reads them; see ``of_known_classes``."""
+def encode_labelled(texts: Iterable[LabelledText], encoder: TextPipeline, class_names: tuple[str, ...], where: str) -> EncodedTexts:
+    """Labelled texts as a trained model reads them; see ``of_known_classes``."""
     class_ids = {name: class_id for class_id, name in enumerate(class_names)}
     labels = array("i")
 
     def tokens() -> Iterator[npt.NDArray[np.int32]]:
-        for review in reviews:
-            labels.append(class_ids[review.label])
-            yield encoder.tokens(encoder.tokenize(review.text))
+        for one in texts:
+            labels.append(class_ids[one.label])
+            yield encoder.tokens(encoder.tokenize(one.text))
 
     encoded = _join(tokens(), labels, encoder.settings)
     if not len(encoded):
@@ -319,31 +319,31 @@ def encode_texts(texts: Iterable[str], encoder: TextPipeline) -> EncodedTexts:
     return _join((encoder.tokens(encoder.tokenize(text)) for text in texts), None, encoder.settings)
 
 
-def join_reviews(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
-    """All reviews of the first, then all of the second."""
+def join_texts(first: EncodedTexts, second: EncodedTexts) -> EncodedTexts:
+    """All texts of the first, then all of the second."""
     return EncodedTexts(
-        TokenStore(reviews.tokens[start:stop] for reviews in (first, second) for start, stop in pairwise(reviews.offsets)),
+        TokenStore(texts.tokens[start:stop] for texts in (first, second) for start, stop in pairwise(texts.offsets)),
         np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]),
         np.concatenate([first.labels, second.labels]),
         first.num_truncated + second.num_truncated,
     )
 
 
-def counted(reviews: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
-    """The same reviews; their number so far is logged now and then, of long texts after each second."""
+def counted(texts: Iterable[Item], log: Callable[[int], None], every: int = 500) -> Iterator[Item]:
+    """The same texts; their number so far is logged now and then, of long texts after each second."""
     number, last = 0, monotonic()
-    for number, review in enumerate(reviews, start=1):
-        yield review
+    for number, one in enumerate(texts, start=1):
+        yield one
         if number % every == 0 or monotonic() - last > 1:
             last = monotonic()
             log(number)
     log(number)
 
 
-def _join(reviews: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedTexts:
-    """Cut every review to length and lay them one after another."""
+def _join(texts: Iterable[npt.NDArray[np.int32]], labels: npt.ArrayLike | array[int] | None, settings: TextConfig) -> EncodedTexts:
+    """Cut every text to length and lay them one after another."""
     stored, offsets, num_truncated = TokenStore(), array("q", [0]), 0
-    for tokens in reviews:
+    for tokens in texts:
         first, second = kept_slices(len(tokens), settings.sequence_length, settings.truncation)
         stored.append(tokens[first])
         stored.append(tokens[second])
@@ -362,7 +362,7 @@ def _in_order(labels: Collection[str]) -> tuple[str, ...]:
 
 
 def drop_words(tokens: npt.NDArray[np.int32], dropped_BL: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """The same reviews with some of their words turned into the unknown token, whose characters stay; so does padding.
+    """The same texts with some of their words turned into the unknown token, whose characters stay; so does padding.
 
     Args:
         tokens: batch (B, L) or (B, L, 1 + W).

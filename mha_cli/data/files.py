@@ -1,4 +1,4 @@
-"""Labelled reviews from files of every format, and from folders with one sub-folder a class. No TensorFlow."""
+"""Labelled texts from files of every format, and from folders with one sub-folder a class. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mha_cli.records.readers import Format
 
 UNLABELLED_FOLDER = "unsup"
-"""Sub-folder of the Large Movie LabelledText Dataset whose reviews have no class."""
+"""Sub-folder of the Large Movie Review Dataset whose texts have no class."""
 
 _KINDS = "give a .csv, .tsv, .txt, .jsonl, .ndjson, .json, .ft or .parquet file, or with .gz, or a folder with one sub-folder a class"
 _ROWS: dict[Format, str] = {
@@ -47,7 +47,7 @@ def labelled_columns(text: str | None = None, label: str | None = None, by_optio
 
 
 class FileTexts:
-    """The reviews that a config's ``data.train`` and ``data.test`` name.
+    """The texts that a config's ``data.train`` and ``data.test`` name.
 
     Args:
         settings: ``data`` section of a config whose source is ``files``.
@@ -75,7 +75,7 @@ class FileTexts:
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """None: only reading the reviews tells."""
+        """None: only reading the texts tells."""
         return None
 
     def unlabelled(self) -> Iterator[str] | None:
@@ -83,10 +83,10 @@ class FileTexts:
         return None if self._settings.unlabelled is None else read_text_lines(self._settings.unlabelled, self._dialect)
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The reviews of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
-        return (placed.review for placed in self.read_placed(split))
+        """The texts of a split, file by file, each in its order, or that of the sorted file names of a folder; see ``read_labelled``."""
+        return (located.labelled for located in self.read_located(split))
 
-    def read_placed(self, split: str) -> Iterator[LocatedText]:
+    def read_located(self, split: str) -> Iterator[LocatedText]:
         """The same, and where each stands."""
         given = {"train": self._settings.train_paths, "test": self._settings.test_paths}
         if split not in given:
@@ -101,7 +101,7 @@ class FileTexts:
 
     @cached_property
     def _test_part(self) -> npt.NDArray[np.bool_]:
-        """For each review of the training files, whether it is held out for testing."""
+        """For each text of the training files, whether it is held out for testing."""
         import numpy as np  # which only this needs
 
         from mha_cli.data.held_out import drawn_for_testing
@@ -113,14 +113,14 @@ class FileTexts:
         parts = [str(part) for path in paths for part in read_column(path, column, self._columns, self._dialect)] if column else []
         if parts and plain_name(column) in SPLIT_NAMES:
             return np.array([*map(is_for_testing, parts)])
-        reviews = (placed.review for placed in read_labelled(paths, self._columns, self._dialect))
-        return drawn_for_testing(reviews, settings.test_share or 0, settings.validation == "names", self.name, parts)
+        texts = (located.labelled for located in read_labelled(paths, self._columns, self._dialect))
+        return drawn_for_testing(texts, settings.test_share or 0, settings.validation == "names", self.name, parts)
 
 
 def read_labelled(
     paths: Iterable[str], columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
 ) -> Iterator[LocatedText]:
-    """Labelled reviews from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
+    """Labelled texts from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
     every = [path for given in paths for path in matching_paths(given)]
     return chain.from_iterable([read_labelled_file(path, columns, dialect, warnings) for path in every])
 
@@ -136,11 +136,11 @@ def read_column(path: str, column: str, columns: Columns, dialect: Dialect) -> I
 def read_labelled_file(
     path: str, columns: Columns, dialect: Dialect = USUAL, warnings: StreamWarnings | None = None
 ) -> Iterator[LocatedText]:
-    """Labelled reviews from a file or folder, one at a time; never the whole of it in memory.
+    """Labelled texts from a file or folder, one at a time; never the whole of it in memory.
 
     A file is in the format that ``labelled_format`` finds, plain or gzipped. In objects a label may be a string, a whole
-    number, true or false, and is read as it is spelt, but 1.0 as 1. A folder has one sub-folder a class, named for the class, that holds
-    a ``.txt`` file a review; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
+    number, true or false, and is read as it is spelt, but 1.0 as 1. A folder has one sub-folder per class, named for the class, that holds
+    one ``.txt`` file per text; hidden names and the sub-folder ``unsup`` are skipped. Labels lose the white space around them; texts
     are left alone, and may be empty. Blank lines are skipped.
 
     Args:
@@ -150,8 +150,8 @@ def read_labelled_file(
         warnings: record of what is odd about the file.
     """
     if is_folder(path):
-        return _folder_reviews(os.path.expanduser(path), file_reading(path, columns, dialect))
-    return _file_reviews(path, labelled_format(path, dialect), columns, dialect, warnings or StreamWarnings(strict=True))
+        return _folder_texts(os.path.expanduser(path), file_reading(path, columns, dialect))
+    return _file_texts(path, labelled_format(path, dialect), columns, dialect, warnings or StreamWarnings(strict=True))
 
 
 def labelled_format(path: str, dialect: Dialect = USUAL) -> Format:
@@ -224,14 +224,14 @@ def file_reading(path: str, columns: Columns, dialect: Dialect, warnings: Stream
     return Reading(shown_path(path), columns, dialect, warnings or StreamWarnings(strict=True), path.lower().endswith(".gz"))
 
 
-def _file_reviews(path: str, form: Format, columns: Columns, dialect: Dialect, warnings: StreamWarnings) -> Iterator[LocatedText]:
+def _file_texts(path: str, form: Format, columns: Columns, dialect: Dialect, warnings: StreamWarnings) -> Iterator[LocatedText]:
     if form == "fasttext":
         columns = labelled_columns(by_options=columns.text_setting.startswith("--"))  # it has no others
     shown, empty = shown_path(path), True
     for record in read_records(form, file_pieces(path), file_reading(path, columns, dialect, warnings)):
         empty = False
-        review = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
-        yield LocatedText(review, path, record.line)
+        one = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
+        yield LocatedText(one, path, record.line)
     if empty:
         raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
 
@@ -239,7 +239,7 @@ def _file_reviews(path: str, form: Format, columns: Columns, dialect: Dialect, w
 # A folder with one sub-folder a class
 
 
-def _folder_reviews(folder: str, reading: Reading) -> Iterator[LocatedText]:
+def _folder_texts(folder: str, reading: Reading) -> Iterator[LocatedText]:
     class_folders = [entry for entry in _entries(folder) if entry.is_dir() and entry.name != UNLABELLED_FOLDER]
     if not class_folders:
         raise MhaError(f"{reading.name}: no sub-folders", "give a folder with one sub-folder a class, each holding .txt files")

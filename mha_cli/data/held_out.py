@@ -15,15 +15,15 @@ from mha_cli.errors import MhaError, plural, shown_path
 
 
 def drawn_for_testing(
-    reviews: Iterable[LabelledText], share: float, by_names: bool, name: str, groups: Sequence[str] = ()
+    texts: Iterable[LabelledText], share: float, by_names: bool, name: str, groups: Sequence[str] = ()
 ) -> npt.NDArray[np.bool_]:
-    """Whether each review belongs to the test part, (N,).
+    """Whether each text belongs to the test part, (N,).
 
     Equal texts are on one side. Each class gives its share of distinct texts: those with the lowest digest. So neither a seed nor the order
     of the texts matters, and further texts move few of the others. Every class keeps a text to learn from.
 
     Args:
-        reviews: labelled reviews, N.
+        texts: labelled texts, N.
         share: part of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names instead, without regard to their classes.
         name: source in words, for messages.
@@ -31,12 +31,12 @@ def drawn_for_testing(
     """
     class_ids, names = dict[str, int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")
-    for number, review in enumerate(reviews):
-        unit = groups[number] if groups else review.text
+    for number, one in enumerate(texts):
+        unit = groups[number] if groups else one.text
         digests.append(int.from_bytes(blake2b(unit.encode(), digest_size=8).digest()))
-        label_numbers.append(class_ids.setdefault(review.label, len(class_ids)))
+        label_numbers.append(class_ids.setdefault(one.label, len(class_ids)))
         if by_names and not groups:
-            names.setdefault(digests[-1], names_in(review.text))
+            names.setdefault(digests[-1], names_in(one.text))
     labels = np.frombuffer(label_numbers, np.int32) if label_numbers else np.zeros(0, np.int32)
     distinct, first, text_of = np.unique(np.array(digests, np.uint64), return_index=True, return_inverse=True)
     drawn_texts = np.zeros(len(distinct), bool)

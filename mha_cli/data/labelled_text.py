@@ -1,4 +1,4 @@
-"""The protocol of data sources: labelled reviews, read as a stream, split by split."""
+"""The protocol of data sources: labelled texts, read as a stream, split by split."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class LabelledText(NamedTuple):
 
 
 class LocatedText(NamedTuple):
-    """A review and where it stands.
+    """A text and where it stands.
 
     Args:
-        review: text and class.
+        labelled: text and class.
         file: path of its file.
         line: line that it begins on, from 1, in Parquet its row; None for a file that is the text.
     """
 
-    review: LabelledText
+    labelled: LabelledText
     file: str
     line: int | None = None
 
@@ -42,7 +42,7 @@ class LocatedText(NamedTuple):
 
 
 class TextSource(Protocol):
-    """A source of labelled reviews."""
+    """A source of labelled texts."""
 
     @property
     def name(self) -> str:
@@ -54,10 +54,10 @@ class TextSource(Protocol):
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Class names in the order of their ids, or None where only the reviews have them."""
+        """Class names in the order of their ids, or None where only the texts have them."""
 
     def unlabelled(self) -> Iterator[str] | None:
         """Texts without a class, one at a time, or None where the config names none."""
 
     def read(self, split: str) -> Iterator[LabelledText]:
-        """The reviews of a split, in a fixed order, one at a time."""
+        """The texts of a split, in a fixed order, one at a time."""

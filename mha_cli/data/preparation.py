@@ -1,4 +1,4 @@
-"""From a data source to what training and scoring need: encoded reviews, a vocabulary and class names. TensorFlow comes later."""
+"""From a data source to what training and scoring need: encoded texts, a vocabulary and class names. TensorFlow comes later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import Config, FilesData, SampleData, TfdsData
 from mha_cli.data.batches import Rows
-from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_reviews, encode_texts, of_known_classes
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted, encode_labelled, encode_texts, of_known_classes
 from mha_cli.data.decisions import decide, in_words
 from mha_cli.data.files import FileTexts
 from mha_cli.data.in_memory import MemoryTexts
@@ -36,13 +36,13 @@ class PreparedData:
 
     Args:
         config: settings of the run, with what the data decided.
-        train: reviews to learn from, N.
+        train: texts to learn from, N.
         targets: probability of each class that they are to be given, (N, C).
-        validation: reviews that choose the best epoch, never learnt from.
+        validation: texts that choose the best epoch, never learnt from.
         vocabulary: ids of the words of ``train``, and those of the validation part, too, where n-gram scores learn from it in the end.
         class_names: names in the order of their ids.
-        unlabelled: reviews without a class, for what needs none; None for none.
-        num_guessed: reviews at the end of ``train`` whose class no person gave.
+        unlabelled: texts without a class, for what needs none; None for none.
+        num_guessed: texts at the end of ``train`` whose class no person gave.
     """
 
     config: Config
@@ -131,9 +131,9 @@ def _validation_warnings(validation: EncodedTexts, vocabulary: Vocabulary, num_k
         yield warning
 
 
-def _doubt(reviews: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
-    """A warning about reviews whose words are mostly unknown, or nothing."""
-    return doubt_of_unknown(reviews.num_unknown, len(reviews.tokens) - reviews.count(vocabulary.mark_ids), way_out)
+def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) -> str:
+    """A warning about texts whose words are mostly unknown, or nothing."""
+    return doubt_of_unknown(texts.num_unknown, len(texts.tokens) - texts.count(vocabulary.mark_ids), way_out)
 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
@@ -172,26 +172,26 @@ class LabelledTexts:
     Args:
         data: source in words.
         split: split of the source.
-        reviews: reviews, at least one.
+        texts: texts, at least one.
         rows: number of each in the training split, from 0, where they are the part held out of it; None where they are a whole split.
         caveat: why scores on them say too much; empty where nothing is known of that.
     """
 
     data: str
     split: str
-    reviews: EncodedTexts
+    texts: EncodedTexts
     rows: Rows | None = None
     caveat: str = ""
 
 
-def labelled_reviews(
+def labelled_texts(
     checkpoint: Checkpoint, data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT, *, unseen: bool = False
 ) -> LabelledTexts:
     """Read a split of a data source for a checkpoint's model.
 
     Args:
         checkpoint: model that reads the split.
-        data: source of the reviews.
+        data: source of the texts.
         split: split of the source; its test split by default. ``validation`` is the part held out in training.
         unseen: True to refuse a validation part that n-gram scores have learnt from.
     """
@@ -202,18 +202,18 @@ def labelled_reviews(
         if config.learns_from_validation and unseen:
             part = f"{source.name}, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
-        reviews = of_known_classes(_placed(source, source.splits[0]), checkpoint.class_names)
-        corpus = Corpus(reviews, config.text, checkpoint.class_names, source.name, data.validation == "names")
+        texts = of_known_classes(_located(source, source.splits[0]), checkpoint.class_names)
+        corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names")
         _, rows = corpus.split(data.validation_share, config.seed)
         encoded = corpus.encode(rows, checkpoint.vocabulary, config.text)
         if config.learns_from_validation:
             caveat = f"{source.name}, validation part: {_learnt(checkpoint, data)}"
     else:
         split = split or default_split(data)
-        reviews = of_known_classes(_placed(source, split), checkpoint.class_names)
-        reviews = counted(reviews, lambda number: callbacks.log(f"reading {source.name}, split {split}: {plural(number, 'text')}"))
+        texts = of_known_classes(_located(source, split), checkpoint.class_names)
+        texts = counted(texts, lambda number: callbacks.log(f"reading {source.name}, split {split}: {plural(number, 'text')}"))
         encoder = TextPipeline(config.text, checkpoint.vocabulary)
-        encoded = encode_reviews(reviews, encoder, checkpoint.class_names, f"{source.name}, split {split}")
+        encoded = encode_labelled(texts, encoder, checkpoint.class_names, f"{source.name}, split {split}")
         if _names_learnt_files(checkpoint, data, split):
             known = "the model was trained on a file of that name"
             caveat = f"{source.name}, split {split}: {known}; if these are the same texts, the figures are optimistic"
@@ -225,40 +225,40 @@ def labelled_reviews(
     return LabelledTexts(source.name, split, encoded, rows, caveat)
 
 
-def placed_reviews(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LocatedText]:
-    """Some of the labelled reviews as they stand in their source, which is read once more.
+def located_texts(data: DataSection, labelled: LabelledTexts, numbers: Sequence[int]) -> list[LocatedText]:
+    """Some of the labelled texts as they stand in their source, which is read once more.
 
     Args:
         data: source that they were read from.
-        labelled: the reviews.
+        labelled: the texts.
         numbers: those that are wanted, from 0.
     """
     source = open_source(data, by_options=True)
     split, rows = (labelled.split, list(numbers)) if labelled.rows is None else (source.splits[0], labelled.rows[list(numbers)].tolist())
-    found = placed_at(source, split, rows)
+    found = located_at(source, split, rows)
     return [found[row] for row in rows]
 
 
-def placed_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int, LocatedText]:
-    """The reviews of these numbers in a split, from 0."""
+def located_at(source: TextSource, split: str, rows: Sequence[int]) -> dict[int, LocatedText]:
+    """The texts of these numbers in a split, from 0."""
     wanted = set(rows)
-    found = {row: review for row, review in enumerate(_placed(source, split)) if row in wanted}
+    found = {row: one for row, one in enumerate(_located(source, split)) if row in wanted}
     if len(found) < len(wanted):
         raise MhaError(f"{source.name}: has become shorter since it was read", "start again, and leave the data alone meanwhile")
     return found
 
 
-def _placed(source: TextSource, split: str) -> Iterator[LocatedText]:
-    """The reviews of a split; of a source without files, its name and their number from 1 are the place."""
+def _located(source: TextSource, split: str) -> Iterator[LocatedText]:
+    """The texts of a split; of a source without files, its name and their number from 1 are the place."""
     if isinstance(source, FileTexts):
-        return source.read_placed(split)
-    return (LocatedText(review, f"{source.name}, split {split}", number) for number, review in enumerate(source.read(split), 1))
+        return source.read_located(split)
+    return (LocatedText(one, f"{source.name}, split {split}", number) for number, one in enumerate(source.read(split), 1))
 
 
-def same_reviews(
+def same_texts(
     checkpoints: Sequence[Checkpoint], data: DataSection, split: str | None = None, callbacks: Callbacks = SILENT
 ) -> list[LabelledTexts]:
-    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_reviews``."""
+    """Read the same split for several models, once for all that read it alike; arguments else as of ``labelled_texts``."""
     first, read = checkpoints[0], dict[object, LabelledTexts]()
     for other in checkpoints:
         if odd := sorted(set(first.class_names) ^ set(other.class_names)):
@@ -271,8 +271,8 @@ def same_reviews(
     for one in checkpoints:
         key = (one.config.text, one.class_names, one.vocabulary.tokens, split == "validation" and one.name)
         if key not in read:
-            read[key] = labelled_reviews(one, data, split, callbacks, unseen=True)
-        one.memory_estimate.refuse_too_long(int(read[key].reviews.lengths.max(initial=0)))
+            read[key] = labelled_texts(one, data, split, callbacks, unseen=True)
+        one.memory_estimate.refuse_too_long(int(read[key].texts.lengths.max(initial=0)))
         found.append(read[key])
     return found
 

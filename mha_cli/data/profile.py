@@ -91,7 +91,7 @@ def profile_data(
     layout, warnings = find_layout(paths[0], text_column, label_column, dialect), StreamWarnings(strict=True)
     columns = labelled_columns(layout.text_column, layout.label_column, by_options=True)
     name = listed([*map(shown_path, paths)], 1)
-    texts = (located.review for located in read_labelled(paths, columns, dialect, warnings))
+    texts = (located.labelled for located in read_labelled(paths, columns, dialect, warnings))
     corpus = Corpus(counted(texts, lambda number: callbacks.log(f"reading {name}: {plural(number, 'text')}")), TextConfig(), None, name)
     for warning in warnings.lines:
         callbacks.note(warning)

@@ -1,4 +1,4 @@
-"""The tokens of any number of reviews, kept on disk, so that memory does not grow with the data."""
+"""The tokens of any number of texts, kept on disk, so that memory does not grow with the data."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class TokenStore:
     """Tokens in a temporary file without a name, which is gone with the store, or with the process.
 
     It lies in the system's temporary folder, four bytes a number. What was read or written lately the system keeps in memory as long as
-    no one else needs it, so that reading a review takes a few microseconds; none of it is this process's own memory, as it
+    no one else needs it, so that reading a text takes a few microseconds; none of it is this process's own memory, as it
     would be with an array or a memory map.
 
     Args:
-        reviews: tokens of each review; further ones may follow, see ``append``.
+        texts: tokens of each text; further ones may follow, see ``append``.
     """
 
-    def __init__(self, reviews: Iterable[npt.NDArray[np.int32]] = ()) -> None:
+    def __init__(self, texts: Iterable[npt.NDArray[np.int32]] = ()) -> None:
         with temporary_faults(NEEDS):
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
         weakref.finalize(self, _close, self._file)
         self._length = 0
         self._token_shape: tuple[int, ...] = ()
-        for tokens in reviews:
+        for tokens in texts:
             self.append(tokens)
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class TokenStore:
         return self._length
 
     def append(self, tokens: Sequence[int] | npt.NDArray[np.int32]) -> None:
-        """Put the tokens of one review behind all others: a number each, or a row of as many numbers as in all others."""
+        """Put the tokens of one text behind all others: a number each, or a row of as many numbers as in all others."""
         tokens = np.asarray(tokens, dtype=np.int32)
         with temporary_faults(NEEDS):
             self._file.write(tokens.tobytes())

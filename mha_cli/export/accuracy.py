@@ -45,7 +45,7 @@ def compare(
         checkpoint: model that was exported.
         labelled: texts to score both on, at least one.
     """
-    texts, forward = labelled.reviews, forward_of(checkpoint)
+    texts, forward = labelled.texts, forward_of(checkpoint)
     answers = np.zeros((2, len(texts)), dtype=np.int64)
     scored = 0
     for rows in scoring_batches(texts.lengths, checkpoint.memory_estimate):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mha_cli.config.parameters import num_outputs, salient_words
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedTexts, join_reviews
+from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear.context_weights import learn_context_weights, weighted_logits
 from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of, text_features
@@ -105,7 +105,7 @@ def refit_linear_model(config: Config, data: PreparedData, fitted: LinearModel, 
         data: texts to learn from, and the validation part.
         fitted: model from ``fit_linear_model``.
     """
-    whole = dataclasses.replace(data, train=join_reviews(data.train, data.validation))
+    whole = dataclasses.replace(data, train=join_texts(data.train, data.validation))
     features = _read_features(config, whole, lambda line: log(f"{line}, with the validation part"))
     table, bias = features.fit(fitted.regularization or features.choose_regularization(config.seed))
     return dataclasses.replace(fitted, table=table, bias=bias)

@@ -83,12 +83,12 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
         texts: texts, N.
         labels: class of each, by its name.
     """
-    from mha_cli.data.corpus import encode_reviews, of_known_classes
+    from mha_cli.data.corpus import encode_labelled, of_known_classes
     from mha_cli.data.preparation import LabelledTexts
 
     given = MemoryTexts(texts, labels)
     placed = (LocatedText(text, f"labels[{number}]") for number, text in enumerate(given.read()))
-    encoded = encode_reviews(of_known_classes(placed, model.classes), model.encoder, model.classes, given.name)
+    encoded = encode_labelled(of_known_classes(placed, model.classes), model.encoder, model.classes, given.name)
     model.checkpoint.memory_estimate.refuse_too_long(int(encoded.lengths.max(initial=0)))
     from mha_cli.analysis.evaluation import evaluate as score
 

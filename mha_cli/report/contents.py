@@ -14,7 +14,7 @@ from mha_cli.analysis.inside.head_scores import HeadReport, score_heads
 from mha_cli.analysis.shuffle import ShuffleResult, compare
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.labelled_text import LocatedText
-from mha_cli.data.preparation import LabelledTexts, placed_reviews
+from mha_cli.data.preparation import LabelledTexts, located_texts
 from mha_cli.data.sources import DataSection
 from mha_cli.errors import MhaError
 from mha_cli.runtime.inspection import explain
@@ -110,11 +110,11 @@ def report(
         history: epochs of its training.
     """
     probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
-    labels, answers, confidence = labelled.reviews.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
+    labels, answers, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)
     wrong = np.flatnonzero(answers != labels)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][:MOST_MISTAKES]
     mistakes = []
-    for number, (row, placed) in enumerate(zip(worst, placed_reviews(data, labelled, worst.tolist()), strict=True), 1):
+    for number, (row, placed) in enumerate(zip(worst, located_texts(data, labelled, worst.tolist()), strict=True), 1):
         callbacks.log(f"explaining mistake {number} of {len(worst)}")
         mistakes.append(_mistake(checkpoint, placed, checkpoint.class_names[answers[row]], float(confidence[row])))
     (shuffle,) = compare([(name, checkpoint, word_order)], SHUFFLES, SHUFFLED_TEXTS, callbacks=callbacks)
@@ -133,15 +133,15 @@ def report(
 
 
 def _mistake(checkpoint: Checkpoint, placed: LocatedText, answer: str, probability: float) -> Mistake:
-    words = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.review.text)
+    words = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).read_words(placed.labelled.text)
     falls = None
     if 0 < len(words) <= MOST_WORDS:
         with suppress(MhaError):  # its attention may take too much memory all the same
-            falls = explain(checkpoint, placed.review.text).occlusion
+            falls = explain(checkpoint, placed.labelled.text).occlusion
     start = 0
     if falls is not None and len(falls) > SHOWN_WORDS:
         start = int(np.convolve(np.abs(falls), np.ones(SHOWN_WORDS), "valid").argmax())
     shown = slice(start, start + SHOWN_WORDS)
     place = placed.file if placed.line is None else f"{placed.file}:{placed.line}"
     after = max(0, len(words) - shown.stop)
-    return Mistake(place, placed.review.label, answer, probability, words[shown], falls and falls[shown], start, after)
+    return Mistake(place, placed.labelled.label, answer, probability, words[shown], falls and falls[shown], start, after)

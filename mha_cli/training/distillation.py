@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mha_cli.config.settings import Config
 from mha_cli.data.class_weights import loss_weights
-from mha_cli.data.corpus import EncodedTexts, join_reviews
+from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData
 from mha_cli.errors import plural
 from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, linear_logits
@@ -64,6 +64,6 @@ def distilled(
 
 def with_guesses(data: PreparedData, texts: EncodedTexts, targets: npt.NDArray[np.float32]) -> PreparedData:
     """Texts without labels among those to learn from, as the classes that ``targets`` (M, C) gives them."""
-    train = join_reviews(data.train, dataclasses.replace(texts, labels=targets.argmax(axis=1).astype(np.int32)))
+    train = join_texts(data.train, dataclasses.replace(texts, labels=targets.argmax(axis=1).astype(np.int32)))
     targets = np.concatenate([data.targets, targets])
     return dataclasses.replace(data, train=train, targets=targets, unlabelled=None, num_guessed=len(texts))

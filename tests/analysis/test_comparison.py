@@ -12,7 +12,7 @@ from sklearn import metrics
 from mha_cli.analysis.comparison import Difference, ModelScore, accuracies_and_f1, compare_models, differences, holm, verdict
 from mha_cli.analysis.evaluation import evaluate
 from mha_cli.config.settings import FilesData
-from mha_cli.data.preparation import same_reviews
+from mha_cli.data.preparation import same_texts
 from mha_cli.errors import MhaError
 from mha_cli.text.vocabulary import Vocabulary
 from tests.checkpoints import WORDS, small_checkpoint
@@ -143,7 +143,7 @@ def reordered(checkpoint: Checkpoint, order: list[int]) -> Checkpoint:
 def test_the_order_of_the_classes_does_not_matter(texts: FilesData) -> None:
     first, other = small_checkpoint(CLASSES), small_checkpoint(CLASSES, seed=1)
     models = [first, reordered(first, [2, 0, 1]), other, reordered(other, [1, 2, 0])]
-    read = same_reviews(models, texts)
+    read = same_texts(models, texts)
     result = compare_models(list(zip("abcd", models, read, strict=True)))
     same, apart, apart_too = result.differences
     assert (same.same_answers, same.only_this_right, same.p_value) == (1.0, 0, 1.0)
@@ -162,15 +162,15 @@ def test_the_order_of_the_classes_does_not_matter(texts: FilesData) -> None:
 def test_models_that_read_alike_share_the_texts(texts: FilesData) -> None:
     first = small_checkpoint(CLASSES)
     other_words = replace(first, vocabulary=Vocabulary(reversed(WORDS)))
-    read = same_reviews([first, small_checkpoint(CLASSES, seed=1), other_words, first, reordered(first, [2, 0, 1])], texts)
+    read = same_texts([first, small_checkpoint(CLASSES, seed=1), other_words, first, reordered(first, [2, 0, 1])], texts)
     assert [labelled is read[0] for labelled in read] == [True, True, False, True, False]
-    assert not np.array_equal(read[2].reviews.tokens[:], read[0].reviews.tokens[:])
+    assert not np.array_equal(read[2].texts.tokens[:], read[0].texts.tokens[:])
 
 
 def test_other_texts_are_refused(texts: FilesData, tmp_path: Path) -> None:
     first = small_checkpoint(CLASSES)
     (tmp_path / "fewer.csv").write_text("".join((tmp_path / "texts.csv").read_text().splitlines(keepends=True)[:-1]))
     fewer = texts.model_copy(update={"test": str(tmp_path / "fewer.csv")})
-    read = [same_reviews([first], data)[0] for data in (texts, fewer)]
+    read = [same_texts([first], data)[0] for data in (texts, fewer)]
     with pytest.raises(MhaError, match=r"^b: has read other texts than a; compare on texts that nothing changes meanwhile$"):
         compare_models([("a", first, read[0]), ("b", first, read[1])])

@@ -25,7 +25,7 @@ from mha_cli.config.parameters import parameter_table
 from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig
 from mha_cli.data.intervals import wilson_interval
 from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import labelled_texts
 from mha_cli.data.sample import SampleTexts
 from mha_cli.model.classifier import encoder_blocks, to_model
 from mha_cli.runtime.classifier import Classifier
@@ -169,7 +169,7 @@ def test_confusions_come_in_order_and_the_rarer_class_before() -> None:
 
 def test_the_validation_split_is_the_one_held_out_in_training(checkpoint_path: Path, tiny_config: Config) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
-    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "validation"))
+    found = evaluate(checkpoint, labelled_texts(checkpoint, tiny_config.data, "validation"))
     assert (found.data, found.split, found.num_texts) == ("sample", "validation", 40)
     assert found.accuracy == checkpoint.metrics["validation_accuracy"]
     assert found.loss == pytest.approx(checkpoint.metrics["validation_loss"], abs=1e-6)
@@ -180,7 +180,7 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     told: list[str] = []
     passed: list[tuple[int, int]] = []
     callbacks = Callbacks(log=told.append, on_reviews=lambda *counts: passed.append(counts))
-    found = evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, callbacks=callbacks), callbacks)
+    found = evaluate(checkpoint, labelled_texts(checkpoint, tiny_config.data, callbacks=callbacks), callbacks)
     reviews = list(SampleTexts(SampleData(num_texts=400)).read("test"))
     predictions = Classifier(checkpoint).predict([review.text for review in reviews])
 
@@ -231,7 +231,7 @@ def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> 
     path = tmp_path / "films.csv"
     path.write_text("text,label\n" + "".join(f"{review.text},{review.label}\n" for review in reviews))
 
-    found = evaluate(three_classes, labelled_reviews(three_classes, FilesData(source="files", train=str(path)), "train"))
+    found = evaluate(three_classes, labelled_texts(three_classes, FilesData(source="files", train=str(path)), "train"))
 
     predictions = Classifier(three_classes).predict([review.text for review in reviews])
     names = three_classes.class_names
@@ -259,7 +259,7 @@ def test_a_table_of_too_many_classes_is_refused(three_classes: Checkpoint, tmp_p
     monkeypatch.chdir(tmp_path)
     Path("films.csv").write_text("text,label\na film,good\n")
     many = dataclasses.replace(three_classes, class_names=tuple(map(str, range(90_000))))
-    labelled = labelled_reviews(three_classes, FilesData(source="files", train="films.csv"), "train")
+    labelled = labelled_texts(three_classes, FilesData(source="files", train="films.csv"), "train")
     assert error_of(lambda: evaluate(many, labelled)) == (
         "a table of 90,000 by 90,000 classes would take about 194.4 GB of memory; mha takes 2 GB at most; use mha predict"
     )

@@ -17,7 +17,7 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoin
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import SampleData
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import LabelledTexts, labelled_reviews, prepare
+from mha_cli.data.preparation import LabelledTexts, labelled_texts, prepare
 from mha_cli.linear.fit import fit_linear_model
 from mha_cli.model.classifier import to_model
 from mha_cli.runtime.forward import class_probabilities
@@ -231,7 +231,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
 def test_accuracy_without_a_head_is_that_of_the_model_with_its_rows_zeroed(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
     told: list[str] = []
-    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data), callbacks=Callbacks(log=told.append))
+    report, reviews = score_heads(checkpoint, labelled_texts(checkpoint, checkpoint.config.data), callbacks=Callbacks(log=told.append))
     assert (report.data, report.split, report.num_texts) == ("sample", "test", len(reviews))
 
     def accuracy(model: Checkpoint) -> float:
@@ -259,7 +259,7 @@ def test_weights_so_large_that_numbers_overflow() -> None:
 @pytest.mark.usefixtures("untraced")
 def test_a_part_of_the_reviews() -> None:
     checkpoint = small_checkpoint()
-    labelled = labelled_reviews(checkpoint, SampleData(num_texts=400))
+    labelled = labelled_texts(checkpoint, SampleData(num_texts=400))
     report, reviews = score_heads(checkpoint, labelled, max_texts=31)
     again, same = score_heads(checkpoint, labelled, max_texts=31)
     assert report.num_texts == len(reviews) == 31
@@ -273,7 +273,7 @@ def test_a_part_of_the_reviews() -> None:
 @pytest.mark.usefixtures("untraced")
 def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
-    report, reviews = score_heads(checkpoint, labelled_reviews(checkpoint, checkpoint.config.data))
+    report, reviews = score_heads(checkpoint, labelled_texts(checkpoint, checkpoint.config.data))
     pruning = prune(checkpoint, report, reviews, 1, tmp_path / "pruned.keras")
     worst = min(report.heads, key=lambda score: (score.accuracy_fall, score.importance))
     assert pruning.removed == [(worst.block, worst.head)]
@@ -288,7 +288,7 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
 
 
 def validation_loss(checkpoint: Checkpoint) -> float:
-    reviews = labelled_reviews(checkpoint, checkpoint.config.data, "validation").reviews
+    reviews = labelled_texts(checkpoint, checkpoint.config.data, "validation").texts
     return mean_loss_and_accuracy(Scorer(checkpoint)(reviews), reviews.labels)[0]
 
 

@@ -22,7 +22,7 @@ from mha_cli.analysis.shuffle import (
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.corpus import EncodedTexts
-from mha_cli.data.preparation import PreparedData, labelled_reviews
+from mha_cli.data.preparation import PreparedData, labelled_texts
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
 
@@ -128,7 +128,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
     for found in (with_positions, without):
         assert (found.data, found.split, found.num_texts) == ("sample", "twins", 66)
         checkpoint = read_checkpoint(output / found.name / "checkpoint.keras")
-        assert found.accuracy == evaluate(checkpoint, labelled_reviews(checkpoint, tiny_config.data, "twins")).accuracy
+        assert found.accuracy == evaluate(checkpoint, labelled_texts(checkpoint, tiny_config.data, "twins")).accuracy
         assert len(found.shuffled_accuracies) == 3
         assert found.shuffled_mean == pytest.approx(sum(found.shuffled_accuracies) / 3)
         assert found.shuffled_spread == pytest.approx(np.std(found.shuffled_accuracies, ddof=1))
@@ -151,7 +151,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
 def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_path: Path) -> None:
     logged: list[str] = []
     checkpoint = read_checkpoint(checkpoint_path)
-    labelled = labelled_reviews(checkpoint, SampleData(num_texts=800, seed=7), "test")
+    labelled = labelled_texts(checkpoint, SampleData(num_texts=800, seed=7), "test")
 
     def run(seed: int, callbacks: Callbacks) -> ShuffleResult:
         (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_texts=31, seed=seed, callbacks=callbacks)
@@ -168,7 +168,7 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
 @pytest.mark.usefixtures("untraced")
 def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
     checkpoint = read_checkpoint(checkpoint_path)
-    labelled = labelled_reviews(checkpoint, checkpoint.config.data, "twins")
+    labelled = labelled_texts(checkpoint, checkpoint.config.data, "twins")
     (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_texts=1000)
     assert (found.split, found.num_texts) == ("twins", 66)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from mha_cli.config.settings import SampleData, TextConfig
-from mha_cli.data.corpus import Corpus, EncodedTexts, counted, drop_words, encode_reviews, join_reviews, of_known_classes
+from mha_cli.data.corpus import Corpus, EncodedTexts, counted, drop_words, encode_labelled, join_texts, of_known_classes
 from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.data.sample import SampleTexts
 from mha_cli.text.encoding import TextPipeline
@@ -209,7 +209,7 @@ def test_a_corpus_a_stream_and_a_single_text_are_encoded_alike(truncation: str, 
     encoder = TextPipeline(settings, vocabulary)
 
     from_corpus = whole.encode(every, vocabulary, settings)
-    from_stream = encode_reviews(iter(reviews), encoder, whole.class_names, "films.csv")
+    from_stream = encode_labelled(iter(reviews), encoder, whole.class_names, "films.csv")
     singly = [encoder.encode(review.text) for review in reviews]
 
     for encoded in (from_corpus, from_stream):
@@ -246,8 +246,8 @@ def test_with_subwords_every_token_brings_its_characters(truncation: str) -> Non
     vocabulary = whole.vocabulary(np.arange(4), 4)
     encoder = TextPipeline(settings, vocabulary)
     together = whole.encode(np.arange(4), vocabulary, settings)
-    one_by_one = encode_reviews((LabelledText(text, "a") for text in texts), encoder, ("a",), "films.csv")
-    for encoded in (together, one_by_one, join_reviews(together.subset(np.array([0, 1])), together.subset(np.array([2, 3])))):
+    one_by_one = encode_labelled((LabelledText(text, "a") for text in texts), encoder, ("a",), "films.csv")
+    for encoded in (together, one_by_one, join_texts(together.subset(np.array([0, 1])), together.subset(np.array([2, 3])))):
         assert encoded.lengths.tolist() == [3, 0, 1, 3]
         for row, text in enumerate(texts):
             np.testing.assert_array_equal(encoded.padded(np.array([row]))[0, : encoded.lengths[row]], encoder.encode(text).tokens)
@@ -304,7 +304,7 @@ def test_no_words() -> None:
 @pytest.mark.parametrize(("line", "place"), [(7, "films.csv:7"), (None, "films.csv")])
 def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> None:
     first, second = (LocatedText(LabelledText("word", label), "films.csv", line) for label in ("neg", "meh"))
-    assert [*of_known_classes([first], ("neg", "pos"))] == [first.review]
+    assert [*of_known_classes([first], ("neg", "pos"))] == [first.labelled]
     assert [review.label for review in of_known_classes([first], ("\ufeffneg", "pos"))] == ["\ufeffneg"]
     assert (
         error_of(lambda: [*of_known_classes([first, second], ("neg", "pos"))]) == f"{place}: the class is 'meh'; the model knows neg, pos"
@@ -313,13 +313,13 @@ def test_a_class_that_the_model_does_not_know(line: int | None, place: str) -> N
 
 def test_encoding_no_reviews() -> None:
     encoder = TextPipeline(PLAIN, Vocabulary(["word"]))
-    assert error_of(lambda: encode_reviews([], encoder, ("neg", "pos"), "films.csv, split test")) == (
+    assert error_of(lambda: encode_labelled([], encoder, ("neg", "pos"), "films.csv, split test")) == (
         "films.csv, split test: no texts; give labelled texts to score"
     )
 
 
 def test_encoding_reviews_without_words() -> None:
-    encoded = encode_reviews(
+    encoded = encode_labelled(
         [LabelledText("", "pos"), LabelledText(" ", "neg")], TextPipeline(PLAIN, Vocabulary(["word"])), ("neg", "pos"), "films.csv"
     )
     assert (encoded.lengths.tolist(), encoded.labels.tolist()) == ([0, 0], [1, 0])

@@ -50,7 +50,7 @@ def write(path: str, content: str | bytes) -> str:
 
 
 def read(path: str, text_column: str = "text", label_column: str = "label") -> list[LabelledText]:
-    return [placed.review for placed in read_labelled_file(path, labelled_columns(text_column, label_column))]
+    return [placed.labelled for placed in read_labelled_file(path, labelled_columns(text_column, label_column))]
 
 
 def error_of(path: str, text_column: str = "text", label_column: str = "label") -> str:
@@ -176,7 +176,7 @@ def test_files_and_patterns_one_after_another_in_formats_of_their_own() -> None:
     write("a[1].csv", "text,label\nfive,x\n")
     found = read_labelled(["first.jsonl", "train", "part-*.csv", "a[1].csv"], COLUMNS)
     places = [("first.jsonl", 1), ("train/x/1.txt", None), ("part-2.csv", 2), ("part-10.csv", 2), ("a[1].csv", 2)]
-    assert [(placed.review.text, placed.file, placed.line) for placed in found] == [
+    assert [(placed.labelled.text, placed.file, placed.line) for placed in found] == [
         (text, *place) for text, place in zip(["one", "two", "three", "four", "five"], places, strict=True)
     ]
     source = FileTexts(FilesData.model_validate({"source": "files", "train": ["first.jsonl", "part-*.csv"], "test": "**/part-2.csv"}))
@@ -339,7 +339,7 @@ def test_other_encodings(encoding: str, name: str) -> None:
     write(name, raw)
     read_as = Dialect("windows-1252")  # a byte-order mark is right whatever is asked for
     found = list(read_labelled_file("train" if "train" in name else name, COLUMNS, read_as))
-    assert [placed.review for placed in found] == [LabelledText("café", "pos")]
+    assert [placed.labelled for placed in found] == [LabelledText("café", "pos")]
 
 
 def test_binary_files_are_refused() -> None:

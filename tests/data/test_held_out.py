@@ -96,7 +96,7 @@ def test_a_group_is_on_one_side(tmp_path: Path) -> None:
 def test_a_file_is_read_in_two_parts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\n\n" + "".join(f"{review.text},{review.label}\n" for review in REVIEWS))
     source = FileTexts(FilesData(source="files", train=str(tmp_path / "a.csv"), test_share=0.2))
-    train, test = ([*source.read_placed(split)] for split in source.splits)
-    assert [placed.review for placed in test] == drawn_of(REVIEWS)
+    train, test = ([*source.read_located(split)] for split in source.splits)
+    assert [placed.labelled for placed in test] == drawn_of(REVIEWS)
     assert sorted(placed.line for placed in [*train, *test]) == [*range(3, 303)]
     assert source.warnings.num_blank == 1

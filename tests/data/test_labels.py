@@ -61,7 +61,7 @@ def test_every_source_names_a_class_alike(given: str) -> None:
     else:
         found = [*MemoryTexts(["a text"] * 3, labels if given == "list" else np.array(labels)).read()]
     if given in {"csv", "jsonl", "parquet", "ft", "folder"}:
-        found = [placed.review for placed in read_labelled([str(path)], labelled_columns())]
+        found = [placed.labelled for placed in read_labelled([str(path)], labelled_columns())]
     assert sorted((review.label, review.spelling) for review in found) == sorted(zip(["True", CAFE, "bad"], labels, strict=True))
 
 

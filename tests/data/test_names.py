@@ -77,7 +77,7 @@ def test_groups_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [names_in(review.text) for review in films(9, 4)]
     whole = groups_by_names(found)
-    monkeypatch.setattr(names, "CHUNK_REVIEWS", 7)
+    monkeypatch.setattr(names, "CHUNK_TEXTS", 7)
     np.testing.assert_array_equal(groups_by_names(found), whole)
 
 

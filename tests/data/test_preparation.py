@@ -14,7 +14,7 @@ from mha_cli.data import corpus, preparation
 from mha_cli.data.in_memory import MemoryTexts
 from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.overview import look_over
-from mha_cli.data.preparation import default_split, labelled_reviews, placed_reviews, prepare
+from mha_cli.data.preparation import default_split, labelled_texts, located_texts, prepare
 from mha_cli.data.profile import profile_data
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
@@ -169,8 +169,8 @@ def test_a_validation_split_of_the_source_is_taken_as_it_is(monkeypatch: pytest.
             return iter([LabelledText("the film", "pos"), LabelledText("", "neg")])
 
     monkeypatch.setattr(preparation, "open_source", lambda *_, **__: Source())
-    found = labelled_reviews(small_checkpoint(), MemoryData(), "validation")
-    assert (found.data, found.split, found.reviews.labels.tolist()) == ("films", "validation", [1, 0])
+    found = labelled_texts(small_checkpoint(), MemoryData(), "validation")
+    assert (found.data, found.split, found.texts.labels.tolist()) == ("films", "validation", [1, 0])
 
 
 @pytest.mark.parametrize(("refit", "trained_on", "told"), [(False, "films", []), (True, "films", [LEARNT]), (True, "others", [OTHER])])
@@ -186,15 +186,15 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
     caveats = [
-        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), split, Callbacks(note=notes.append)).caveat
+        labelled_texts(checkpoint, FilesData(source="files", train="films.csv"), split, Callbacks(note=notes.append)).caveat
         for split in ("train", "validation")
     ]
     by_name = [TRAINED_ON] if trained_on == "films" else []
     assert notes == [*by_name, *told]
     assert caveats == [*(by_name or [""]), *(told or [""])]
-    labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "train", unseen=True)
+    labelled_texts(checkpoint, FilesData(source="files", train="films.csv"), "train", unseen=True)
     with pytest.raises(MhaError, match=UNSEEN) if refit else nullcontext():
-        labelled_reviews(checkpoint, FilesData(source="files", train="films.csv"), "validation", unseen=True)
+        labelled_texts(checkpoint, FilesData(source="files", train="films.csv"), "validation", unseen=True)
 
 
 def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_most_words_are_unknown(words: str, share: str | None, tmp_path: Path, m
     monkeypatch.setattr(corpus, "CHUNK_TOKENS", 7)
     (tmp_path / "films.csv").write_text("text,label\n" + f"{words},pos\n" * 40)
     notes: list[str] = []
-    labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), "train", Callbacks(note=notes.append))
+    labelled_texts(small_checkpoint(), FilesData(source="files", train="films.csv"), "train", Callbacks(note=notes.append))
     told = (
         f"films.csv, split train: {share} of the words are not in the model's vocabulary: was it trained on such texts, in this language?"
     )
@@ -228,15 +228,15 @@ def test_labelled_reviews_are_found_again_in_their_source(source: str, split: st
     path = str(tmp_path / "films.csv")
     data = FilesData(source="files", train=path, test=path) if source == "files" else SampleData(num_texts=200)
     checkpoint = small_checkpoint()
-    labelled = labelled_reviews(checkpoint, data, split)
+    labelled = labelled_texts(checkpoint, data, split)
     numbers = [3, 0, 1]
-    for number, placed in zip(numbers, placed_reviews(data, labelled, numbers), strict=True):
-        tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(placed.review.text).tokens
-        assert labelled.reviews.padded([number])[0].tolist() == tokens.tolist()
-        assert checkpoint.class_names[labelled.reviews.labels[number]] == placed.review.label
+    for number, placed in zip(numbers, located_texts(data, labelled, numbers), strict=True):
+        tokens = TextPipeline(checkpoint.config.text, checkpoint.vocabulary).encode(placed.labelled.text).tokens
+        assert labelled.texts.padded([number])[0].tolist() == tokens.tolist()
+        assert checkpoint.class_names[labelled.texts.labels[number]] == placed.labelled.label
         if source == "files":
             assert placed.file == path
-            assert rows[(placed.line or 0) - 2] == placed.review[:2]
+            assert rows[(placed.line or 0) - 2] == placed.labelled[:2]
         else:
             assert placed.file == f"sample, split {'test' if split == 'test' else 'train'}"
 
@@ -247,12 +247,12 @@ def test_a_file_that_has_become_shorter_is_told(split: str, tmp_path: Path, monk
     rows = [f"the film {number},{('neg', 'pos')[number % 2]}\n" for number in range(40)]
     (tmp_path / "films.csv").write_text("text,label\n" + "".join(rows))
     data = FilesData(source="files", train="films.csv", test="films.csv")
-    labelled = labelled_reviews(small_checkpoint(), data, split)
+    labelled = labelled_texts(small_checkpoint(), data, split)
     (tmp_path / "films.csv").write_text("text,label\n" + rows[0])
     with pytest.raises(
         MhaError, match=r"^films\.csv: has become shorter since it was read; start again, and leave the data alone meanwhile$"
     ):
-        placed_reviews(data, labelled, [len(labelled.reviews) - 1])
+        located_texts(data, labelled, [len(labelled.texts) - 1])
 
 
 def test_the_default_split() -> None:
@@ -273,5 +273,5 @@ def test_what_cannot_be_scored(split: str | None, expected: str, tmp_path: Path,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "films.csv").write_text("text,label\n" + "a film,pos\na film,meh\n" * 2)
     with pytest.raises(MhaError) as raised:
-        labelled_reviews(small_checkpoint(), FilesData(source="files", train="films.csv"), split)
+        labelled_texts(small_checkpoint(), FilesData(source="files", train="films.csv"), split)
     assert str(raised.value) == expected

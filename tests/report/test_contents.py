@@ -10,7 +10,7 @@ from mha_cli.analysis.evaluation import evaluate
 from mha_cli.analysis.inside.head_scores import score_heads
 from mha_cli.analysis.shuffle import compare
 from mha_cli.config.settings import FilesData, SampleData
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import labelled_texts
 from mha_cli.report import contents
 from mha_cli.report.contents import report
 from mha_cli.runtime.classifier import Classifier
@@ -37,7 +37,7 @@ def data(tmp_path: Path) -> FilesData:
 
 def test_the_figures_are_those_of_the_other_commands(data: FilesData) -> None:
     checkpoint = small_checkpoint()
-    labelled = labelled_reviews(checkpoint, data)
+    labelled = labelled_texts(checkpoint, data)
     found = report("run", checkpoint, data, labelled, labelled)
     expected = evaluate(checkpoint, labelled)
     assert {**vars(found.evaluation), "seconds": 0} == {**vars(expected), "seconds": 0}
@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_the_other_commands(data: FilesData) -> None:
 def test_the_worst_mistakes_are_the_most_confident_wrong_answers(split: str, data: FilesData) -> None:
     checkpoint = small_checkpoint()
     data = data.model_copy(update={"validation_share": 0.5})
-    labelled = labelled_reviews(checkpoint, data, split)
+    labelled = labelled_texts(checkpoint, data, split)
     mistakes = report("run", checkpoint, data, labelled, labelled).mistakes
     lines = [json.loads(line) for line in Path(data.train_paths[0]).read_text().splitlines()]
     rows = range(40) if labelled.rows is None else labelled.rows.tolist()
@@ -82,7 +82,7 @@ def test_of_a_long_text_the_part_that_decides_is_shown(tmp_path: Path, monkeypat
     monkeypatch.setattr(contents, "SHOWN_WORDS", 4)
     data = reviews_file(tmp_path / "mine.jsonl", ["the film was a film . not superb , it's a dreadful film"] * 2)
     checkpoint = small_checkpoint()
-    labelled = labelled_reviews(checkpoint, data)
+    labelled = labelled_texts(checkpoint, data)
     (one,) = report("run", checkpoint, data, labelled, labelled).mistakes
     whole = explain(checkpoint, "the film was a film . not superb , it's a dreadful film")
     sums = [sum(map(abs, whole.occlusion[start : start + 4])) for start in range(10)]
@@ -96,7 +96,7 @@ def test_what_would_take_long_is_left_out(data: FilesData, monkeypatch: pytest.M
     monkeypatch.setattr(contents, "MOST_WORDS", 4)
     monkeypatch.setattr(contents, "ANSWERS_FOR_HEADS", 15)
     checkpoint = small_checkpoint()
-    labelled = labelled_reviews(checkpoint, data)
+    labelled = labelled_texts(checkpoint, data)
     found = report("run", checkpoint, data, labelled, labelled)
     assert found.heads.num_texts == 7  # of two heads
     for one in found.mistakes:
@@ -105,7 +105,7 @@ def test_what_would_take_long_is_left_out(data: FilesData, monkeypatch: pytest.M
 
 def test_texts_without_a_file_have_a_number() -> None:
     checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
-    labelled = labelled_reviews(checkpoint, data)
+    labelled = labelled_texts(checkpoint, data)
     mistakes = report("run", checkpoint, data, labelled, labelled).mistakes
     assert mistakes
     assert all(one.place.startswith("sample, split test:") for one in mistakes)

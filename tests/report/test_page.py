@@ -11,7 +11,7 @@ import pytest
 
 from mha_cli.analysis.evaluation import ClassScore, Confusion
 from mha_cli.config.settings import SampleData
-from mha_cli.data.preparation import labelled_reviews
+from mha_cli.data.preparation import labelled_texts
 from mha_cli.report.contents import Mistake, Report, report
 
 pytest.importorskip("jinja2")
@@ -64,7 +64,7 @@ def made() -> Report:
 
     tf.config.run_functions_eagerly(True)
     checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
-    labelled = labelled_reviews(checkpoint, data)
+    labelled = labelled_texts(checkpoint, data)
     try:
         return report("run", checkpoint, data, labelled, labelled, HISTORY)
     finally:

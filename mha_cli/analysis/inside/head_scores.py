@@ -77,7 +77,7 @@ def score_heads(
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
-    texts = labelled.reviews.random_part(max_texts, np.random.default_rng(0))
+    texts = labelled.texts.random_part(max_texts, np.random.default_rng(0))
     model = to_model(checkpoint)
     counts = checkpoint.config.model.heads
     masks = [tf.Variable(tf.ones(count)) for count in counts]
