@@ -115,7 +115,7 @@ def compare(
     for name, checkpoint, labelled in models:
         rng = np.random.default_rng(seed)
         texts = labelled.texts.random_part(max_texts, rng)
-        results.append(shuffle_test(name, checkpoint, replace(labelled, reviews=texts), num_shuffles, rng, callbacks))
+        results.append(shuffle_test(name, checkpoint, replace(labelled, texts=texts), num_shuffles, rng, callbacks))
     return results
 
 
