@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.console import print_json
-from mha_cli.cli.one_text import model_and_text
+from mha_cli.cli.inputs import model_and_text
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,
@@ -21,8 +21,7 @@ from mha_cli.cli.options import (
     OneInputOption,
     RecordOption,
 )
-from mha_cli.cli.output import refuse_output
-from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
 from mha_cli.records.reader import Dialect
 

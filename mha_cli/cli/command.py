@@ -13,7 +13,6 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from mha_cli.cli.inputs import refuse_texts_as_config
 from mha_cli.errors import MhaError
 
 COMMANDS = {
@@ -80,6 +79,8 @@ class Command(_HelpPage, TyperCommand):
                 name = parameter.opts[0] if parameter.param_type_name == "option" else f"argument '{parameter.name}'"
                 raise MhaError(f"{name} is empty", f"see `{ctx.command_path} --help`")
         if extra and "config" not in values and any(parameter.name == "config" for parameter in self.params):
+            from mha_cli.cli.inputs import refuse_texts_as_config
+
             refuse_texts_as_config(extra[0])
         return super().parse_args(ctx, args)
 

@@ -22,7 +22,7 @@ from mha_cli.cli.options import (
     SplitOption,
     TextColumnOption,
 )
-from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
 from mha_cli.records.reader import Dialect

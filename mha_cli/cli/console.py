@@ -22,20 +22,34 @@ def stdout_console() -> Console:
     return Console(highlight=False)
 
 
-def table(words: list[str], figures: Sequence[str | Text], title: str | Text | None = None) -> Table:
-    """An empty table; the columns of figures are set right, behind those of words."""
-    made = Table(*words, title=title)
+def table(words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", **style: Any) -> Table:
+    """A table whose title and cells may come from outside.
+
+    Args:
+        words: headings of the columns of words, which are set left and folded.
+        figures: headings of the columns of figures, which are set right.
+        rows: cells of every row.
+        title: title; empty for none.
+        style: further arguments of Rich's ``Table``.
+    """
+    made = Table(title=Text("\n".join(printable(line, 200) for line in title.split("\n"))) if title else None, **style)
+    for heading in words:
+        made.add_column(Text(heading), overflow="fold")
     for heading in figures:
-        made.add_column(heading, justify="right")
+        made.add_column(Text(heading), justify="right")
+    for cells in rows:
+        made.add_row(*(Text(printable(cell, 1000), overflow="fold" if at < len(words) else None) for at, cell in enumerate(cells)))
     return made
 
 
+def print_table(words: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", **style: Any) -> None:
+    """Print a ``table``."""
+    stdout_console().print(table(words, figures, rows, title, **style))
+
+
 def print_figures(title: str, figures: Iterable[tuple[str, str]]) -> None:
-    """A table of names and values, which may come from outside."""
-    drawn = Table(title=Text(printable(title, 200)), show_header=False)
-    for name, figure in figures:
-        drawn.add_row(Text(printable(name)), Text(printable(figure, 1000), overflow="fold"))
-    stdout_console().print(drawn)
+    """Print names and their values."""
+    print_table(["", ""], [], figures, title, show_header=False)
 
 
 def print_line(text: str, console: Console | None = None) -> None:

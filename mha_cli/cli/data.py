@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from mha_cli.checkpoint.runs import CONFIG
-from mha_cli.cli.console import print_json, print_line, stdout_console
+from mha_cli.cli.console import print_json, print_line, print_table
 from mha_cli.cli.options import (
     EncodingOption,
     GuessedLabelColumnOption,
@@ -23,7 +21,7 @@ from mha_cli.cli.options import (
     SetOption,
 )
 from mha_cli.cli.progress import status
-from mha_cli.cli.text_figures import figure_rows, layout_rows
+from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.config.settings import Config
@@ -132,20 +130,16 @@ def _print_overview(overview: DataOverview, layout: Layout | None) -> None:
     told = [dict(_rows(split, overview)) for split in splits]
     if layout is not None:
         told[0] = {**dict(layout_rows(layout)), **told[0]}
-    figures = Table(title=Text(printable(overview.data, 200)), show_header=len(splits) > 1)
-    lengths = Table()
-    for drawn, first in ((figures, ""), (lengths, "tokens")):
-        drawn.add_column(first)
-        for split in splits:
-            drawn.add_column(Text(f"split {printable(split.split)}"))
-    for name in dict.fromkeys(name for rows in told for name in rows):
-        figures.add_row(name, *(Text(printable(rows.get(name, ""), 1000), overflow="fold") for rows in told))
+    headings = [f"split {printable(split.split)}" for split in splits]
+    names = dict.fromkeys(name for rows in told for name in rows)
+    figures = [(name, *(rows.get(name, "") for rows in told)) for name in names]
+    print_table(["", *headings], [], figures, overview.data, show_header=len(splits) > 1)
     largest = max(number / split.texts.num_texts for split in splits for number in split.histogram.values())
+    lengths = []
     for bound in sorted({bound for split in splits for bound in split.histogram}):
         shares = [split.histogram.get(bound, 0) / split.texts.num_texts for split in splits]
-        lengths.add_row(f"up to {bound:,}", *(f"{share:6.1%} {'█' * round(_BAR * share / largest)}" for share in shares))
-    stdout_console().print(figures)
-    stdout_console().print(lengths)
+        lengths.append((f"up to {bound:,}", *(f"{share:6.1%} {'█' * round(_BAR * share / largest)}" for share in shares)))
+    print_table(["tokens", *headings], [], lengths)
 
 
 def _rows(split: SplitOverview, overview: DataOverview) -> Iterator[tuple[str, str]]:

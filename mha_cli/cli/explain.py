@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mha_cli.cli.console import print_json
-from mha_cli.cli.one_text import model_and_text
+from mha_cli.cli.inputs import model_and_text
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,

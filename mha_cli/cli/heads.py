@@ -23,8 +23,7 @@ from mha_cli.cli.options import (
     goes_with,
     split_option,
 )
-from mha_cli.cli.output import refuse_output
-from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import Dialect

@@ -20,7 +20,7 @@ from mha_cli.cli.options import (
 )
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
-from mha_cli.cli.text_figures import figure_rows, layout_rows
+from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.recipes import find_config, name_of_data
 from mha_cli.data.new_config import new_config, test_part, test_share
 from mha_cli.errors import MhaError, listed, shown_path

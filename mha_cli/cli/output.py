@@ -1,11 +1,13 @@
-"""Where answers go: to stdout as they come, or into a file that is there only when it is whole; and what a file's name says of it."""
+"""Output of a command: answers to stdout or into a whole file, pictures, and checks of paths before any work."""
 
 from __future__ import annotations
 
 import gzip
 import os
+import re
 import signal
 import stat
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +18,13 @@ from mha_cli.records.readers import EXTENSIONS, extension_of
 from mha_cli.system.whole_files import Stream, atomic_write
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from mha_cli.records.readers import Format
 
 AnswerForm: TypeAlias = Literal["tsv", "csv", "jsonl", "parquet"]
+PICTURES = (".png", ".svg", ".pdf")
+_NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
 SHOWN_FORMATS: dict[Format, str] = {
     "lines": "plain lines",
@@ -96,6 +102,24 @@ def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
         raise MhaError(f"{name}: exists", "choose another name, or remove it")
     if stat.S_ISDIR(status.st_mode):
         raise MhaError(f"{name}: is a folder", "give the name of a file")
+
+
+def refuse_picture(path: Path, option: str = "--plot") -> None:
+    """Refuse a file name whose extension is none of ``PICTURES``; otherwise as ``refuse_output``."""
+    if path.suffix.lower() not in PICTURES:
+        raise MhaError(f"{option} {shown_path(path)}: unknown kind of picture", f"end the name in {', '.join(PICTURES)}")
+    refuse_output(option, path)
+
+
+def save_picture(figure: Figure, path: Path) -> set[str]:
+    """Write a picture; return the characters that are boxes in it, because the font has no glyph for them."""
+    try:
+        with atomic_write(path) as file, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            figure.savefig(file, format=path.suffix.lower().removeprefix("."), dpi=150)
+    except ValueError as error:
+        raise MhaError(f"{shown_path(path)}: cannot be drawn: {error}", exit_code=EXIT_FAILURE) from None
+    return {chr(int(found[1])) for warning in caught if (found := _NO_GLYPH.match(str(warning.message)))}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mha_cli.cli.inputs import STANDARD_INPUT, decodable, look_at_names, refuse_no_text, standard_input
+from mha_cli.cli.inputs import decodable, look_at_names, refuse_no_text, standard_input
 from mha_cli.cli.options import (
     CheckpointOption,
     EncodingOption,
@@ -26,6 +26,7 @@ from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format
 from mha_cli.runtime.choice import Choice
+from mha_cli.runtime.inputs import STANDARD_INPUT
 from mha_cli.system.numpy_setup import prepare_to_compute
 
 EXAMPLES = """[bold]Examples[/bold]

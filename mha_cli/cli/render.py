@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
-from rich.table import Table
-from rich.text import Text
 
-from mha_cli.cli.console import print_figures, print_line, stdout_console, table
-from mha_cli.errors import plural, printable
+from mha_cli.cli.console import print_figures, print_line, print_table, stdout_console, table
+from mha_cli.errors import listed, plural, printable
 
 if TYPE_CHECKING:
     from mha_cli.analysis.comparison import Comparison
     from mha_cli.analysis.evaluation import Evaluation, Range
     from mha_cli.analysis.shuffle import ShuffleResult
+    from mha_cli.data.layout import Layout
+    from mha_cli.data.profile import TextFigures
     from mha_cli.export.formats import Export
     from mha_cli.training.run import TrainingSummary
     from mha_cli.tuning.search import TuningSummary
 
 
+_MOST_CLASSES_SHOWN = 8
+_LEAST_SHARE_SHOWN = 0.001
 MOST_CLASSES = 15
 """Classes that a table shows; of more, the worst."""
 
@@ -52,11 +55,10 @@ def training(summary: TrainingSummary, following: str) -> None:
 def tuning(summary: TuningSummary, following: str) -> None:
     """The settings that were found, what they gain on the texts that chose them, and the command that may follow."""
     best, recipe = summary.best, summary.recipe
-    searched = table(["setting"], ["recipe", "best", "matters"], "Settings")
-    for name in sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0)):
-        share = f"{summary.importance[name]:.0%}" if name in summary.importance else ""
-        searched.add_row(name, *(_short(trial.settings[name]) for trial in (recipe, best)), share)
-    stdout_console().print(searched)
+    shares = {name: f"{share:.0%}" for name, share in summary.importance.items()}
+    names = sorted(best.settings, key=lambda name: -summary.importance.get(name, 0.0))
+    rows = [[name, _short(recipe.settings[name]), _short(best.settings[name]), shares.get(name, "")] for name in names]
+    print_table(["setting"], ["recipe", "best", "matters"], rows, "Settings")
     stopped = sum(trial.stopped for trial in summary.trials)
     gain = (best.accuracy or 0.0) - (recipe.accuracy or 0.0)
     luck = f"; perhaps luck in part: the same texts chose the best of {len(summary.trials)}" * (gain > 0)
@@ -109,32 +111,32 @@ def shuffle(results: list[ShuffleResult]) -> None:
     """A row a model, and the verdict on each in words."""
     first = results[0]
     num_shuffles = len(first.shuffled_accuracies)
-    title = f"{printable(first.data)}, split {printable(first.split)}, {plural(first.num_texts, 'text')}, {plural(num_shuffles, 'shuffle')}"
-    drawn = Table("model", "positions", title=Text(title), box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
-    for heading in ("in order", "shuffled", "flipped", "largest\nchange"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
-        drawn.add_row(
-            Text(printable(result.name, 200), overflow="fold"),
+    title = f"{first.data}, split {first.split}, {plural(first.num_texts, 'text')}, {plural(num_shuffles, 'shuffle')}"
+    rows = [
+        (
+            result.name,
             result.positions,
             f"{result.accuracy:.2%}",
             f"{100 * result.shuffled_mean:.2f} ± {100 * result.shuffled_spread:.2f} %",
             f"{result.flip_share:.2%}",
             f"{result.largest_change:.1e}",
         )
-    stdout_console().print(drawn)
+        for result in results
+    ]
+    figures = ("in order", "shuffled", "flipped", "largest\nchange")
+    print_table(["model", "positions"], figures, rows, title, box=SIMPLE, pad_edge=False)  # narrow: six columns on a terminal of 80
     for result in results:
         print_line(f"{result.name}: {result.verdict}")
 
 
 def comparison(result: Comparison) -> None:
     """A row a model, and of each but the first how it differs from that."""
-    title = f"{printable(result.data)}, split {printable(result.split)}, {plural(result.num_texts, 'text')}"
-    models = table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], Text(title))
+    rows = []
     for model in result.models:
-        figures = (f"{model.accuracy:.2%}", " to ".join(f"{end:.2%}" for end in model.accuracy_interval), f"{model.macro_f1:.4f}")
-        models.add_row(Text(printable(model.name, 200), overflow="fold"), *figures, f"{model.loss:.4f}")
-    stdout_console().print(models)
+        interval = " to ".join(f"{end:.2%}" for end in model.accuracy_interval)
+        rows.append((model.name, f"{model.accuracy:.2%}", interval, f"{model.macro_f1:.4f}", f"{model.loss:.4f}"))
+    title = f"{result.data}, split {result.split}, {plural(result.num_texts, 'text')}"
+    print_table(["model"], ["accuracy", "95 % interval", "macro F1", "loss"], rows, title)
     first, number = result.models[0].name, len(result.differences)
     for one in result.differences:
         low, high = (f"{100 * end:+.2f}" for end in one.accuracy_interval)
@@ -185,11 +187,11 @@ def _print_classes(result: Evaluation) -> None:
         there = [score for score in scores if score.num_texts]
         scores = sorted(there, key=lambda score: (score.f1 or 0.0, -score.num_texts))[:MOST_CLASSES]
         title = f"The {len(scores)} classes of lowest F1, of {len(result.classes):,} (--json has all)"
-    classes = table(["class"], ["precision", "recall", "F1", "texts"], title)
+    rows = []
     for score in scores:
         shares = ("–" if share is None else f"{share:.4f}" for share in (score.precision, score.recall, score.f1))
-        classes.add_row(Text(printable(score.name), overflow="fold"), *shares, f"{score.num_texts:,}")
-    stdout_console().print(classes)
+        rows.append((printable(score.name), *shares, f"{score.num_texts:,}"))
+    print_table(["class"], ["precision", "recall", "F1", "texts"], rows, title)
 
 
 def _print_thresholds(result: Evaluation) -> None:
@@ -203,13 +205,13 @@ def _print_thresholds(result: Evaluation) -> None:
     if len(scores) > MOST_CLASSES:
         scores = sorted(scores, key=lambda score: (score.reached is not False, score.recall or 0.0))[:MOST_CLASSES]
         lines.append(f"the {len(scores)} that find least, of {len(result.thresholds):,} (--json has all)")
-    shares = ["precision\n(95 % interval)", "recall\n(95 % interval)"]
-    drawn = table(["class"], ["threshold", *shares, "answers"], "\n".join(lines))
+    rows = []
     for score in scores:
         threshold = "none" if score.reached is False else f"{score.threshold:.4f}"
         precision, recall = _share(score.precision, score.precision_interval), _share(score.recall, score.recall_interval)
-        drawn.add_row(Text(printable(score.name), overflow="fold"), threshold, precision, recall, f"{score.num_answers:,}")
-    stdout_console().print(drawn)
+        rows.append((printable(score.name), threshold, precision, recall, f"{score.num_answers:,}"))
+    figures = ["threshold", "precision\n(95 % interval)", "recall\n(95 % interval)", "answers"]
+    print_table(["class"], figures, rows, "\n".join(lines))
 
 
 def _share(share: float | None, interval: tuple[float, float] | None) -> str:
@@ -224,27 +226,58 @@ def _print_confusions(result: Evaluation) -> None:
     if len(names) <= MOST_CLASSES:
         unbounded = console.options.update(width=100_000)
         for gap in (" ", "\n"):  # broken by us: Rich makes the widest columns narrower, even than a word
-            matrix = table(["true class"], [], "Confusion")
-            for name in names:
-                matrix.add_column(Text(f"as {name}".replace(" ", gap)), justify="right", no_wrap=True)
-            for name, counts in zip(names, result.confusion, strict=True):
-                matrix.add_row(Text(name), *(f"{count:,}" for count in counts))
+            headings = [f"as {name}".replace(" ", gap) for name in names]
+            rows = [(name, *(f"{count:,}" for count in counts)) for name, counts in zip(names, result.confusion, strict=True)]
+            matrix = table(["true class"], headings, rows, "Confusion")
             if console.measure(matrix, options=unbounded).maximum <= console.width:
                 console.print(matrix)
                 return
     if not result.confusions:
         return
-    confusions = table(["true class → answer"], ["texts", "of true\nclass"], "Most frequent confusions")
-    for one in result.confusions:
-        pair = Text(f"{printable(one.true)} → {printable(one.predicted)}", overflow="fold")
-        confusions.add_row(pair, f"{one.num_texts:,}", f"{one.share:.1%}")
-    console.print(confusions)
+    pairs = [(f"{printable(one.true)} → {printable(one.predicted)}", f"{one.num_texts:,}", f"{one.share:.1%}") for one in result.confusions]
+    print_table(["true class → answer"], ["texts", "of true\nclass"], pairs, "Most frequent confusions")
 
 
 def _print_ranges(title: str, ranges: list[Range], style: str) -> None:
-    drawn = table([title], ["texts", "right"])
+    rows = []
     for one in ranges:
         above = f"{one.above:{style}} to " if one.above else "up to "
         right = "–" if one.accuracy is None else f"{one.accuracy:.2%}"
-        drawn.add_row(f"{above}{one.up_to:{style}}", f"{one.num_texts:,}", right)
-    stdout_console().print(drawn)
+        rows.append((f"{above}{one.up_to:{style}}", f"{one.num_texts:,}", right))
+    print_table([title], ["texts", "right"], rows)
+
+
+def layout_rows(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Names and values of how the texts are held."""
+    parts = [layout.format]
+    if layout.separator is not None:
+        parts += [f"{layout.separator}s between the columns", "a header line" if layout.header else "no header line"]
+    yield "format", ", ".join(parts)
+    if layout.columns:
+        yield "columns", listed(layout.columns)
+        yield "text column", f"{layout.text_column} ({layout.text_reason})"
+        yield "label column", f"{layout.label_column} ({layout.label_reason})"
+
+
+def figure_rows(texts: TextFigures, where: str = "") -> Iterator[tuple[str, str]]:
+    """Names and values of what is counted.
+
+    Args:
+        texts: what is told.
+        where: what stands behind their number.
+    """
+    yield "texts", f"{texts.num_texts:,}{where}"
+    yield "classes", f"{len(texts.classes):,}: {_classes(list(texts.classes.items()))}"
+    lengths = texts.lengths
+    yield "tokens a text", f"{lengths.median:,} (median), 90 % up to {lengths.ninety_percent:,}, longest {lengths.longest:,}"
+    shares = {script: share for script, share in texts.scripts.items() if share >= _LEAST_SHARE_SHOWN}
+    yield "scripts", ", ".join(f"{script} {100 * share:.3g} %" for script, share in shares.items()) or "none"
+    yield "odd", texts.line() or "nothing"
+
+
+def _classes(numbers: list[tuple[str, int]]) -> str:
+    """The most frequent classes with their texts, and the rarest."""
+    if len(numbers) <= _MOST_CLASSES_SHOWN:
+        return ", ".join(f"{printable(label)} ({number:,})" for label, number in numbers)
+    (rarest, fewest), frequent = numbers[-1], numbers[: _MOST_CLASSES_SHOWN - 1]
+    return f"{_classes(frequent)}, … {printable(rarest)} ({fewest:,})"

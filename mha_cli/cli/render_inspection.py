@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from mha_cli.cli.console import print_line, stdout_console, table
+from mha_cli.cli.console import print_line, print_table, stdout_console
 from mha_cli.errors import plural, printable
 from mha_cli.runtime.inspection import AttentionView, Explanation, entropy_line, marked, mean_entropy, near_uniform, strongest_links
 
@@ -39,7 +39,7 @@ def attention(view: AttentionView, block: int, head: int | None) -> None:
         print_line(f"rows look, columns are looked at; the darkest shade is a weight of {weights_LL.max():.3f}")
         _print_heat_map(console, words, weights_LL, width)
     else:
-        _print_links(console, words, weights_LL)
+        _print_links(words, weights_LL)
     for note in view.notes:
         print_line(note)
 
@@ -57,14 +57,14 @@ def explanation(result: Explanation) -> None:
     line = [_weighed(word, fall / largest, coloured) for word, fall in zip(words, result.occlusion, strict=True)]
     console.print(Text(" ").join(line))
     measures = ["probability falls\nwithout it", *(["integrated\ngradient"] if result.gradients is not None else []), "looked at"]
-    decisive = table(["word"], measures, Text(f"What decides for {printable(result.prediction.label)}"))
+    rows = []
     words = marked(result.words, result.unknown, 40)
     order = sorted(range(num_words), key=lambda position: -abs(result.occlusion[position]))
     for position in order[:NUM_LINKS]:
         figures = [f"{result.occlusion[position]:+.4f}"]
         figures += [] if result.gradients is None else [f"{result.gradients[position]:+.4f}"]
-        decisive.add_row(Text(words[position]), *figures, f"{result.attention[position]:.1%}")
-    console.print(decisive)
+        rows.append((words[position], *figures, f"{result.attention[position]:.1%}"))
+    print_table(["word"], measures, rows, f"What decides for {printable(result.prediction.label)}")
     for note in result.notes:
         print_line(note)
     if near_uniform(entropy, num_words):
@@ -74,19 +74,18 @@ def explanation(result: Explanation) -> None:
 
 def heads(report: HeadReport, pruning: PruningReport | None) -> None:
     """A row a head, and the outcome of pruning."""
-    title = f"{printable(report.data)}, split {printable(report.split)}, {plural(report.num_texts, 'text')}: accuracy {report.accuracy:.2%}"
-    worth = table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], Text(title))
+    title = f"{report.data}, split {report.split}, {plural(report.num_texts, 'text')}: accuracy {report.accuracy:.2%}"
+    rows = []
     for score in report.heads:
         fall = f"{100 * score.accuracy_fall:+.2f}"
-        worth.add_row(str(score.block), str(score.head), f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}")
-    stdout_console().print(worth)
+        rows.append((f"{score.block}", f"{score.head}", f"{score.accuracy_without:.2%}", fall, f"{score.importance:.2e}"))
+    print_table(["block", "head"], ["accuracy without it", "lost", "gradient importance"], rows, title)
     if pruning is None:
         return
     removed = ", ".join(f"{block}.{head}" for block, head in pruning.removed)
-    after = table([], ["", "before", "after"], f"Without the heads {removed}")
-    after.add_row("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
-    after.add_row("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
-    stdout_console().print(after)
+    accuracy = ("accuracy", f"{pruning.accuracy_before:.2%}", f"{pruning.accuracy_after:.2%}")
+    weights = ("weights", f"{pruning.num_weights_before:,}", f"{pruning.num_weights_after:,}")
+    print_table([], ["", "before", "after"], [accuracy, weights], f"Without the heads {removed}")
     print_line(f"written: {pruning.checkpoint}")
 
 
@@ -119,16 +118,13 @@ def _print_heat_map(console: Console, words: list[str], weights_LL: npt.NDArray[
         console.print(line, no_wrap=True)
 
 
-def _print_links(console: Console, words: list[str], weights_LL: npt.NDArray[Any]) -> None:
-    links = table(["word", "looks at"], ["weight"], "Strongest links")
-    for row, column, weight in strongest_links(weights_LL, NUM_LINKS):
-        links.add_row(Text(f"{words[row]} ({row})"), Text(f"{words[column]} ({column})"), f"{weight:.3f}")
-    console.print(links)
+def _print_links(words: list[str], weights_LL: npt.NDArray[Any]) -> None:
+    strongest = strongest_links(weights_LL, NUM_LINKS)
+    links = [(f"{words[row]} ({row})", f"{words[column]} ({column})", f"{weight:.3f}") for row, column, weight in strongest]
+    print_table(["word", "looks at"], ["weight"], links, "Strongest links")
     looked_at = weights_LL.mean(axis=0)
-    summary = table(["word"], ["share of attention"], "Most looked at, by all words")
-    for position in looked_at.argsort()[::-1][:NUM_LINKS]:
-        summary.add_row(Text(f"{words[position]} ({position})"), f"{looked_at[position]:.1%}")
-    console.print(summary)
+    most = [(f"{words[at]} ({at})", f"{looked_at[at]:.1%}") for at in looked_at.argsort()[::-1][:NUM_LINKS]]
+    print_table(["word"], ["share of attention"], most, "Most looked at, by all words")
 
 
 def _weighed(word: str, share: float, coloured: bool) -> Text:

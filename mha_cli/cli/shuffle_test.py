@@ -26,7 +26,7 @@ from mha_cli.cli.options import (
     goes_with,
     split_option,
 )
-from mha_cli.cli.pictures import refuse_picture, save_picture
+from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status, training_progress
 from mha_cli.config.loading import load_config
 from mha_cli.config.recipes import new_run_name

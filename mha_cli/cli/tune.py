@@ -13,7 +13,7 @@ from mha_cli.cli import render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import config_path
 from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
-from mha_cli.cli.pictures import save_picture
+from mha_cli.cli.output import save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.cli.train import scoring_command

@@ -14,8 +14,8 @@ import pytest
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.checkpoints import small_checkpoint
+from tests.cli.command import Result, has_control_characters, run_here, run_mha, tree
 from tests.cli.pages import HOSTILE, data_of
 
 if TYPE_CHECKING:
@@ -175,11 +175,6 @@ def test_wide_letters_keep_their_columns(attention: Attention) -> None:
     assert rows[2].startswith("  2 🙂*     ")
 
 
-def test_markup_in_a_word_is_no_markup(attention: Attention) -> None:
-    rows = attention("[red]the[/red]").lines[3:-1]
-    assert [row.split()[1] for row in rows] == ["[*", "red*", "]*", "the", "[*", "/*", "red*", "]*"]
-
-
 # For programs
 
 
@@ -242,15 +237,6 @@ def test_a_hostile_review_is_only_data(attention: Attention, tmp_path: Path) -> 
     assert words == ["<", "/", "script", ">", "<", "b", ">", "&", "the", "<", "!", "-", "-"]
 
 
-def test_hostile_class_names_are_only_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("</script><b>", "[red]\x1b[31m&")
-    checkpoint = small_checkpoint_file(tmp_path / "a.keras", class_names=names)
-    result = run_here("attention", TEXT, "-c", checkpoint, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
-    assert (result.code, result.stderr) == (0, "")
-    assert not has_control_characters(result.stdout)
-    assert data_of(tmp_path / "page.html")["prediction"].startswith(names)
-
-
 @pytest.mark.parametrize("ending", BEGINNINGS)
 @pytest.mark.parametrize("choice", [[], ["--head", "1"]], ids=["all", "one"])
 def test_a_picture(ending: str, choice: list[str], attention: Attention, tmp_path: Path) -> None:
@@ -297,36 +283,3 @@ def test_the_picture_of_a_long_review_has_a_size_that_opens(blocks: Path, tmp_pa
     width, height = (int.from_bytes(part) for part in (header[:4], header[4:]))
     assert 1500 < width < 4000
     assert 500 < height < 2000
-
-
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([""], "the text has no words; give a text with at least one word"),
-        (["<br /> _"], "the text has no words; give a text with at least one word"),
-        ([TEXT, "--block", "1"], "there is no block 1; the model has blocks 0 to 0"),
-        ([TEXT, "--head", "2"], "there is no head 2 in block 0; it has heads 0 to 1"),
-        ([TEXT, "--png", "heads.gif"], "--png heads.gif: unknown kind of picture; end the name in .png, .svg, .pdf"),
-        ([TEXT, "--png", "nowhere/heads.png"], "--png nowhere/heads.png: its folder does not exist; make it first"),
-        ([TEXT, "--png", "folder.png"], "--png folder.png: is a folder; give the name of a file"),
-        (
-            [TEXT, "--html", "nowhere/page.html"],
-            "--html nowhere/page.html: its folder does not exist; make it first",
-        ),
-    ],
-)
-def test_refused_with_nothing_written(arguments: list[str], message: str, attention: Attention, tmp_path: Path) -> None:
-    (tmp_path / "folder.png").mkdir()
-    elsewhere = [] if {"--png", "--html"} & set(arguments) else ["--png", "a.png", "--html", "a.html"]
-    assert refusal(attention(*arguments, *elsewhere)) == message
-    assert list(tree(tmp_path)) == ["folder.png"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"), [([TEXT, "--head", "-1"], "'--head'"), ([TEXT, "--block", "x"], "'--block'"), (["--record", "0"], "'--record'")]
-)
-def test_refused_by_the_parser(arguments: list[str], named: str, attention: Attention) -> None:
-    assert named in refusal(attention(*arguments))

@@ -6,7 +6,6 @@ import pytest
 
 from mha_cli.checkpoint.runs import PACKAGED
 from mha_cli.cli.diagnosis import Place, diagnose
-from mha_cli.errors import MhaError
 
 CPU = "processor\t: 0\nflags\t\t: fpu sse amx_bf16 avx512_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 MEMORY = "MemTotal:       24684000 kB\nMemFree:         100 kB\nMemAvailable:   21000000 kB\n"
@@ -35,12 +34,6 @@ def test_the_machine(root: Path) -> None:
     assert found.memory_limit_bytes == 2_000_000_000
 
 
-def test_a_machine_that_tells_nothing(root: Path) -> None:
-    found = diagnose(root=root / "nowhere", environment={})
-    assert found.cores >= 1
-    assert (found.bfloat16, found.memory_bytes, found.memory_available_bytes, found.memory_limit_bytes) == ((), None, None, None)
-
-
 def test_places(root: Path) -> None:
     data, checkpoint, runs, packaged = diagnose(root=root, environment={}).places
     assert (data.path, data.named_by) == (str(Path("~/tensorflow_datasets").expanduser()), "default")
@@ -54,8 +47,3 @@ def test_places(root: Path) -> None:
     assert data == Place("TensorFlow Datasets", str(root), "TFDS_DATA_DIR", True)
     assert checkpoint == Place("checkpoint", "a.keras", "MHA_CHECKPOINT", True)
     assert runs == Place("trained runs", str(root / "runs"), "default", True, 1)
-
-
-def test_a_refused_checkpoint(root: Path) -> None:
-    with pytest.raises(MhaError, match=r"^nowhere\.keras: no such file"):
-        diagnose(Path("nowhere.keras"), root=root)

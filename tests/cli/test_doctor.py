@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import mha_cli
 from mha_cli.checkpoint.runs import PACKAGED
 from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
-from tests.cli.command import refusal, run_mha, tree
+from tests.cli.command import run_mha, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,15 +80,3 @@ def test_what_a_person_sees(tmp_path: Path) -> None:
         "two 0.2500, one 0.6667",
     ):
         assert words in result.stdout, words
-
-
-def test_a_checkpoint_that_is_refused(tmp_path: Path) -> None:
-    path = small_checkpoint_file(tmp_path / "a.keras")
-    path.write_bytes(path.read_bytes()[:-100])
-    for arguments in (["doctor", "a.keras"], ["doctor", "a.keras", "--json"]):
-        assert refusal(run_mha(*arguments, cwd=tmp_path)).startswith("a.keras: damaged, or no checkpoint (")
-
-
-def test_the_model_that_comes_with_mha_is_in_order(tmp_path: Path) -> None:
-    found = json.loads(run_mha("doctor", PACKAGED, "--json", cwd=tmp_path).stdout)["checkpoint"]
-    assert found["class_names"] == ["neg", "pos"]

@@ -10,8 +10,8 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, run_on_terminal, tree
-from tests.cli.pages import HOSTILE, data_of
+from tests.cli.command import Result, has_control_characters, run_here, run_mha, run_on_terminal
+from tests.cli.pages import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,13 +166,6 @@ def test_the_page_is_complete_in_itself_and_honest(explain: Explain, small: Path
     assert 'Jain and Wallace 2019, "Attention is not Explanation"' in page
 
 
-def test_a_hostile_review_is_only_data(explain: Explain, tmp_path: Path) -> None:
-    result = explain(HOSTILE, "--html", "why.html")
-    assert (result.code, result.stderr) == (0, "")
-    assert not has_control_characters(result.stdout)
-    assert data_of(tmp_path / "why.html")["words"] == ["<", "/", "script", ">", "<", "b", ">", "&", "the", "<", "!", "-", "-"]
-
-
 @pytest.mark.parametrize("text", ["[bold]the[/bold] film [/red]", "\x1b[31mthe\x1b[0m \x1b]0;title\x07", "映画 🙂 ﷽", "a" * 500, "superb"])
 def test_odd_texts_are_shown_harmlessly(text: str, explain: Explain) -> None:
     result = explain(text)
@@ -193,19 +186,3 @@ def test_hostile_class_names_are_shown_as_they_are(tmp_path: Path, monkeypatch: 
     assert result.lines[0].startswith(f"{label} 0.")
     assert f"What decides for {label}" in result.stdout
     assert data_of(tmp_path / "why.html")["prediction"].startswith(names)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["", "--html", "why.html"], "the text has no words; give a text with at least one word"),
-        ([" _ <br>", "--gradients"], "the text has no words; give a text with at least one word"),
-        (
-            [TEXT, "--html", "nowhere/why.html"],
-            "--html nowhere/why.html: its folder does not exist; make it first",
-        ),
-    ],
-)
-def test_refused_with_nothing_written(arguments: list[str], message: str, explain: Explain, tmp_path: Path) -> None:
-    assert refusal(explain(*arguments)) == message
-    assert list(tree(tmp_path)) == []

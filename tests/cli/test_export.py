@@ -221,21 +221,8 @@ def test_accuracy_and_changed_answers_are_counted(mha: Mha, tmp_path: Path, monk
     (tmp_path / "reviews.csv").write_text("review,stars\n" + "".join(f'"{text}",pos\n' for text in texts))
     said = [prediction.label for prediction in Classifier(read_checkpoint(tmp_path / "a.keras")).predict(texts)]
     assert set(said) == {"neg", "pos"}
-    result = mha(
-        "export",
-        "a.keras",
-        "-f",
-        "int8",
-        "-o",
-        "b",
-        "--data",
-        "reviews.csv",
-        "--text-column",
-        "review",
-        "--label-column",
-        "stars",
-        "--json",
-    )
+    columns = ("--text-column", "review", "--label-column", "stars")
+    result = mha("export", "a.keras", "-f", "int8", "-o", "b", "--data", "reviews.csv", *columns, "--json")
     found = json.loads(result.stdout)
     assert found["num_changed"] > 0
     assert found["accuracy"] == {

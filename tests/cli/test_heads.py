@@ -9,7 +9,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, refusal, run_here, run_mha, tree
+from tests.cli.command import Result, has_control_characters, run_here, run_mha, tree
 from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
@@ -121,18 +121,3 @@ def test_a_trained_model_is_pruned_retrained_and_used(trained: Run, heads: Heads
     assert (used.code, used.stderr) == (0, "")
     seen = run_here("attention", "the acting was superb", "-c", "pruned.keras", "--json", cwd=tmp_path, monkeypatch=monkeypatch)
     assert len(json.loads(seen.stdout)["weights"][0]) == 2
-
-
-def test_a_checkpoint_that_is_none(heads: Heads) -> None:
-    message = "mine.tsv: is data, not a checkpoint; give it with --data mine.tsv, or to `mha predict` with --input mine.tsv"
-    assert refusal(heads("mine.tsv")) == message
-
-
-def test_reviews_of_another_class(heads: Heads, blocks: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.tsv").write_text("text\tlabel\nthe film\tmixed\n")
-    message = refusal(
-        heads(blocks, "--data", "other.tsv", "--prune", "1", "-o", "a.keras"),
-        told_before=["reading other.tsv, split test: 1 text"],
-    )
-    assert message == "other.tsv:2: the class is 'mixed'; the model knows neg, pos"
-    assert sorted(tree(tmp_path)) == ["mine.tsv", "other.tsv"]

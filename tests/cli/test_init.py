@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
-
-import pytest
 
 from mha_cli.config.loading import load_config
 from tests.cli.command import has_control_characters, refusal, run_mha, tree
@@ -148,21 +145,6 @@ def test_another_encoding_is_named_once(tmp_path: Path, mha: Mha) -> None:
     assert load_config(tmp_path / "cafés.yaml").data.model_dump()["encoding"] == "windows-1252"
     found = [json.loads(mha("data", *given, "--json").stdout) for given in (["cafés.yaml"], ["cafés.csv", "--encoding", "cp1252"])]
     assert [one["train"]["texts"]["scripts"] for one in found] == [{"Latin": 1.0}] * 2
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", "label,text\nbad,late, and dull\ngood,fine, really\n", "2: 3 fields where the header has 2; put a text …"),
-        ("a.csv", "label,text\n", " a header but no texts; write a text a row below it"),
-        ("a.jsonl", '{"t": "a lamp", "y": 1}\n{"t": "no lamp", "y": NaN}\n', '2: the label "y" is missing; give every text a class, …'),
-        ("a.jsonl", '{"t": "a lamp", "y": 1}\n{"t": "no lamp", "y": null}\n', '2: the label "y" is missing; give every text a class, …'),
-    ],
-)
-def test_faults_are_those_of_a_training(name: str, content: str, message: str, tmp_path: Path, mha: Mha) -> None:
-    (tmp_path / name).write_text(content)
-    for command in ("init", "data"):
-        assert fnmatchcase(refusal(mha(command, name)), f"{name}:{message.replace('…', '*')}")
 
 
 def test_a_name_that_stands_twice_is_no_fault_where_nobody_asks_for_it(tmp_path: Path, mha: Mha) -> None:

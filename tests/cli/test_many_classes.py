@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import WORDS, small_checkpoint_file
-from tests.cli.command import refusal, run_here
+from tests.cli.command import run_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,19 +107,3 @@ def test_a_page_names_some_classes_only(command: str, mha: Mha, tmp_path: Path) 
     page = (tmp_path / "page.html").read_text()
     assert "and 57 more" in page
     assert len(page) < 20_000
-
-
-def test_predictions_may_be_cut_to_the_most_probable(mha: Mha) -> None:
-    (line,) = mha("predict", "-c", "many.keras", "--json", "--top-k", "3", "the film").lines
-    assert len(json.loads(line)["probabilities"]) == 3
-    (line,) = mha("predict", "-c", "many.keras", "--json", "the film").lines
-    assert len(json.loads(line)["probabilities"]) == 77
-
-
-@pytest.mark.parametrize(
-    "arguments", [("predict", "-c", "many.keras", "--only", "xyz", "the film"), ("evaluate", "many.keras", "--data", "other.csv")]
-)
-def test_an_error_names_some_classes_only(arguments: tuple[str, ...], folder: Path, mha: Mha) -> None:
-    (folder / "other.csv").write_text("text,label\nthe film,xyz\n")
-    message = refusal(mha(*arguments))
-    assert message.endswith("_deposit_29 and 47 more")

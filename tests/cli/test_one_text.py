@@ -91,7 +91,7 @@ def test_the_only_record_of_a_table_needs_no_number(small: Path, tmp_path: Path,
     assert words_of(result.stdout) == ["The", "film", "was", "superb"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "predict"])
 def test_a_terminal_as_stdin_gets_help(command: str, small: Path, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     process = fork([command, "-c", small], tmp_path, (theirs, PIPE, PIPE))

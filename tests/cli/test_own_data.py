@@ -117,14 +117,6 @@ def test_predict_remembers_the_text_column(name: str, rows: str, mha: Mha, cwd: 
     assert (cwd / "1").read_bytes() == (cwd / "0").read_bytes() != b""
 
 
-@pytest.mark.parametrize("command", ["attention", "explain"])
-def test_looking_into_a_record_remembers_it_too(command: str, mha: Mha, cwd: Path) -> None:
-    (cwd / "more.csv").write_text("id,body\n7,it broke\n")
-    shown = [mha(command, "-c", CHECKPOINT, *given, "--json") for given in (["it broke"], ["-i", "more.csv"])]
-    assert shown[0].code == 0
-    assert shown[0] == shown[1]
-
-
 def test_predict_takes_another_text_column(mha: Mha, cwd: Path) -> None:
     (cwd / "more.csv").write_text("note,body\nit broke,\n")
     marks = []
@@ -165,35 +157,16 @@ USERS = (
 
 
 @pytest.mark.parametrize("arguments", USERS, ids=" ".join)
-@pytest.mark.parametrize(
-    ("data", "named"),
-    [
-        ({"source": "files", "train": "secret.csv", "test": "\x1b[31m.csv"}, r"secret.csv, \x1b[31m.csv"),
-        ({"source": "tfds", "name": "imdb_reviews", "data_dir": "sets"}, "tfds:imdb_reviews"),
-        ({"source": "sample"}, "sample"),
-    ],
-    ids=("files", "tfds", "sample"),
-)
-def test_data_that_a_strangers_checkpoint_names_is_left_alone(
-    arguments: tuple[str, ...], data: dict[str, Any], named: str, mha: Mha, cwd: Path
-) -> None:
+def test_data_that_a_strangers_checkpoint_names_is_left_alone(arguments: tuple[str, ...], mha: Mha, cwd: Path) -> None:
     shutil.copy(cwd / CHECKPOINT, cwd / "got.keras")
-    with_data(cwd / "got.keras", **data)
+    with_data(cwd / "got.keras", source="files", train="secret.csv", test="\x1b[31m.csv")
+    named = r"secret.csv, \x1b[31m.csv"
     (cwd / "secret.csv").write_text("name,password\n")
     before = tree(cwd)
     assert refusal(mha(*arguments)) == (
         f"got.keras: no config.yaml beside it agrees, so the data that it names is left alone: {named}; say with --data what to read"
     )
     assert tree(cwd) == before
-
-
-def test_a_config_that_disagrees_makes_no_run_ones_own(mha: Mha, cwd: Path) -> None:
-    with_data(cwd / CHECKPOINT, source="files", train="secret.csv", test="secret.csv")
-    (cwd / "secret.csv").write_text("name,password\n")
-    found = refusal(mha("evaluate", "runs/complaints"))
-    assert found.startswith(
-        f"{CHECKPOINT}: no config.yaml beside it agrees, so the data that it names is left alone: secret.csv, secret.csv;"
-    )
 
 
 @pytest.mark.parametrize("broken", ["text", "pipe", "folder"])

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import random
-import select
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,11 +20,9 @@ from tests.cli.command import (
     Result,
     environment,
     has_control_characters,
-    refusal,
     run_here,
     run_mha,
     run_on_terminal,
-    start,
 )
 
 if TYPE_CHECKING:
@@ -106,13 +100,6 @@ def test_json_lines(predict: Predict) -> None:
     assert (second["id"], second["tokens"], second["unknown"], second["truncated"]) == (2, 0, 0, False)
 
 
-def test_the_probability_is_the_one_that_json_says(predict: Predict) -> None:
-    lines = predict(*TEXTS).lines
-    assert [line.rpartition("\t")[0] for line in lines] == [
-        f"{said['label']}\t{said['probability']:.4f}" for said in map(json.loads, predict("--json", *TEXTS).lines)
-    ]
-
-
 def test_many_lines_stay_in_order(predict: Predict) -> None:
     rng = random.Random(0)
     texts = [" ".join(rng.choices(("the", "film", "superb", "dreadful", "not"), k=rng.randrange(1, 30))) for _ in range(1500)]
@@ -127,13 +114,6 @@ def test_many_lines_stay_in_order(predict: Predict) -> None:
 def test_blank_lines_keep_their_place(predict: Predict) -> None:
     said = [json.loads(line) for line in predict("--json", stdin="the film\n\n\r\n   \nsuperb\n\n").lines]
     assert [answer["tokens"] for answer in said] == [2, 0, 0, 0, 1, 0]
-
-
-@pytest.mark.parametrize(("stdin", "tokens"), [("", []), ("\n", [0]), ("the film", [2]), ("the film\r\nnot", [2, 1]), ("a\rb\n", [2])])
-def test_where_lines_end(stdin: str, tokens: list[int], predict: Predict) -> None:
-    result = predict("--json", stdin=stdin)
-    assert (result.code, result.stderr) == (0, "")
-    assert [json.loads(line)["tokens"] for line in result.lines] == tokens
 
 
 # Text is data
@@ -188,17 +168,6 @@ def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path)
 # Nothing to read: help, never a silent wait
 
 
-def test_a_terminal_as_stdin_gets_help(small: Path, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    process = start(["-c", small], tmp_path, stdin=theirs)
-    stdout, stderr = process.communicate(timeout=TIMEOUT)
-    os.close(ours)
-    os.close(theirs)
-    assert (process.returncode, stdout) == (2, b"")
-    assert b"Usage: mha predict" in stderr
-    assert b"Examples" in stderr
-
-
 def run_with_closed(descriptor: str, *args: str | Path, cwd: Path) -> Result:
     """Run ``mha predict ARGS`` with a standard stream closed, as ``<&-``, ``>&-`` or ``2>&-`` does."""
     shell = ["sh", "-c", f'exec "$@" {descriptor}', "sh", *COMMAND, "predict", *args]
@@ -219,57 +188,7 @@ def test_what_goes_to_a_closed_stderr_does_not_end_among_the_labels(small: Path,
     assert "\t" in result.lines[0]
 
 
-# Streams
-
-
-def test_a_slow_producer_is_answered_at_once(small: Path, tmp_path: Path) -> None:
-    with start(["-c", small], tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
-        for text in (b"the film\n", b"\n", b"superb\nnot superb\n"):
-            process.stdin.write(text)
-            for _ in range(text.count(b"\n")):
-                assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
-                assert b"\t" in process.stdout.readline()
-        process.stdin.write(b"no line end yet")
-        process.stdin.close()
-        assert b"\t" in process.stdout.readline()
-        assert process.stdout.read() == b""
-        assert process.wait(TIMEOUT) == 0
-
-
-def test_a_reader_that_leaves_ends_it_quietly(small: Path, tmp_path: Path) -> None:
-    producer = subprocess.Popen([sys.executable, "-c", "while True: print('the film')"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert producer.stdout
-    process = start(["-c", small], tmp_path, stdin=producer.stdout.fileno())
-    producer.stdout.close()
-    assert process.stdout
-    assert process.stderr
-    assert b"\t" in process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(TIMEOUT) == -signal.SIGPIPE
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    producer.wait(TIMEOUT)
-
-
-def test_ctrl_c_while_it_waits(small: Path, tmp_path: Path) -> None:
-    with start(["-c", small], tmp_path) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        process.stdin.write(b"the film\n")
-        assert b"\t" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(TIMEOUT) == 130
-        assert process.stderr.read() == b"error: interrupted\n"
-
-
 # Which checkpoint
-
-
-def test_the_given_checkpoint_needs_no_remark(predict: Predict) -> None:
-    assert predict("the film", env={"MHA_CHECKPOINT": "nowhere.keras"}).stderr == ""
 
 
 def test_the_checkpoint_of_the_environment(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,17 +197,6 @@ def test_the_checkpoint_of_the_environment(small: Path, tmp_path: Path, monkeypa
     result = run_here("predict", "the film", cwd=tmp_path, env=env, monkeypatch=monkeypatch)
     assert (result.code, len(result.lines)) == (0, 1)
     assert result.stderr == "using mine\\x1b[31m.keras ($MHA_CHECKPOINT)\n"
-
-
-def test_the_last_trained_run(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for age, name in enumerate(("a", "c", "b")):
-        path = tmp_path / "runs" / name / "checkpoint.keras"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(small.read_bytes())
-        os.utime(path, (1000 - age, 1000 - age if name != "c" else 2000))
-    result = run_here("predict", "the film", cwd=tmp_path, env={"MHA_CHECKPOINT": ""}, monkeypatch=monkeypatch)
-    assert (result.code, len(result.lines)) == (0, 1)
-    assert result.stderr == "using runs/c/checkpoint.keras (the last trained run)\n"
 
 
 def test_the_model_that_comes_with_mha(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +218,6 @@ padded = np.zeros((len(token_ids), max(map(len, token_ids))), "int32")
 for row, ids in zip(padded, token_ids):
     row[: len(ids)] = ids
 print(json.dumps(model(padded).numpy()[:, 0].tolist()))
-model.save(sys.argv[2])
 """
 
 
@@ -324,7 +231,7 @@ def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path:
     checkpoint = read_checkpoint(trained.checkpoint)
     encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
     done = subprocess.run(
-        [sys.executable, "-c", KERAS, trained.checkpoint, tmp_path / "theirs.keras"],
+        [sys.executable, "-c", KERAS, trained.checkpoint],
         input=json.dumps([encoder.encode(text).tokens.tolist() for text in texts]),
         capture_output=True,
         text=True,
@@ -337,10 +244,6 @@ def test_keras_itself_opens_the_checkpoint_and_says_the_same(run: str, tmp_path:
         json.loads(line) for line in run_mha("predict", "--json", "-c", trained.checkpoint, stdin="\n".join(texts), cwd=tmp_path).lines
     ]
     np.testing.assert_allclose([said["probabilities"]["pos"] for said in ours], json.loads(done.stdout), rtol=0, atol=1e-5)
-
-    message = refusal(run_mha("predict", "-c", tmp_path / "theirs.keras", "the film", cwd=tmp_path))
-    told = "Keras saved it, without mha's settings and vocabulary; give a checkpoint that `mha train` wrote"
-    assert message == f"{tmp_path}/theirs.keras: not a checkpoint of mha: {told}"
 
 
 def test_the_last_trained_run_is_the_real_one(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ def test_a_broken_record_comes_after_the_answers_before_it(form: str, data: byte
 # Producers that pause
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "gzip"])
+@pytest.mark.parametrize("form", ["lines", "jsonl", "csv", "gzip"])
 def test_a_slow_producer_is_answered_at_once(form: str, small: Path, tmp_path: Path) -> None:
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
 
@@ -181,11 +181,12 @@ def test_a_slow_producer_is_answered_at_once(form: str, small: Path, tmp_path: P
         return packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
 
     records: Any = {
+        "lines": [b"the film\n", b"\nsuperb\nno line end"],
         "jsonl": [b'{"text": "the film"}\n', b'{"text": ""}\n{"text": "superb"}\n{"te'],
         "csv": [b"text\nthe film\n", b'"not\n\na film"\nsuperb\n"begun\n'],
         "gzip": [packed(b"the film\n"), packed(b"\nsuperb\nbeg")],
     }
-    ending = {"jsonl": b'xt": "end"}', "csv": b'"', "gzip": packer.flush()}
+    ending = {"lines": b" yet", "jsonl": b'xt": "end"}', "csv": b'"', "gzip": packer.flush()}
     with answering(checkpoint=small, form=None if form == "gzip" else form) as streams:
         for data, number in zip(records[form], (1, 2), strict=True):
             streams.send(data)

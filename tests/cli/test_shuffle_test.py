@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from tests.cli.command import CONFIGS, ROOT, Result, has_control_characters, refusal, run_here, tree
+from tests.cli.command import CONFIGS, ROOT, Result, has_control_characters, run_here, tree
 from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
@@ -187,10 +187,3 @@ def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_pat
     result = json.loads(shuffle_test(both[1], "--data", "mine.tsv", *columns, "-n", "4", "--json").stdout)[0]
     assert (result["data"], result["split"], result["num_texts"]) == ("mine.tsv", "test", 2)
     assert result["largest_change"] <= 1e-5
-
-
-def test_every_checkpoint_is_read_before_the_first_is_tested(shuffle_test: ShuffleTest, small: Path, tmp_path: Path) -> None:
-    (tmp_path / "not.keras").write_text("hello")
-    message = refusal(shuffle_test(small, "not.keras", "--plot", "order.png"))
-    assert message == "not.keras: damaged, or no checkpoint (File is not a zip file); give a checkpoint that `mha train` wrote"
-    assert list(tree(tmp_path)) == ["not.keras"]

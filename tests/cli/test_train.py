@@ -25,11 +25,9 @@ from tests.cli.command import (
     TIMEOUT,
     TINY,
     TINY_SETTINGS,
-    Result,
     environment,
     has_control_characters,
     read_terminal,
-    refusal,
     run_here,
     run_mha,
     tree,
@@ -259,66 +257,6 @@ def test_the_closing_table(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 # What is refused once the data is read
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "reviews.csv: no such file or folder; check the path; relative paths start at the current folder"),
-        ("", "reviews.csv: the file is empty; write a header line (text,label) and a text a row"),
-        ("text,label\n", "reviews.csv: a header but no texts; write a text a row below it"),
-        (
-            "text,label\nfine,good\nalso fine,good\n",
-            "reviews.csv, split train: every text has the class 'good'; a classifier needs texts of at least two classes",
-        ),
-        (
-            "text,label\nfine,good\nbad,poor\n",
-            "reviews.csv, split train: 2 of 2 texts have a class of their own; "
-            "check the label column (in a folder, each .txt file is one text)",
-        ),
-        (
-            "text,label\n,good\n,good\n,poor\n,poor\n",
-            "reviews.csv, split train: none of the 4 texts has a word; is the text column the right one?",
-        ),
-        (
-            "docstring,package\nfine,numpy\n",
-            'reviews.csv:1: the first line names neither "text" nor "label", but docstring, package; '
-            "set data.text_column and data.label_column, or add a header line (text,label)",
-        ),
-        ("text,lable\nfine,5\n", 'reviews.csv:1: no column "label" among text, lable; did you mean lable? (see data.label_column)'),
-        ("text,label\nfine,\n", "reviews.csv:2: the label is empty; give every text a class, or leave the row out"),
-        (
-            "text,label\nfine, really,good\n",
-            "reviews.csv:2: 3 fields where the header has 2; put a text that holds a comma in double quotes",
-        ),
-    ],
-)
-def test_data_that_nothing_can_be_learnt_from(content: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if content is not None:
-        (tmp_path / "reviews.csv").write_text(content)
-    before = tree(tmp_path)
-    result = _train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.csv")
-    assert refusal(result) == message
-    assert tree(tmp_path) == before
-
-
-def test_an_extension_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "reviews.xlsx").write_bytes(b"PK")
-    message = refusal(_train_here(tmp_path, monkeypatch, "data.source=files", "data.train=reviews.xlsx"))
-    assert message.startswith("reviews.xlsx: unknown extension .xlsx; give a .csv, .tsv, ")
-    assert list(tree(tmp_path)) == ["reviews.xlsx"]
-
-
-def test_a_run_directory_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("mine")
-    result = _train_here(tmp_path, monkeypatch, "data.num_texts=200", output="file/run")
-    assert refusal(result) == "--output file/run: cannot be used: Not a directory; choose another folder"
-    assert tree(tmp_path) == {"file": b"mine"}
-
-
-def _train_here(cwd: Path, monkeypatch: pytest.MonkeyPatch, *settings: str, output: str = "run") -> Result:
-    overrides = [argument for setting in settings for argument in ("--set", setting)]
-    return run_here("train", "--config", TINY, *overrides, "--output", output, cwd=cwd, monkeypatch=monkeypatch)
 
 
 @pytest.mark.parametrize("of_tensorflow", [False, True])

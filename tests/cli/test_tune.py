@@ -11,7 +11,7 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli import render
-from mha_cli.cli.pictures import save_picture
+from mha_cli.cli.output import save_picture
 from mha_cli.config.loading import load_config
 from mha_cli.plots.figures import search_figure
 from tests.cli.command import TIMEOUT, TINY, TRACED_SOON, Run, fork, refusal, run_here, run_mha, tree
