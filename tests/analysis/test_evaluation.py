@@ -14,7 +14,6 @@ from mha_cli.analysis.evaluation import (
     accuracy_by,
     area_under_roc,
     class_scores,
-    confusion_matrix,
     evaluate,
     most_frequent_confusions,
     quarters_of,
@@ -87,13 +86,6 @@ def test_the_calibration_error_against_a_plain_loop(num_classes: int) -> None:
     assert calibration_error(probabilities, labels) == pytest.approx(expected, abs=1e-7)
 
 
-def test_the_calibration_error_at_its_ends() -> None:
-    certain = np.array([[1, 0], [0, 1], [0, 1]], dtype=np.float32)
-    assert calibration_error(certain, np.array([0, 1, 1], dtype=np.int32)) == 0
-    assert calibration_error(certain, np.array([1, 0, 0], dtype=np.int32)) == 1
-    assert calibration_error(certain, np.array([0, 1, 0], dtype=np.int32)) == pytest.approx(1 / 3)
-
-
 def test_accuracy_by_ranges_whose_upper_ends_belong_to_them() -> None:
     found = accuracy_by([0, 1, 2, 2.5, 7, 8, 9], (2, 4, 6, 8), np.array([True, False, True, False, True, True, False]))
     assert [(one.above, one.up_to, one.num_texts, one.accuracy) for one in found] == [
@@ -107,16 +99,6 @@ def test_accuracy_by_ranges_whose_upper_ends_belong_to_them() -> None:
 @pytest.mark.parametrize(("length", "ends"), [(600, [150, 300, 450, 600]), (23, [5, 11, 17, 23]), (3, [1, 2, 3]), (1, [1])])
 def test_ranges_of_lengths_end_at_whole_tokens(length: int, ends: list[int]) -> None:
     assert quarters_of(length) == ends
-
-
-def test_gaps_in_different_bins_do_not_cancel() -> None:
-    probabilities = np.array([[0.1, 0.9], [0.4, 0.6]], dtype=np.float32)
-    assert calibration_error(probabilities, np.array([0, 1], dtype=np.int32)) == pytest.approx((0.9 + 0.4) / 2)
-
-
-def test_confusion_has_true_classes_in_rows() -> None:
-    probabilities = np.eye(3, dtype=np.float32)[[0, 1, 1, 1, 2]]  # what is predicted
-    assert confusion_matrix(probabilities, np.array([0, 0, 0, 1, 0], dtype=np.int32)) == [[1, 2, 1], [0, 1, 0], [0, 0, 0]]
 
 
 def test_class_scores_by_hand_in_the_order_of_the_ids() -> None:

@@ -182,20 +182,9 @@ def test_the_least_important_go_but_every_block_keeps_one(
     assert least_important(report_of(importances), count) == removed
 
 
-@pytest.mark.parametrize(
-    ("importances", "count", "message"),
-    [
-        ([[1.0, 2.0]], 2, "--prune 2: the model has 2 heads in 1 block; at most 1 can be removed, since every block keeps one"),
-        ([[1.0], [2.0]], 1, "--prune 1: the model has 2 heads in 2 blocks; at most 0 can be removed, since every block keeps one"),
-        (
-            [[1.0, 2.0, 3.0], [4.0]],
-            9,
-            "--prune 9: the model has 4 heads in 2 blocks; at most 2 can be removed, since every block keeps one",
-        ),
-    ],
-)
-def test_more_heads_than_there_are(importances: list[list[float]], count: int, message: str) -> None:
-    assert error_of(lambda: least_important(report_of(importances), count)) == message
+def test_more_heads_than_there_are() -> None:
+    message = "--prune 3: the model has 4 heads in 2 blocks; at most 2 can be removed, since every block keeps one"
+    assert error_of(lambda: least_important(report_of([[1.0, 2.0, 3.0], [4.0]]), 3)) == message
 
 
 # What a head is worth

@@ -196,7 +196,6 @@ def test_what_is_done_is_not_done_again(folder: Path, batch: Batch) -> None:
         (lambda folder: of_another_model(next((folder / "out").glob("a-*"))), 1),
         (lambda folder: next((folder / "out").glob("a-*")).unlink(), 1),
         (lambda folder: next((folder / "out").glob("_a-*")).unlink(), 1),
-        (lambda folder: next((folder / "out").glob("_a-*")).write_text("{"), 1),
         (lambda folder: next((folder / "out").glob("_a-*")).write_text('{"input": 3, "part": []}'), 1),
     ],
 )
@@ -209,18 +208,6 @@ def test_what_does_not_fit_is_done_again(change: Callable[[Path], object], writt
         path.unlink()
     batch("in")
     assert tree(folder / "out") == whole
-
-
-@pytest.mark.parametrize("place", [0, 0.5, 1])
-@pytest.mark.parametrize("part_format", ["jsonl", "parquet"])
-def test_a_damaged_part_is_made_again(part_format: str, place: float, folder: Path, batch: Batch) -> None:
-    batch("in/a.txt", "--output-format", part_format)
-    (part,) = (folder / "out").glob(f"*.{part_format}")
-    whole = part.read_bytes()
-    start = round(place * (len(whole) - 50))
-    part.write_bytes(whole[:start] + b"\xff" * 42 + whole[start + 42 :])
-    assert summary_of(batch("in/a.txt", "--output-format", part_format, "--json"))["written"] == 1
-    assert part.read_bytes() == whole
 
 
 def of_another_model(part: Path) -> None:

@@ -368,12 +368,6 @@ def test_weights_that_do_not_fit(change: Callable[[h5py.File], object], message:
     assert error_of(path) == f"a.keras: model.weights.h5: {message.replace('HEAD', HEAD)}; {WAY_OUT}"
 
 
-def test_a_model_of_many_blocks(path: Path) -> None:
-    checkpoint = small_checkpoint(num_blocks=100)
-    write_checkpoint(path, checkpoint)
-    assert same(read_checkpoint(path), checkpoint)
-
-
 # While it is read
 
 

@@ -114,14 +114,6 @@ def test_what_is_missing_is_refused_before_anything_is_read() -> None:
     assert fnmatchcase(str(raised.value), r"a\x00b: cannot be read: *embedded null *; give a file of texts")  # as Python words it
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read() -> None:
-    os.chmod(write("a.txt", b"one\n"), 0)
-    with pytest.raises(MhaError) as raised:
-        list(read_inputs(["a.txt"]))
-    assert str(raised.value) == "a.txt: cannot be read: Permission denied; give a file of texts"
-
-
 def test_plain_lines_have_no_text_column() -> None:
     paths = [write("a.txt", b"one\n"), write("b.csv", b"review\ntwo\n")]
     assert [record.text for record in list(read_inputs(paths, text_column="review"))] == ["one", "two"]
@@ -172,11 +164,6 @@ def events(pipe: Pipe, sent: Iterable[Sequence[bytes]]) -> list[str | list[bytes
     for record in read_inputs(["-"], standard_input=pipe.read, on_wait=on_wait):
         found.append(record.text)
     return found
-
-
-def test_a_slow_producer_is_waited_for(pipe: Pipe) -> None:
-    sent = [[b"first\n"], [b"\n"], [b"third\n"], []]
-    assert events(pipe, sent) == [sent[0], "first", sent[1], "", sent[2], "third", []]
 
 
 def test_a_pause_within_a_line_does_not_hold_earlier_lines_back(pipe: Pipe) -> None:

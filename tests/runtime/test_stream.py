@@ -48,23 +48,6 @@ def test_batches_grow_while_the_stream_is_fast() -> None:
     assert [record for batch in batches for record, _ in batch] == records
 
 
-def test_nothing_is_held_back_during_a_pause() -> None:
-    found: list[list[Record]] = []
-    answering = Answering(Classifier(small_checkpoint()))
-    one, two, three = numbered(3)
-
-    def records() -> Iterator[Record]:
-        answering.on_wait(0)
-        yield from (one, two)
-        answering.on_wait(0)
-        assert found == [[one, two]]
-        answering.on_wait(0)
-        yield three
-
-    answering.run(records(), lambda batch: found.append([record for record, _ in batch]))
-    assert found == [[one, two], [three]]
-
-
 def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
     records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]

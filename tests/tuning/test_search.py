@@ -312,34 +312,22 @@ OTHER = "its trials are of another search; choose another folder"
 
 ODD = (
     ("given", [1, 2], DAMAGED),
-    ("given", "x", DAMAGED),
     ("given", {}, "its run has auto=None, the config False; *"),
     ("given/model", 5, "its run has model.*=None, the config *"),
-    ("given/seed", {"a": {"b": 1}}, "its run has seed=None, the config 3; *"),
     ("given/\x1b[31m", 1, r"its run has \x1b[[]31m=1, the config None; *"),
-    ("texts", [], DAMAGED),
     ("texts", "0", "its trials had other texts, *"),
-    ("exhausted", "perhaps", DAMAGED),
     ("trials", {"0": None}, DAMAGED),
-    ("trials/0", None, DAMAGED),
-    ("trials/0/number", 1, DAMAGED),
     ("trials/0/stopped", "x", DAMAGED),
     ("trials/0/loss", None, DAMAGED),
     ("trials/0/loss", float("nan"), DAMAGED),
-    ("trials/0/loss", "x", DAMAGED),
     ("trials/0/accuracy", 2.0, DAMAGED),
     ("trials/0/seconds", -1, DAMAGED),
-    ("trials/0/seconds", 1e999, DAMAGED),
     ("trials/0/reached", {"9": 0.5}, DAMAGED),
-    ("trials/0/reached", {"1": {}}, DAMAGED),
-    ("trials/0/settings", {}, OTHER),
     ("trials/0/settings", {"data.train": "/etc/passwd"}, OTHER),
     ("trials/0/settings/training.learning_rate", "x", OTHER),
-    ("trials/0/settings/training.learning_rate", [[]], OTHER),
     ("trials/0/settings/training.learning_rate", 10**400, OTHER),
     ("trials/0/settings/training.learning_rate", 0.6, OTHER),
     ("trials/0/settings/training.epochs", 5, OTHER),
-    ("trials/0/settings/training.epochs", {}, OTHER),
 )
 """Values at a place in a study, and the refusal."""
 
@@ -361,7 +349,7 @@ def test_whatever_the_study_holds_it_is_refused_in_a_line(finished: Path) -> Non
         assert tree(finished) == before
 
 
-@pytest.mark.parametrize("content", [b"", b"not JSON", b"\xff", b"[" * 100_000, b"null", b'"theirs"', b'{"trials": []}'])
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b'{"trials": []}'])
 def test_a_file_of_somebody_else_stays_as_it_is(content: bytes) -> None:
     output = Path("theirs")
     output.mkdir()
