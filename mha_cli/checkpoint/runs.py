@@ -113,24 +113,27 @@ def refuse_other_run(output: Path, config: Config) -> None:
     if (output / METRICS).is_file():
         raise MhaError(f"--output {name}: its run is finished", "choose another folder for a new one")
     earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
-    named = {key: value for key, value in now["data"].items() if value is not None or key not in ("text_column", "label_column")}
-    now = {**now, "auto": earlier.get("auto", False), "data": named}  # what was open is decided, and the columns are found
+    found = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
+    now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | found}  # what was open is decided, and the columns are found
     refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
 
 
 def refuse_other_settings(output: Path, earlier: Mapping[str, Any], now: Mapping[str, Any], way_out: str) -> None:
-    """Refuse settings of a folder's run, as plain values, that are not its earlier ones; what is set only now differs too."""
-    name = shown_path(output)
-    for section, settings in now.items():
-        pairs = settings.items() if isinstance(settings, dict) else [("", settings)]
-        for key, value in pairs:
-            before = earlier.get(section, {}).get(key) if key else earlier.get(section)
-            if before != value:
-                dotted = f"{section}.{key}" if key else section
-                raise MhaError(
-                    f"--output {name}: its run has {dotted}={printable(str(before))}, the config {printable(str(value))}",
-                    way_out,
-                )
+    """Refuse settings of a folder's run, as plain values, that are not its earlier ones."""
+    before, after = _by_full_name(earlier), _by_full_name(now)
+    for name in {**after, **before}:
+        if before.get(name) != after.get(name):
+            values = f"{printable(name)}={printable(str(before.get(name)))}, the config {printable(str(after.get(name)))}"
+            raise MhaError(f"--output {shown_path(output)}: its run has {values}", way_out)
+
+
+def _by_full_name(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their names with the section."""
+    return {
+        f"{section}.{key}" if key else section: value
+        for section, found in settings.items()
+        for key, value in (found.items() if isinstance(found, dict) else [("", found)])
+    }
 
 
 def keep_config(output: Path, config: Config) -> None:

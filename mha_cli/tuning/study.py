@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat, TypeAdapter
 
-from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_used
+from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_other_settings, refuse_used
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
-from mha_cli.errors import MhaError, plural, printable, shown_path
+from mha_cli.errors import MhaError, plural, shown_path
 from mha_cli.system.whole_files import atomic_write
 
 STUDY = "study.json"
@@ -204,21 +204,5 @@ def _read(output: Path, given: Mapping[str, Any]) -> _Kept:
         kept = TypeAdapter(_Kept).validate_json((output / STUDY).read_bytes())
     except (OSError, ValueError):
         raise MhaError(f"--output {name}: its {STUDY} is damaged, or not of mha tune", "choose another folder") from None
-    earlier, now = _flat(kept.given), _flat(given)
-    for setting in {**now, **earlier}:
-        before, after = earlier.get(setting), now.get(setting)
-        if before != after:
-            raise MhaError(
-                f"--output {name}: its run has {printable(setting)}={printable(str(before))}, the config {printable(str(after))}",
-                "give what was given before, or choose another folder",
-            )
+    refuse_other_settings(output, kept.given, given, "give what was given before, or choose another folder")
     return kept
-
-
-def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their names with the section."""
-    return {
-        f"{section}.{name}" if name else section: value
-        for section, settings in given.items()
-        for name, value in (settings.items() if isinstance(settings, dict) else [("", settings)])
-    }
