@@ -1,4 +1,4 @@
-"""What a config with ``auto: true`` leaves open, decided from the texts; docs/recipes.md gives the reasons."""
+"""Decide from the texts the settings that a config with ``auto: true`` leaves open; docs/recipes.md gives the reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mha_cli.config.settings import Config
 from mha_cli.errors import plural
 
 LONG_TEXT = 100
-"""Length of the median text, in tokens, above which n-grams are weighed by where they stand."""
+"""Length of the median text, in tokens, above which n-grams are weighted by position."""
 
 SPELT_WORD = 3.0
 """Mean length of a distinct word, in characters, from which on subwords are read: where a character is a word, there are none."""
@@ -36,7 +36,7 @@ MOST_SCORES = 1 << 25
 
 @dataclass(frozen=True)
 class Facts:
-    """What the decisions go by.
+    """The numbers that decide settings.
 
     Args:
         num_texts: texts to learn from and to validate with.

@@ -54,7 +54,7 @@ class FileTexts:
         by_options: True if options of the command can name the columns, rather than the config.
 
     Attributes:
-        warnings: oddities of the data read so far.
+        warnings: warnings about the data read so far.
     """
 
     def __init__(self, settings: FilesData, by_options: bool = False) -> None:
@@ -147,7 +147,7 @@ def read_labelled_file(
         path: file or folder; a leading ``~`` is the home folder.
         columns: columns of a file; of no meaning in a folder.
         dialect: encoding and quoting.
-        warnings: record of what is odd about the file.
+        warnings: warnings that reading collects.
     """
     if is_folder(path):
         return _folder_texts(os.path.expanduser(path), file_reading(path, columns, dialect))

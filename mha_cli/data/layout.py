@@ -37,7 +37,7 @@ MOST_FRACTIONS = 0.1
 """Share of a column of labels that may be fractions, which whoever reads them refuses by their line."""
 
 Values: TypeAlias = dict[str, list[object]]
-"""By column, what stands in it."""
+"""Values of each column."""
 
 _CODE = re.compile(r"(?=[!-~]*[\d:/@_])[!-~]*")
 """A number, a date, a link, an address, an id: one word of ASCII with a digit or a mark that words do not have."""

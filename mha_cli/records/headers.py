@@ -1,4 +1,4 @@
-"""What people call the columns of labelled texts."""
+"""Usual names of columns, and how to tell a header line from a row."""
 
 from __future__ import annotations
 

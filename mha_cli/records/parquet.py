@@ -81,13 +81,13 @@ def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = Non
 
 
 def _plain(value: object) -> str:
-    """A value that JSON does not have: text that nobody said is text, a time, a decimal number."""
+    """A value that JSON lacks, as text: bytes, a time, a decimal number."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @contextmanager
 def _faults_named(name: str) -> Iterator[None]:
-    """Say in a line what pyarrow raises for bytes that are not what they say."""
+    """Raise pyarrow's errors about damaged files as one line."""
     import pyarrow
 
     try:

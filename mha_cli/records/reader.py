@@ -1,4 +1,4 @@
-"""From the lines of a stream to its records: options of every format, plain lines, and lines in general."""
+"""Options of every format, and records of plain lines."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Reading:
         name: name of the stream in messages.
         columns: columns or keys that are wanted.
         dialect: encoding and quoting.
-        warnings: record of what is odd about the stream.
+        warnings: warnings that reading collects.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
-        on_fault: function from the fault of a single record, and its first line, to the record that stands in for it. What is wrong
-            with the stream as a whole, its gzip data or its header, is raised in any case.
+        on_fault: function from the fault of one record, and its first line, to a record that replaces it. Faults of the whole stream
+            (gzip data, header) are always raised.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A record, what is wanted of it beside its text, and what is said where that is not there."""
+"""Records, column lookup and missing-column errors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mha_cli.records.objects import ABSENT, dotted_keys, json_kind, value_at, wi
 
 TEXT_COLUMN = "text"
 ALL = "*"
-"""Stands for all columns of a record among the further ones; its value is a dictionary."""
+"""Names all columns at once; the value is a dictionary."""
 LABEL_PREFIX = "__label__"
-"""What a label of fastText's lines begins with."""
+"""Prefix of a label in a line of fastText."""
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 """Characters between the columns of a table, in words."""
 _SHOWN_COLUMNS = 20
 _MOST_DIGITS = 6
-"""Of the number of a column; a longer one is a name."""
+"""Digits of a column number; longer digits are a name."""
 
 
 class Record(NamedTuple):
@@ -41,17 +41,17 @@ class Record(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What is wanted of a table or of objects.
+    """The columns or keys to read.
 
-    In a table, a column may be given by its number from 1; one that has no column given otherwise has no header line. In objects, a dot
-    leads into a nested object, unless a key has the dot itself.
+    In a table, a column is a name or a number from 1; if all are numbers, the table has no header line. In objects, a dot leads into a
+    nested object, unless a key has the dot itself.
 
     Args:
-        text: column or key of the text; of no meaning in plain lines.
+        text: column or key of the text; plain lines ignore it.
         fields: further columns or keys; ``ALL`` for all of them, unless they are required.
         text_setting: setting or option that names the first one, for messages.
         field_setting: setting or option that names a further one.
-        required: True if a JSON object must have the further keys, too; else null stands in for one that it lacks.
+        required: True to refuse a JSON object without the further keys; else a missing value is null.
     """
 
     text: str = TEXT_COLUMN
@@ -62,7 +62,7 @@ class Columns(NamedTuple):
 
     @property
     def header(self) -> str:
-        """A header line that would do."""
+        """An example of a valid header line."""
         return ",".join(map(printable, (self.text, *self.fields)))
 
     @property
@@ -76,7 +76,7 @@ class Columns(NamedTuple):
         return not all(is_number(column) for column in (self.text, *self.fields) if not (self.takes_all and column == ALL))
 
     def find(self, names: Sequence[str], location: str) -> tuple[int, list[int]]:
-        """The positions of the text and of the further columns in the rows of a table; that of all columns is behind the last one.
+        """Positions of the text and of the further columns in a row; ``ALL`` is behind the last column.
 
         Args:
             names: header line, or the first row of a table that has none.
@@ -126,12 +126,12 @@ def _repeated(column: str, names: Sequence[str], location: str) -> MhaError:
 
 
 def is_number(column: str) -> bool:
-    """Whether a column is given by its number."""
+    """Whether a column is a number."""
     return column.isascii() and column.isdigit() and len(column) <= _MOST_DIGITS
 
 
 def missing_column(column: str, setting: str, columns: Iterable[str], location: str) -> MhaError:
-    """The column that a setting names is not among those that are there."""
+    """The error for a setting that names a missing column."""
     columns = list(columns)
     close = close_column(column, columns)
     hint = f"{close} (see {setting})" if close else f"set {setting}"

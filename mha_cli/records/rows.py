@@ -1,4 +1,4 @@
-"""The lines of a table to its rows, as Python's csv module reads them in its strict mode."""
+"""Rows of a table, read by Python's csv module in strict mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_BEHIND_QUOTE = "expected after"
 ROW_TOO_LONG = "row too long"
 
 MOST_AGAIN, FREE_AGAIN = 4, 1_000
-"""Lines that are read again behind broken rows: so many for every line of the table, and these; one stray quote takes fewer."""
+"""Most lines read again after broken rows: four per line of the table plus 1,000. One stray quote needs fewer."""
 
 MOST_BLANK = 10
 """Lines to look ahead at for the next one that is not blank."""
@@ -54,7 +54,7 @@ class BrokenRow(MhaError):
 
 
 class TableLines:
-    """The lines of a table as the csv module takes them, one by one; they can be looked at ahead and read again.
+    """Lines for the csv module, with look-ahead and a way to read lines again.
 
     Args:
         lines: lines of the stream, and faults of lines that are too long: one may stand in the middle of a row, so it is raised.
@@ -107,7 +107,7 @@ class TableLines:
         self.taken, self._size = [], 0
 
     def keep_first(self) -> None:
-        """Give the lines of a row back, all but the first: they will be read again."""
+        """Return all lines of a row but the first, to be read again."""
         self._ahead.extendleft(reversed(self.taken[1:]))
         self.number -= len(self.taken) - 1
 
@@ -180,7 +180,7 @@ def _quotes_are_literal(lines: TableLines, width: int) -> bool:
 
 
 def _broken_row(problem: str, line: int, separator: str, reading: Reading) -> BrokenRow:
-    """What the csv module says of a row, in words that tell what to do."""
+    """The csv module's error with advice."""
     if UNCLOSED_QUOTE in problem:
         message, hint = "a quote in this row is never closed", f"close it, or read the table with {reading.no_quoting}; {DOUBLE}"
     elif "field limit" in problem or problem == ROW_TOO_LONG:

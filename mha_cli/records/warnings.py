@@ -1,4 +1,4 @@
-"""What is odd about a stream, and read all the same."""
+"""Warnings about a stream that can be read all the same."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from mha_cli.errors import MhaError
     from mha_cli.records.readers import Format
 
-SHOWN_DOUBTS = 10
-"""StreamWarnings that are shown; a thousand files that are odd in the same way need not all be told of."""
+MOST_SHOWN = 10
+"""Warnings that are shown: a thousand files may have the same fault."""
 
 
 class StreamWarnings:
-    """What is odd about a stream, counted while it is read. Labelled texts of several files share one.
+    """Warnings that reading a stream collects. Labelled texts of several files share one object.
 
     Args:
-        guessed: True if nobody said which format the stream has.
+        guessed: True if the user named no format.
         strict: True to raise the fault of a line that is not UTF-8.
 
     Attributes:
@@ -51,7 +51,7 @@ class StreamWarnings:
         return found
 
     def begin_plain(self, first: str, name: str, text_column: str) -> None:
-        """Doubt that these are plain lines, if the first looks like a line of another format and nobody said that it is none."""
+        """Warn if the first line looks like a line of another format and the user named none."""
         if self._guessed and (found := _other_format(first, text_column)):
             look, form = found
             hint = f"add --format {form}, or --format lines if that is right"
@@ -79,12 +79,12 @@ class StreamWarnings:
 
 def shown_warnings(lines: Sequence[str]) -> list[str]:
     """The first warnings, and how many more there are."""
-    more = len(lines) - SHOWN_DOUBTS
-    return [*lines[:SHOWN_DOUBTS], *([f"and {more:,} more such notes"] if more > 0 else [])]
+    more = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], *([f"and {more:,} more warnings"] if more > 0 else [])]
 
 
 def _other_format(line: str, text_column: str) -> tuple[str, Format] | None:
-    """How a line looks that is hardly a text, and the format of such lines; a header names the text column, or two by usual names."""
+    """What a line that is hardly a text looks like, and its format. A header names the text column, or has two usual names."""
     if line.startswith(LABEL_PREFIX):
         return f"begins with {LABEL_PREFIX}", "fasttext"
     if line.startswith('{"') and line.endswith("}"):

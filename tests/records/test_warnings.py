@@ -1,4 +1,4 @@
-"""What is odd about a stream, and said of it."""
+"""Warnings about streams."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_line_that_is_read_again_behind_a_broken_row_counts_once() -> None:
 
 def test_many_doubts_are_counted() -> None:
     assert shown_warnings(["a", "b"]) == ["a", "b"]
-    assert shown_warnings(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more such notes"]
+    assert shown_warnings(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more warnings"]
 
 
 @pytest.mark.parametrize(
