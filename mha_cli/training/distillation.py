@@ -1,12 +1,12 @@
-"""Learning from n-gram scores: what they say of a text is part of its target, and of a text without a label all of it.
+"""Distillation of the linear model into the encoder: targets for labelled and unlabelled texts.
 
-Of a text that they have learnt from, scores only repeat the label. So what they say of a labelled text comes from tables that were
-fitted on others. The salience, and what makes logits of scores, have learnt from all labels.
+A model only repeats the labels of its own training texts, so predictions for labelled texts are out-of-fold. Context weights and stack
+have learnt from all labels.
 
 Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network", section 2 (targets of both kinds); Wolpert 1992,
 "Stacked Generalization" (answers from the other folds).
 
-Axes: N labelled texts, M texts without a label, U units of a score, C classes.
+Axes: N labelled texts, M texts without a label, U units of the logits, C classes.
 """
 
 from __future__ import annotations
@@ -28,38 +28,31 @@ from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.training.distribution import Distribution
 
 SHARE = 0.5
-"""Of a labelled text's target that the scores give."""
+"""Share of the linear model in a labelled text's target."""
 
 
 def distilled(
     config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
 ) -> tuple[PreparedData, LinearModel]:
-    """The data with targets from n-gram scores, the texts without labels among those to learn from; and the scores.
-
-    Args:
-        config: settings of the run; the model's scores are those that teach.
-        data: texts to learn from, and those without labels, if there are any.
-    """
-
-    def targets() -> list[npt.NDArray[Any]]:
-        fitted, scores_NU = cross_fit_linear_model(config, data, log)
-        weights = loss_weights(config.training.class_weights, data.targets)
-        stack = fit_stack(np.zeros_like(scores_NU), scores_NU, data.train.labels, weights)
-
-        def said(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-            return probabilities_of(stack.logits(np.zeros_like(scores), scores)).astype(np.float32)
-
-        labelled_NC = (1.0 - SHARE) * data.targets + SHARE * said(scores_NU)
-        if data.unlabelled is None:
-            return [labelled_NC, *fitted.arrays()]
-        log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
-        return [labelled_NC, said(linear_logits(config, data, data.unlabelled, fitted)), *fitted.arrays()]
-
-    labelled_NC, *arrays = distribution.from_chief(targets)
-    taught = dataclasses.replace(data, targets=labelled_NC)
+    """The data with distilled targets, unlabelled texts included, and the linear model; the chief fits it for all workers."""
+    labelled_NC, *arrays = distribution.from_chief(lambda: _targets(config, data, log))
+    to_learn = dataclasses.replace(data, targets=labelled_NC)
     if data.unlabelled is not None:
-        taught = with_guesses(taught, data.unlabelled, arrays.pop(0))
-    return taught, LinearModel.from_arrays(arrays)
+        to_learn = with_guesses(to_learn, data.unlabelled, arrays.pop(0))
+    return to_learn, LinearModel.from_arrays(arrays)
+
+
+def _targets(config: Config, data: PreparedData, log: Callable[[str], None]) -> list[npt.NDArray[Any]]:
+    """Targets of labelled texts, (N, C), those of unlabelled texts if there are any, (M, C), and the arrays of the linear model."""
+    fitted, logits_NU = cross_fit_linear_model(config, data, log)
+    weights = loss_weights(config.training.class_weights, data.targets)
+    stack = fit_stack(np.zeros_like(logits_NU), logits_NU, data.train.labels, weights)
+    labelled_NC = (1.0 - SHARE) * data.targets + SHARE * probabilities_of(stack.logits(0.0, logits_NU)).astype(np.float32)
+    if data.unlabelled is None:
+        return [labelled_NC, *fitted.arrays()]
+    log(f"scoring {plural(len(data.unlabelled), 'text')} without labels")
+    guesses_MU = linear_logits(config, data, data.unlabelled, fitted)
+    return [labelled_NC, probabilities_of(stack.logits(0.0, guesses_MU)).astype(np.float32), *fitted.arrays()]
 
 
 def with_guesses(data: PreparedData, texts: EncodedTexts, targets: npt.NDArray[np.float32]) -> PreparedData:
