@@ -40,13 +40,13 @@ class TrainingSummary:
         checkpoint: file of the best epoch.
         best: best epoch, by validation.
         epochs_run: epochs trained, of those configured.
-        num_train: reviews learnt from.
-        num_validation: reviews that chose the best epoch.
-        num_parameters: numbers in all weights, the table of n-gram scores included.
-        vocabulary_size: ids, the two special ones included.
+        num_train: texts to learn from.
+        num_validation: texts that chose the best epoch.
+        num_parameters: numbers in all weights, with the linear model's.
+        vocabulary_size: ids, with the two special ones.
         seconds: time for the training steps of all epochs.
-        precision: type in which the products were computed.
-        metrics: figures in the checkpoint; on other workers than the chief, which may not have the file, none.
+        precision: type of the matrix products.
+        metrics: figures in the checkpoint; empty on workers other than the chief, which may not have the file.
     """
 
     checkpoint: Path
@@ -87,8 +87,8 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         keep_config(output, config)
         (output / STATE).parent.mkdir(exist_ok=True)
 
-    to_learn, scores, refitted = fit_linear_models(config, data, callbacks.log, distribution)
-    validation = Validation(config, data, scores, refitted)
+    to_learn, linear, refitted = fit_linear_models(config, data, callbacks.log, distribution)
+    validation = Validation(config, data, linear, refitted)
     callbacks.log("building the model")
     trainer = Trainer(config, to_learn, distribution)
 
@@ -125,20 +125,21 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
 def fit_linear_models(
     config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
 ) -> tuple[PreparedData, LinearModel | None, LinearModel | None]:
-    """What the encoder learns from, the n-gram scores, and those that a checkpoint keeps instead; the chief fits them for all workers."""
+    """Fit the linear model, and with ``refit_scores`` the one that the checkpoint keeps; the chief fits both for all workers.
+
+    Returns:
+        The data that the encoder learns from, and the two models; None for a model that the config does not ask for.
+    """
     if not config.model.score_ngrams:
         return data, None, None
     if config.training.distill_linear:
-        to_learn, scores = distilled(config, data, log, distribution)
+        to_learn, linear = distilled(config, data, log, distribution)
     else:
-        to_learn, scores = data, LinearModel.from_arrays(distribution.from_chief(lambda: fit_linear_model(config, data, log).arrays()))
-    if not config.learns_from_validation:
-        return to_learn, scores, None
-    return (
-        to_learn,
-        scores,
-        LinearModel.from_arrays(distribution.from_chief(lambda: refit_linear_model(config, data, scores, log).arrays())),
-    )
+        to_learn, linear = data, LinearModel.from_arrays(distribution.from_chief(lambda: fit_linear_model(config, data, log).arrays()))
+    refitted = None
+    if config.learns_from_validation:
+        refitted = LinearModel.from_arrays(distribution.from_chief(lambda: refit_linear_model(config, data, linear, log).arrays()))
+    return to_learn, linear, refitted
 
 
 def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
