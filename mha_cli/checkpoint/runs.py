@@ -115,6 +115,8 @@ def refuse_other_run(output: Path, config: Config) -> None:
     earlier, now = config_to_dict(load_config(output / CONFIG)), config_to_dict(config)
     found = {key: earlier["data"].get(key) for key in ("text_column", "label_column") if key in now["data"] and now["data"][key] is None}
     now = {**now, "auto": earlier.get("auto", False), "data": now["data"] | found}  # what was open is decided, and the columns are found
+    if config.auto:
+        now = {name: value | now.get(name, {}) if isinstance(value, dict) else now.get(name, value) for name, value in earlier.items()}
     refuse_other_settings(output, earlier, now, f"resume with --config {name}/{CONFIG}")
 
 
