@@ -45,7 +45,7 @@ def read_inputs(
         default_column: column or key of the text where none is asked for.
         standard_input: descriptor of standard input.
         dialect: encoding and quoting of the files.
-        on_warning: callback for what is to be said of a file that is odd, and read all the same.
+        on_warning: callback with each warning about a file.
         on_wait: callback with a descriptor, just before the reader waits for more to read there.
     """
     paths = [path for given in paths for path in matching_paths(given)]
@@ -68,13 +68,13 @@ def read_inputs(
 
 
 def given_texts(texts: Iterable[str], fields: Sequence[str] = ()) -> Iterator[Record]:
-    """Texts that are there already, each like a plain line, which has no other field than ``text``."""
+    """Texts from arguments, as plain lines: their only field is ``text``."""
     refuse_fields_of_plain_lines(fields, "arguments", "give texts with columns in a file, with --input")
     return (Record(text, text.encode() + b"\n", fields_of_plain_line(fields, text)) for text in texts)
 
 
 def format_of(path: str) -> Format:
-    """The format that the extension of a file name tells, ``.gz`` left aside; plain lines if it tells none."""
+    """The format by the extension of a file name, without ``.gz``; plain lines if the extension is unknown."""
     return EXTENSIONS.get(extension_of(path), "lines")
 
 
@@ -85,7 +85,7 @@ def refuse_column_of_plain_lines(text_column: str | None, forms: Iterable[Format
 
 
 def shown_name(path: str) -> str:
-    """What an input is called in messages."""
+    """Name of an input in messages."""
     return "standard input" if path == STANDARD_INPUT else shown_path(path)
 
 
@@ -118,8 +118,4 @@ def _faults_named(path: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str, error: OSError | ValueError) -> MhaError:
-    return MhaError(f"{shown_name(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts")
+        raise MhaError(f"{shown_name(path)}: cannot be read: {getattr(error, 'strerror', error)}", "give a file of texts") from None

@@ -263,42 +263,31 @@ def test_with_subwords_every_token_brings_its_characters(truncation: str) -> Non
 # What cannot be learnt from
 
 
-def test_no_reviews() -> None:
-    assert error_of(lambda: corpus("")) == "films.csv: no texts; give labelled texts of at least two classes"
-    assert error_of(lambda: corpus("", class_names=("a", "b"))).startswith("films.csv: no texts; ")
-
-
-@pytest.mark.parametrize("class_names", [None, ("a", "b"), ("c", "b", "a")])
-def test_one_class(class_names: tuple[str, ...] | None) -> None:
-    assert error_of(lambda: corpus("aaa", class_names=class_names)) == (
-        "films.csv: every text has the class 'a'; a classifier needs texts of at least two classes"
-    )
-
-
-@pytest.mark.parametrize(("labels", "shown"), [("ab", "2 of 2"), ("abc", "3 of 3"), ("aabcd", "3 of 5")])
-def test_most_texts_have_a_class_of_their_own(labels: str, shown: str) -> None:
-    hint = "check the label column (in a folder, each .txt file is one text)"
-    assert error_of(lambda: corpus(labels)) == f"films.csv: {shown} texts have a class of their own; {hint}"
-
-
-def test_a_class_of_no_review() -> None:
-    assert error_of(lambda: corpus("aacc", class_names=("a", "b", "c"))) == (
-        "films.csv: the class 'b' has no text; each class needs at least one to be learnt from"
-    )
+@pytest.mark.parametrize(
+    ("labels", "class_names", "texts", "expected"),
+    [
+        ("", None, None, "no texts; give labelled texts of at least two classes"),
+        ("aaa", ("c", "b", "a"), None, "every text has the class 'a'; a classifier needs texts of at least two classes"),
+        (
+            "aabcd",
+            None,
+            None,
+            "3 of 5 texts have a class of their own; check the label column (in a folder, each .txt file is one text)",
+        ),
+        ("aacc", ("a", "b", "c"), None, "the class 'b' has no text; each class needs at least one to be learnt from"),
+        ("abab", None, ["", " ", "<br />", "__"], "none of the 4 texts has a word; is the text column the right one?"),
+    ],
+)
+def test_texts_that_no_classifier_could_learn_from(
+    labels: str, class_names: tuple[str, ...] | None, texts: list[str] | None, expected: str
+) -> None:
+    assert error_of(lambda: corpus(labels, texts, class_names=class_names)) == f"films.csv: {expected}"
 
 
 def test_a_class_name_from_outside_is_shown_safely() -> None:
     error = error_of(lambda: [*of_known_classes([LocatedText(LabelledText("word", "\x1b[31mred\n"), "a\x1b.csv", 2)], ("a", "b"))])
     assert error.isprintable()
     assert "x1b[31mred" in error
-
-
-def test_no_words() -> None:
-    assert error_of(lambda: corpus("abab", ["", " ", "<br />", "__"])) == (
-        "films.csv: none of the 4 texts has a word; is the text column the right one?"
-    )
-    settings = TextConfig(punctuation=False)
-    assert error_of(lambda: corpus("ab" * 600, ["?!"] * 1200, settings)).startswith("films.csv: none of the 1,200 texts has a word; ")
 
 
 @pytest.mark.parametrize(("line", "place"), [(7, "films.csv:7"), (None, "films.csv")])

@@ -103,10 +103,7 @@ def test_what_is_no_class(label: Any, expected: str) -> None:
     ("label", "expected"),
     [
         ("null", MISSING),
-        ("NaN", MISSING),
         ("[1]", LIST),
-        ("{}", f"is an object; {ONE_VALUE}"),
-        ("0.5", f"is the fraction 0.5; {ONE_VALUE}"),
         ("1e999", f"is the fraction Infinity; {ONE_VALUE}"),
     ],
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 
 from mha_cli.data.layout import find_layout
 from mha_cli.errors import MhaError
-from tests.limits import files_of_at_most
 
 TEXTS = [f"{what} number {number} of them" for number in range(10) for what in ("Great lamp", "The delivery, sadly, was late", "Fine; ok")]
 LABELS = [("good", "bad", "so-so")[number % 3] for number in range(30)]
@@ -91,14 +88,6 @@ def test_parquet_and_folders() -> None:
     assert find_layout("train").columns == ()
 
 
-def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyarrow.parquet.write_table(pyarrow.table({"doc": TEXTS, "y": LABELS}), "a.parquet")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with files_of_at_most(100), pytest.raises(MhaError) as raised:
-        find_layout("a.parquet")
-    assert str(raised.value).startswith(f"{tmp_path}: File too large; it takes the whole file, unpacked: make room")
-
-
 @pytest.mark.parametrize(
     ("given", "found"),
     [
@@ -138,12 +127,6 @@ def test_numbers_without_a_header_stay_numbers() -> None:
     Path("a.csv").write_text(table([], [LABELS, TEXTS]))
     layout = find_layout("a.csv", "2", "1")
     assert (layout.columns, layout.text_column, layout.label_column) == (("1", "2"), "2", "1")
-
-
-def test_a_pipe_is_refused() -> None:
-    os.mkfifo("a.txt")
-    with pytest.raises(MhaError, match=r"^a\.txt: a pipe, neither a file nor a folder; "):
-        find_layout("a.txt")
 
 
 @pytest.mark.parametrize(

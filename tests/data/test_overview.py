@@ -51,21 +51,10 @@ def test_the_recipe_decides_lengths_and_vocabulary_from_the_texts() -> None:
     assert found.train.unknown_share == pytest.approx(1 / 31)
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        (
-            [("a", "x"), ("b", "x")],
-            "train.jsonl, split train: every text has the class 'x'; a classifier needs texts of at least two classes",
-        ),
-        ([], "train.jsonl: the file is empty; write one JSON object a line, a text each"),
-    ],
-)
-def test_what_cannot_be_learnt_from(rows: list[tuple[str, str]], expected: str) -> None:
-    write("train.jsonl", rows)
-    with pytest.raises(MhaError) as raised:
+def test_texts_that_cannot_be_learnt_from_are_refused() -> None:
+    write("train.jsonl", [("a", "x"), ("b", "x")])
+    with pytest.raises(MhaError, match=r"^train\.jsonl, split train: every text has the class 'x'; "):
         look_over(load_config(find_config("text"), ["data.train=train.jsonl"]))
-    assert str(raised.value) == expected
 
 
 def test_texts_without_a_word() -> None:

@@ -48,21 +48,10 @@ def test_scripts() -> None:
     assert shares == pytest.approx({script: number / 18 for script, number in letters.items()})
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("text,label\nfine,x\ngood,x\n", "a.csv: every text has the class 'x'; a classifier needs texts of at least two classes"),
-        ("text,label\nfine,x\ngood\n", "a.csv:3: 1 field where the header has 2; put a text that holds a comma in double quotes"),
-        ("", "a.csv: the file is empty; write a header line (text,label) and a text a row"),
-        ("text,label\n", "a.csv: a header but no texts; write a text a row below it"),
-        ("review;stars\n", "a.csv: a header but no texts; write a text a row below it"),
-    ],
-)
-def test_what_cannot_be_learnt_from(content: str, expected: str) -> None:
-    Path("a.csv").write_text(content)
-    with pytest.raises(MhaError) as raised:
+def test_a_header_without_texts() -> None:
+    Path("a.csv").write_text("review;stars\n")
+    with pytest.raises(MhaError, match=r"^a\.csv: a header but no texts; write a text a row below it$"):
         profile_data(["a.csv"])
-    assert str(raised.value) == expected
 
 
 # fmt: off
