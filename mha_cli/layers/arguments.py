@@ -1,4 +1,4 @@
-"""Arguments of layers: what the constructors refuse and keep, and the inputs of attention."""
+"""Checks of the arguments of layers, each with a ValueError that names the argument, and the base class of the layers."""
 
 from __future__ import annotations
 
@@ -10,44 +10,28 @@ import keras
 
 
 def check_sizes(**sizes: int | None) -> None:
-    """Refuse a size below 1; None stands for a default.
-
-    Raises:
-        ValueError: naming the argument and its value.
-    """
+    """Refuse a size below 1; None stands for a default."""
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"{name} is {size}; it must be at least 1")
 
 
 def check_buckets(**sizes: int) -> None:
-    """Refuse a hash table whose number of rows is not a power of two.
-
-    Raises:
-        ValueError: naming the argument and its value.
-    """
+    """Refuse a hash table whose number of rows is not a power of two."""
     for name, size in sizes.items():
         if size < 1 or size & (size - 1):
             raise ValueError(f"{name} is {size}; it must be a power of two")
 
 
 def check_shares(**shares: float) -> None:
-    """Refuse a dropout rate outside [0, 1).
-
-    Raises:
-        ValueError: naming the argument and its value.
-    """
+    """Refuse a dropout rate outside [0, 1)."""
     for name, share in shares.items():
         if not 0.0 <= share < 1.0:
             raise ValueError(f"{name} is {share}; it must be at least 0 and below 1")
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse a word that is not among the choices.
-
-    Raises:
-        ValueError: naming the argument, its value and the choices.
-    """
+    """Refuse a word that is not among the choices."""
     if value not in choices:
         raise ValueError(f"{name} is {value!r}; choose from {', '.join(choices)}")
 
@@ -62,11 +46,7 @@ class Layer(keras.layers.Layer):
 
 
 def check_inputs(layer: Any, **inputs: Any) -> None:
-    """Refuse a ``query``, ``value`` or ``key`` that an attention layer's kernels do not fit, or whose sizes do not go together.
-
-    Raises:
-        ValueError: naming the input and its shape, or two inputs and their sizes.
-    """
+    """Refuse a ``query``, ``value`` or ``key`` that an attention layer's kernels do not fit, or whose sizes do not go together."""
     for name, x in inputs.items():
         width = getattr(layer, f"{name}_kernel").shape[0]
         if len(x.shape) != 3 or x.shape[-1] not in (None, width):

@@ -91,11 +91,7 @@ class PositionalEmbedding(Layer):
         self.unit_dropout = keras.layers.Dropout(ngram_dropout, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        """Create the token table and those of positions, n-grams and subwords, as far as there are any.
-
-        Raises:
-            ValueError: there is a table of subwords, and tokens have no characters.
-        """
+        """Create the token table and those of positions, n-grams and subwords, as far as there are any."""
         if self.subword_buckets and len(input_shape) != 3:
             raise ValueError(f"the input has shape {tuple(input_shape)}; with subwords it takes (batch, length, 1 + characters)")
         self.token_embeddings = self.add_weight(

@@ -143,11 +143,7 @@ class NgramScores(Layer):
         self.subwords = subwords
 
     def build(self, input_shape: Any) -> None:
-        """Create the table, and the salience where there are windows.
-
-        Raises:
-            ValueError: subwords count, and tokens have no characters.
-        """
+        """Create the table, and the salience where there are windows."""
         if self.subwords and len(input_shape) != 3:
             raise ValueError(f"the input has shape {tuple(input_shape)}; with subwords it takes (batch, length, 1 + characters)")
         self.table = self._fitted("table", (self.buckets, self.num_scores))

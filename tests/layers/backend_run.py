@@ -15,7 +15,6 @@ import numpy as np
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.layers import blockwise_attention, scaled_dot_product_attention
-from mha_cli.layers.fast.at_positions import encode_at
 from mha_cli.model.classifier import build_classifier
 
 if TYPE_CHECKING:
@@ -41,11 +40,7 @@ def results_of(case: Mapping[str, Any], inputs: Mapping[str, np.ndarray], weight
 
     call()
     layer.set_weights(weights)
-    if "positions" in case:
-        x, mask, positions = map(keras.ops.convert_to_tensor, (inputs["inputs"], inputs["mask"], case["positions"]))
-        outputs = encode_at(layer, x, positions, mask)
-    else:
-        outputs = call(**case.get("call", {}))
+    outputs = call(**case.get("call", {}))
     results = {f"output_{number}": keras.ops.convert_to_numpy(x) for number, x in enumerate(keras.tree.flatten(outputs))}
     if case.get("train"):
         layer.compile(optimizer=keras.optimizers.SGD(0.1), loss="binary_crossentropy", run_eagerly=keras.backend.backend() != "jax")

@@ -128,7 +128,7 @@ MASKS = {
 
 
 @pytest.mark.parametrize("masks", MASKS.values(), ids=MASKS.keys())
-def test_masks_equal_keras_and_the_paper(masks: dict[str, np.ndarray]) -> None:
+def test_masks_equal_keras(masks: dict[str, np.ndarray]) -> None:
     query, value = random(BATCH, QUERIES, QUERY_WIDTH), random(BATCH, KEYS, VALUE_WIDTH)
     layer = built(MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM), query, value)
     allowed = np.ones((BATCH, HEADS, QUERIES, KEYS), dtype=bool)
@@ -140,10 +140,6 @@ def test_masks_equal_keras_and_the_paper(masks: dict[str, np.ndarray]) -> None:
 
     output, weights = layer(query, value, **masks, return_attention_scores=True)
 
-    expected, expected_weights = reference_attention(layer, query, value, value, allowed)
-    np.testing.assert_allclose(output, expected, **EXACT)
-    np.testing.assert_allclose(weights, expected_weights, **EXACT)
-    assert (np.array(weights)[~allowed] == 0).all()
     # Keras lets a query that may look nowhere look everywhere.
     looks_BHL = allowed.any(axis=-1)
     looks_BL = looks_BHL.all(axis=1)
@@ -248,54 +244,6 @@ def test_equals_torch(cross: bool, use_bias: bool) -> None:
             )
             np.testing.assert_allclose(output, theirs.detach(), **EXACT)
             np.testing.assert_allclose(np.mean(weights, axis=1) if average else weights, their_weights.detach(), **EXACT)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_function_equals_torch(masked: bool) -> None:
-    q = random(BATCH, HEADS, QUERIES, KEY_DIM)
-    k = random(BATCH, HEADS, KEYS, KEY_DIM)
-    v = random(BATCH, HEADS, KEYS, VALUE_DIM)
-    mask = random_mask(BATCH, 1, QUERIES, KEYS) if masked else None
-    mixed, weights = scaled_dot_product_attention(*map(tf.constant, (q, k, v)), mask)
-    their_mask = None if mask is None else torch.tensor(mask)
-    theirs = torch.nn.functional.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)), attn_mask=their_mask)
-    np.testing.assert_allclose(mixed, theirs, **EXACT)
-    np.testing.assert_allclose(np.sum(weights, axis=-1), 1.0, **EXACT)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("cross", [True, False])
-def test_gradients_equal_torch(cross: bool, masked: bool) -> None:
-    query = random(BATCH, QUERIES, TORCH_WIDTH)
-    value, key = (random(BATCH, KEYS, VALUE_WIDTH), random(BATCH, KEYS, KEY_WIDTH)) if cross else (query, query)
-    layer = built(MultiHeadAttention(HEADS, KEY_DIM), query, value, key)
-    twin = torch_twin(layer)
-    upstream = random(BATCH, QUERIES, TORCH_WIDTH, seed=1)
-    real = prefix_mask([key.shape[1], 3, 1], key.shape[1])
-
-    ours = [tf.constant(x) for x in (query, value, key)]
-    with tf.GradientTape() as tape:
-        tape.watch(ours)
-        loss = tf.reduce_sum(layer(*ours, value_mask=real if masked else None) * upstream)
-    weights = {weight.name: weight.value for weight in layer.trainable_variables}
-    input_gradients, gradients = tape.gradient(loss, (ours, weights))
-
-    theirs = [torch.tensor(x, requires_grad=True) for x in (query, key, value)]
-    output, _ = twin(*theirs, key_padding_mask=torch.tensor(~real) if masked else None)
-    (output * torch.tensor(upstream)).sum().backward()
-
-    close = {"atol": 1e-4, "rtol": 1e-4}
-    for gradient, number in zip(input_gradients, (0, 2, 1), strict=True):
-        np.testing.assert_allclose(gradient, theirs[number].grad, **close)
-    if cross:
-        kernels = [weight.grad for weight in (twin.q_proj_weight, twin.k_proj_weight, twin.v_proj_weight)]
-    else:
-        kernels = list(twin.in_proj_weight.grad.chunk(3))
-    for name, kernel, bias in zip(("query", "key", "value"), kernels, twin.in_proj_bias.grad.chunk(3), strict=True):
-        np.testing.assert_allclose(np.array(gradients[f"{name}_kernel"]).reshape(-1, TORCH_WIDTH).T, kernel, **close)
-        np.testing.assert_allclose(np.array(gradients[f"{name}_bias"]).ravel(), bias, **close)
-    np.testing.assert_allclose(np.array(gradients["output_kernel"]).reshape(TORCH_WIDTH, TORCH_WIDTH).T, twin.out_proj.weight.grad, **close)
-    np.testing.assert_allclose(gradients["output_bias"], twin.out_proj.bias.grad, **close)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

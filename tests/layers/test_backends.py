@@ -40,17 +40,12 @@ if TYPE_CHECKING:
 
 SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
 LONGER = 263  # more than a block of queries
-FORMS = ("auto", "fused", "per_head", "blockwise", "folded")
+IMPLEMENTATIONS = ("auto", "fused", "per_head", "blockwise", "folded")
 Case = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def layer_case(layer: keras.Layer, inputs: dict[str, np.ndarray], **call: Any) -> Case:
     return {"layer": keras.saving.serialize_keras_object(layer), "call": call}, inputs
-
-
-def some_positions_case(normalization: str, x: np.ndarray, real: np.ndarray) -> Case:
-    case, inputs = layer_case(TransformerEncoder(14, 17, 2, normalization=normalization), {"inputs": x, "mask": real})
-    return {**case, "positions": [[3, 0], [1, 1], [4, 2]]}, inputs
 
 
 def model_case(num_classes: int = 2, train: bool = False, length: int = 13, characters: int = 0, **model: Any) -> Case:
@@ -79,7 +74,7 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
         "heads": {"head_mask": random(HEADS)},
         "heads-per-entry": {"head_mask": random(BATCH, HEADS)},
     }
-    for implementation in FORMS:
+    for implementation in IMPLEMENTATIONS:
         layer = MultiHeadAttention(**SIZES, implementation=implementation)
         yield f"{implementation}-plain", layer_case(layer, cross)
         yield f"{implementation}-weights", layer_case(layer, cross, return_attention_scores=True)
@@ -95,7 +90,7 @@ def attention_cases() -> Iterator[tuple[str, Case]]:
                 MultiHeadAttention(**SIZES, implementation=implementation, attention_score="additive"), {**cross, **masks["attention"]}
             ),
         )
-    for implementation in FORMS:
+    for implementation in IMPLEMENTATIONS:
         yield (
             f"{implementation}-unscaled",
             layer_case(MultiHeadAttention(**SIZES, implementation=implementation, use_scale=False, use_bias=False), cross),
@@ -110,7 +105,6 @@ def all_cases() -> dict[str, Case]:
         **dict(attention_cases()),
         "encoder-post": layer_case(TransformerEncoder(14, 17, 2, activation="gelu"), {"inputs": x, "mask": real}),
         "encoder-pre": layer_case(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "head_mask": random(2)}),
-        **{f"encoder-at-positions-{norm}": some_positions_case(norm, x, real) for norm in ("post", "pre")},
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
             PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=64, conv_kernel_size=5),

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +9,6 @@ import torch
 from layer_contract import check_layer, randomize
 
 from mha_cli.layers import TransformerEncoder
-from tests.covering import pairwise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,25 +84,16 @@ def test_honours_the_layer_contract(normalization: str, tmp_path: Path) -> None:
     check_layer(TransformerEncoder, arguments, inputs, (BATCH, LENGTH, 11), tmp_path, keeps_mask=True, at_default=at_default)
 
 
-@pytest.mark.parametrize(("normalization", "activation", "masked"), pairwise(["post", "pre"], ["relu", "gelu"], [False, True]))
-def test_equals_torch(normalization: str, activation: str, masked: bool) -> None:
+@pytest.mark.parametrize(("normalization", "activation"), [("post", "gelu"), ("pre", "gelu"), ("post", "relu")])
+def test_output_and_gradients_equal_torch(normalization: str, activation: str) -> None:
     layer = built(normalization=normalization, activation=activation)
-    twin = torch_twin(layer)
-    ours = np.array(layer(INPUTS, mask=REAL if masked else None))
-    theirs = twin(torch.tensor(INPUTS), src_key_padding_mask=torch.tensor(~REAL) if masked else None).detach().numpy()
-    rows = REAL if masked else np.ones_like(REAL)
-    np.testing.assert_allclose(ours[rows], theirs[rows], **EXACT)
-
-
-@pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_gradients_equal_torch(normalization: str) -> None:
-    layer = built(normalization=normalization, activation="gelu")
     twin = torch_twin(layer)
     upstream = np.random.default_rng(1).normal(size=INPUTS.shape).astype(np.float32) * REAL[:, :, None]
     ours = tf.constant(INPUTS)
     with tf.GradientTape() as tape:
         tape.watch(ours)
-        loss = tf.reduce_sum(layer(ours, mask=REAL) * upstream)
+        output = layer(ours, mask=REAL)
+        loss = tf.reduce_sum(output * upstream)
     variables = [
         layer.attention_norm.gamma,
         layer.attention_norm.beta,
@@ -117,7 +106,9 @@ def test_gradients_equal_torch(normalization: str) -> None:
     gradient, gradients = tape.gradient(loss, (ours, [variable.value for variable in variables]))
 
     theirs = torch.tensor(INPUTS, requires_grad=True)
-    (twin(theirs, src_key_padding_mask=torch.tensor(~REAL)) * torch.tensor(upstream)).sum().backward()
+    their_output = twin(theirs, src_key_padding_mask=torch.tensor(~REAL))
+    np.testing.assert_allclose(np.array(output)[REAL], their_output.detach().numpy()[REAL], **EXACT)
+    (their_output * torch.tensor(upstream)).sum().backward()
     expected = [
         twin.norm1.weight.grad,
         twin.norm1.bias.grad,
@@ -130,38 +121,6 @@ def test_gradients_equal_torch(normalization: str) -> None:
     np.testing.assert_allclose(gradient, theirs.grad, atol=1e-4, rtol=1e-4)
     for variable, value, reference in zip(variables, gradients, expected, strict=True):
         np.testing.assert_allclose(value, reference, atol=1e-4, rtol=1e-4, err_msg=variable.path)
-
-
-@pytest.mark.parametrize("use_bias", [True, False])
-@pytest.mark.parametrize("normalization", ["post", "pre"])
-def test_free_head_widths_equal_a_block_of_keras_layers(normalization: str, use_bias: bool) -> None:
-    layer = built(key_dim=3, value_dim=VALUE_DIM, normalization=normalization, use_bias=use_bias)
-    attention = keras.layers.MultiHeadAttention(HEADS, 3, value_dim=VALUE_DIM, use_bias=use_bias)
-    norms = [keras.layers.LayerNormalization() for _ in range(2)]
-    hidden, out = keras.layers.Dense(HIDDEN, activation="relu"), keras.layers.Dense(WIDTH)
-    attention.build(INPUTS.shape, INPUTS.shape)
-    out.build((BATCH, LENGTH, HIDDEN))
-    for theirs, ours in (
-        (attention, layer.attention),
-        (norms[0], layer.attention_norm),
-        (hidden, layer.feed_forward_in),
-        (out, layer.feed_forward_out),
-        (norms[1], layer.feed_forward_norm),
-    ):
-        if not theirs.built:
-            theirs.build(INPUTS.shape)
-        theirs.set_weights(ours.get_weights())
-
-    def attend(x: Any) -> Any:
-        return attention(x, x, value_mask=REAL)
-
-    if normalization == "post":
-        attended = norms[0](INPUTS + attend(INPUTS))
-        expected = norms[1](attended + out(hidden(attended)))
-    else:
-        attended = INPUTS + attend(norms[0](INPUTS))
-        expected = attended + out(hidden(norms[1](attended)))
-    np.testing.assert_allclose(np.array(layer(INPUTS, mask=REAL))[REAL], np.array(expected)[REAL], **EXACT)
 
 
 @pytest.mark.parametrize("normalization", ["post", "pre"])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -64,40 +63,3 @@ def test_masks_combine_by_logical_and() -> None:
     assert combine(SIZES, a=None, b=ahead) is ahead
     assert combine(SIZES, a=None) is None
     assert [none(None, *rest) for none, *rest in ((padding_mask,), (broadcast_mask,), (valid_lengths_mask, KEYS))] == [None] * 3
-
-
-@pytest.mark.parametrize("axes", [1, 5])
-def test_a_mask_of_other_axes_is_refused(axes: int) -> None:
-    message = rf"^attention_mask has {axes} axes; it takes \(L, M\), \(B, L, M\) or \(B, H, L, M\)$"
-    with pytest.raises(ValueError, match=message):
-        broadcast_mask(np.ones((2,) * axes, bool))
-
-
-@pytest.mark.parametrize("axes", [0, 3])
-def test_valid_lengths_of_other_axes_are_refused(axes: int) -> None:
-    message = rf"^valid_lengths has {axes} axes; it takes 1 \(a number an entry\) or 2 \(a number a query\)$"
-    with pytest.raises(ValueError, match=message):
-        valid_lengths_mask(np.ones((2,) * axes, np.int32), KEYS)
-
-
-def test_a_padding_mask_of_other_axes_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^a padding mask has 3 axes; it takes 2, \(batch, length\)$"):
-        padding_mask(np.ones((2, 3, 5), bool))
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((2, 1, 1, 7), "pad is for 2 entries; it takes 3, or 1 for all alike"),
-        ((3, 5, 1, 7), "pad is for 5 heads; it takes 2, or 1 for all alike"),
-        ((3, 1, 7, 7), "pad is for 7 queries; it takes 5, or 1 for all alike"),
-        ((3, 1, 1, 11), "pad is for 11 keys; it takes 7, or 1 for all alike"),
-    ],
-)
-def test_a_mask_of_other_sizes_is_refused(shape: tuple[int, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        combine(SIZES, pad=np.ones(shape, bool))
-    combine(SIZES, pad=np.ones((1, 1, 1, 1), bool))
-    combine(SIZES, pad=np.ones(SIZES, bool))
-    combine(SIZES, pad=keras.KerasTensor((None, HEADS, None, KEYS)))
-    combine((None, None, None, None), pad=np.ones(shape, bool))

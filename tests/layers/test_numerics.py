@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from attention_cases import BATCH, HEADS, KEYS, QUERIES, finite_differences, paper_softmax, random, random_mask
+from attention_cases import BATCH, HEADS, KEYS, QUERIES, paper_softmax, random, random_mask
 
 from mha_cli.layers.numerics import dot_products, masked_softmax
 
@@ -42,32 +42,8 @@ def test_softmax_over_the_allowed_keys_only(dtype: str, shape: tuple[int, ...]) 
     assert not rows.all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_gradient_of_the_softmax_is_exact_and_zero_where_a_row_looks_nowhere(dtype: str) -> None:
-    mask = random_mask(QUERIES, KEYS)
-    mask[2] = False
-    upstream = random(QUERIES, KEYS, seed=1)
-    scores = tf.cast(random(QUERIES, KEYS), dtype)
-    with tf.GradientTape() as tape:
-        tape.watch(scores)
-        loss = tf.reduce_sum(masked_softmax(scores, mask) * upstream)
-    gradient = tape.gradient(loss, scores)
-    assert gradient.dtype == scores.dtype
-    gradient = tf.cast(gradient, "float64").numpy()
-    assert (gradient[2] == 0).all()
-    exact = tf.cast(scores, "float64").numpy()
-    expected = finite_differences(lambda: float((paper_softmax(exact, mask) * upstream).sum()), exact)
-    np.testing.assert_allclose(gradient, expected, atol=1e-5 if dtype == "float32" else 2e-3)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_high_scores_stay_finite(dtype: str) -> None:
     scores = tf.cast(np.array([[3e4, -3e4, 0.0], [3e4, 3e4, -3e4], [-3e4, -3e4, -3e4]], np.float32), dtype)
     mask = np.array([[False, True, True], [True, True, True], [False, False, False]])
     np.testing.assert_array_equal(masked_softmax(scores, mask), [[0, 0, 1], [0.5, 0.5, 0], [0, 0, 0]])
-
-
-def test_without_a_mask_it_is_plain_softmax() -> None:
-    scores = random(BATCH, HEADS, QUERIES, KEYS)
-    np.testing.assert_allclose(masked_softmax(scores), paper_softmax(scores.astype(float), np.array(True)), atol=1e-6)
-    np.testing.assert_allclose(masked_softmax(scores, np.ones((1, 1, 1, KEYS), bool)), masked_softmax(scores), atol=1e-7)

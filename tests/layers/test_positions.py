@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,33 +60,6 @@ def test_sinusoid_equals_the_formula(length: int, width: int) -> None:
             angle = position / 10_000 ** (2 * (unit // 2) / width)
             expected = math.sin(angle) if unit % 2 == 0 else math.cos(angle)
             assert table[position, unit] == pytest.approx(expected, abs=1e-7)
-
-
-def test_sinusoid_known_values() -> None:
-    table = sinusoidal_positions(101, 4)
-    np.testing.assert_array_equal(table[0], [0, 1, 0, 1])
-    np.testing.assert_allclose(table[1], [0.84147098, 0.54030231, 0.00999983, 0.99995000], atol=1e-7)
-    np.testing.assert_allclose(table[100], [-0.50636564, 0.86231887, 0.84147098, 0.54030231], atol=1e-7)
-
-
-def test_learned_positions_are_added_to_the_tokens() -> None:
-    layer = built("learned")
-    tokens, positions = (np.array(weight) for weight in layer.trainable_variables)
-    assert tokens.shape == (VOCABULARY_SIZE, WIDTH)
-    assert positions.shape == (LONGEST, WIDTH)
-    np.testing.assert_allclose(layer(TOKEN_IDS), tokens[TOKEN_IDS] + positions[:LENGTH], atol=1e-6)
-
-
-def test_sinusoidal_positions_are_added_to_the_tokens() -> None:
-    layer = built("sinusoidal")
-    (tokens,) = (np.array(weight) for weight in layer.trainable_variables)
-    np.testing.assert_allclose(layer(TOKEN_IDS), tokens[TOKEN_IDS] + sinusoidal_positions(LENGTH, WIDTH), atol=1e-6)
-
-
-def test_without_positions_a_token_is_the_same_everywhere() -> None:
-    layer = built("none")
-    (tokens,) = (np.array(weight) for weight in layer.trainable_variables)
-    np.testing.assert_array_equal(layer(TOKEN_IDS), tokens[TOKEN_IDS])
 
 
 def bucket(ngram: list[int], buckets: int) -> int:
@@ -177,14 +151,6 @@ def test_subwords_keep_the_buckets_that_checkpoints_were_trained_with() -> None:
     assert [number for buckets, whole in found for number in np.array(buckets)[np.array(whole)]] == [785522, 983044, 10705]
 
 
-def test_characters_are_needed_for_subwords() -> None:
-    message = r"^the input has shape \(3, 5\); with subwords it takes \(batch, length, 1 \+ characters\)$"
-    with pytest.raises(ValueError, match=message):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, subword_buckets=4)(TOKEN_IDS)
-    with pytest.raises(ValueError, match=r"^subword_buckets is 19; it must be a power of two$"):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, subword_buckets=19)
-
-
 def test_ngram_dropout_spares_the_tokens() -> None:
     layer, plain = (built("learned", max_ngram=2, ngram_buckets=BUCKETS, ngram_dropout=share) for share in (0.5, 0.0))
     expected = np.array(plain(TOKEN_IDS))
@@ -198,10 +164,6 @@ def test_ngram_dropout_spares_the_tokens() -> None:
     np.testing.assert_allclose(dropped[left], 2 * added[left], atol=1e-5)
 
 
-def test_mask_leaves_out_id_0() -> None:
-    np.testing.assert_array_equal(built("learned").compute_mask(TOKEN_IDS), TOKEN_IDS != 0)
-
-
 def test_the_longest_input_fits_and_a_longer_one_is_refused() -> None:
     layer = built("learned")
     assert layer(np.ones((2, LONGEST), np.int32)).shape == (2, LONGEST, WIDTH)
@@ -209,30 +171,18 @@ def test_the_longest_input_fits_and_a_longer_one_is_refused() -> None:
         layer(np.ones((2, LONGEST + 1), np.int32))
 
 
-def test_dropout_is_active_only_in_training() -> None:
-    layer, plain = built("learned", dropout=0.5), built("learned")
-    expected = np.array(plain(TOKEN_IDS))
-    np.testing.assert_array_equal(layer(TOKEN_IDS), expected)
-    np.testing.assert_array_equal(layer(TOKEN_IDS, training=False), expected)
-    dropped = np.array(layer(TOKEN_IDS, training=True))
-    left = dropped != 0
-    assert 0.2 < left.mean() < 0.8
-    np.testing.assert_allclose(dropped[left], 2 * expected[left], atol=1e-6)
-
-
-def test_ngrams_without_positions_or_buckets_are_refused() -> None:
-    message = r"^max_ngram is 2, but n-grams carry word order and positions is 'none'; take max_ngram 1$"
-    with pytest.raises(ValueError, match=message):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", max_ngram=2, ngram_buckets=BUCKETS)
-    with pytest.raises(ValueError, match=r"^conv_kernel_size is 3, but it carries word order and positions is 'none'; take 0$"):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="none", conv_kernel_size=3)
-    for width in (4, -1):
-        with pytest.raises(ValueError, match=rf"^conv_kernel_size is {width}; it must be odd, or 0$"):
-            PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, conv_kernel_size=width)
-    with pytest.raises(ValueError, match=r"^ngram_buckets is 0; it must be a power of two$"):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, max_ngram=2)
-
-
-def test_unknown_kind_of_positions_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^positions is 'rotary'; choose from learned, sinusoidal, none$"):
-        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, positions="rotary")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"positions": "rotary"}, "positions is 'rotary'; choose from learned, sinusoidal, none"),
+        ({"positions": "none", "max_ngram": 2}, "max_ngram is 2, but n-grams carry word order and positions is 'none'; take max_ngram 1"),
+        ({"positions": "none", "conv_kernel_size": 3}, "conv_kernel_size is 3, but it carries word order and positions is 'none'; take 0"),
+        ({"conv_kernel_size": 4}, "conv_kernel_size is 4; it must be odd, or 0"),
+        ({"max_ngram": 2}, "ngram_buckets is 0; it must be a power of two"),
+        ({"subword_buckets": 19}, "subword_buckets is 19; it must be a power of two"),
+        ({"subword_buckets": 4}, "the input has shape (3, 5); with subwords it takes (batch, length, 1 + characters)"),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        PositionalEmbedding(LONGEST, VOCABULARY_SIZE, WIDTH, **arguments)(TOKEN_IDS)

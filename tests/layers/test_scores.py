@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 import pytest
 from layer_contract import check_layer
 
 from mha_cli.config.settings import ModelConfig
 from mha_cli.layers import NgramScores
-from mha_cli.layers.scores import place_weights, review_scores
 from mha_cli.runtime import forward
 from tests.covering import pairwise
 from tests.reviews import bucket, subwords_in, weights_in, with_characters
@@ -105,26 +103,6 @@ def test_characters_are_needed_for_subwords() -> None:
         NgramScores(1, 8, 1, subwords=True)(TOKEN_IDS)
 
 
-def test_an_ngram_counts_once_however_often_it_comes() -> None:
-    table = np.zeros((2**20, 1), np.float32)
-    table[bucket((5,), len(table))] = 2.0
-    table[bucket((5, 5), len(table))] = 0.25
-    table[bucket((7, 2), len(table))] = -1.0
-    # The first review has 3 words and 4 pairs, the second one of each.
-    expected = [-1 / math.sqrt(7), 2.25 / math.sqrt(2), 0.0, 0.0, 0.0]
-    np.testing.assert_allclose(layer_with(table, 2)(TOKEN_IDS)[:, 0], expected, rtol=1e-6)
-
-
-def test_what_stands_at_the_end_counts_double_and_by_its_last_occurrence() -> None:
-    table = np.zeros((2**20, 1), np.float32)
-    table[bucket((5,), len(table))] = 1.0
-    reviews = np.array([[5, 8, 9, 7], [9, 8, 7, 5], [5, 8, 9, 5]], np.int32)
-    early, late, both = np.array(layer_with(table, 1, ending=2)(reviews))[:, 0]
-    assert late == pytest.approx(2 / math.hypot(1 + math.exp(-1.5), 1 + math.exp(-1), 1 + math.exp(-0.5), 2), rel=1e-6)
-    assert early == pytest.approx(late * (1 + math.exp(-1.5)) / 2, rel=1e-6)
-    assert both == pytest.approx(2 / math.hypot(1 + math.exp(-1), 1 + math.exp(-0.5), 2), rel=1e-6)
-
-
 def test_what_stands_near_a_salient_word_counts_more() -> None:
     table = np.zeros((2**20, 1), np.float32)
     table[bucket((5,), len(table))] = 1.0
@@ -137,27 +115,6 @@ def test_what_stands_near_a_salient_word_counts_more() -> None:
     assert far == pytest.approx(1 / math.sqrt(27 + 1 + 1 + 1), rel=1e-5)
 
 
-def test_rare_words_share_a_salience() -> None:
-    layer = layer_with(table_of(2**20, 1), 1, windows=(2,), salience=np.array([[0.0], [0.5], [-2.0]], np.float32))
-    weights = [np.array(place_weights(np.array([[word, 1, 1]], np.int32), 0, layer.windows, layer.salience)) for word in (2, 3, 1_000, 1)]
-    np.testing.assert_array_equal(weights[0], weights[1])
-    np.testing.assert_array_equal(weights[0], weights[2])
-    assert (weights[0] < weights[3]).all()
-
-
-def test_a_salience_shared_by_all_words_changes_nothing() -> None:
-    table = table_of(32, 2)
-    layer = layer_with(table, 2, 4, (2, 5), np.full((9, 2), 1.5, np.float32))
-    np.testing.assert_allclose(layer(TOKEN_IDS), layer_with(table, 2, 4)(TOKEN_IDS), atol=1e-6)
-
-
-def test_a_review_said_twice_scores_as_if_said_once() -> None:
-    table = table_of(2**20, 2)
-    layer = layer_with(table, 1)
-    once, twice = np.array([[3, 9, 4]], np.int32), np.array([[3, 9, 4, 3, 9, 4]], np.int32)
-    np.testing.assert_allclose(layer(once), layer(twice), rtol=1e-6)
-
-
 def test_more_padding_changes_nothing() -> None:
     layer = layer_with(table_of(32, 2), 3, ending=4, windows=(1, 3))
     wider = np.pad(TOKEN_IDS, [(0, 0), (0, 4)])
@@ -166,41 +123,17 @@ def test_more_padding_changes_nothing() -> None:
     assert layer(TOKEN_IDS[3:4, :1]).shape == (1, 2)  # every n-gram but the word is longer than the review
 
 
-def test_words_alone_carry_no_order_and_pairs_do() -> None:
-    table = table_of(2**20, 1)
-    there, back = np.array([[3, 9, 4, 17]], np.int32), np.array([[17, 4, 9, 3]], np.int32)
-    words, pairs, ending = layer_with(table, 1), layer_with(table, 2), layer_with(table, 1, ending=4)
-    window = layer_with(table, 1, windows=(1,))
-    np.testing.assert_allclose(words(there), words(back), atol=1e-6)
-    assert abs(pairs(there) - pairs(back)) > 1e-3
-    assert abs(ending(there) - ending(back)) > 1e-3
-    assert abs(window(np.array([[3, 9, 4, 17]], np.int32)) - window(np.array([[9, 17, 3, 4]], np.int32))) > 1e-3
-
-
 def test_nothing_is_trained() -> None:
     layer = layer_with(table_of(8, 1), 1, windows=(2,))
     assert layer.trainable_variables == []
     assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table", "salience"]
 
 
-def test_the_formula_takes_a_plain_variable() -> None:
-    table = table_of(32, 2)
-    weights = np.random.default_rng(0).uniform(0.5, 2, TOKEN_IDS.shape).astype(np.float32)
-    scores = review_scores(keras.Variable(table), TOKEN_IDS, 3, weights)
-    np.testing.assert_allclose(scores, forward.review_scores(TOKEN_IDS, table, 3, weights), atol=1e-5)
-
-
-def test_an_ending_below_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^ending is -1; it must be 0 or more$"):
-        NgramScores(1, 1, 1, ending=-1)
-
-
-def test_a_window_below_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^windows is \[2, -1\]; each must be 0 or more$"):
-        NgramScores(1, 1, 1, windows=[2, -1])
-
-
-@pytest.mark.parametrize("wrong", ["max_ngram", "buckets", "num_scores", "salient_words"])
-def test_sizes_below_one_are_refused(wrong: str) -> None:
-    with pytest.raises(ValueError, match=wrong):
-        NgramScores(**{"max_ngram": 1, "buckets": 1, "num_scores": 1, "salient_words": 1, wrong: 0})
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"ending": -1}, "ending is -1; it must be 0 or more"), ({"windows": [2, -1]}, r"windows is \[2, -1\]; each must be 0 or more")]
+    + [({name: 0}, f"{name} is 0; it must be .*") for name in ("max_ngram", "buckets", "num_scores", "salient_words")],
+)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        NgramScores(**{"max_ngram": 1, "buckets": 1, "num_scores": 1, **arguments})

@@ -61,32 +61,6 @@ def test_is_the_pipeline_and_nothing_else() -> None:
     assert names == ["token_ids", "embedding", "encoder_0", "encoder_1", "pooling", "dropout", "classifier"]
 
 
-def test_passes_every_setting_on() -> None:
-    config = small_config(
-        positions="sinusoidal",
-        key_dim=5,
-        activation="gelu",
-        normalization="pre",
-        max_ngram=3,
-        ngram_buckets=32,
-        ngram_dropout=0.5,
-        embedding_dropout=0.1,
-        attention_dropout=0.2,
-        dropout=0.4,
-    )
-    model = build_classifier(config, VOCABULARY_SIZE, 2)
-    embedding = model.get_layer("embedding")
-    assert (embedding.sequence_length, embedding.vocabulary_size, embedding.embed_dim) == (31, VOCABULARY_SIZE, 14)
-    assert (embedding.positions, embedding.dropout) == ("sinusoidal", 0.1)
-    assert (embedding.max_ngram, embedding.ngram_buckets, embedding.ngram_dropout) == (3, 32, 0.5)
-    for block in range(2):
-        encoder = model.get_layer(f"encoder_{block}")
-        assert (encoder.embed_dim, encoder.feed_forward_dim, encoder.num_heads, encoder.key_dim) == (14, 17, 2, 5)
-        assert (encoder.activation, encoder.normalization) == ("gelu", "pre")
-        assert encoder.attention_dropout == 0.2
-    assert model.get_layer("dropout").rate == 0.4
-
-
 @pytest.mark.parametrize(("num_classes", "units"), [(2, 1), (3, 3), (5, 5)])
 def test_gives_probabilities(num_classes: int, units: int, make_model: Callable[..., keras.Model]) -> None:
     model = make_model(small_config(), num_classes)

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -14,9 +11,7 @@ import torch
 from attention_cases import EXACT, assert_same_gradient, built, finite_differences, paper_softmax, random, random_mask
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
-from mha_cli.layers.masks import look_ahead_mask
 from mha_cli.layers.numerics import masked_softmax
-from mha_cli.system.working_memory import QUERIES_OF_A_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,49 +94,6 @@ def test_equals_the_plain_function_and_torch(queries: int, keys: int, shape: tup
     assert_same_gradients(gradients, their_gradients)
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-@pytest.mark.parametrize(("queries", "keys"), LENGTHS)
-def test_causal_equals_torch(queries: int, keys: int) -> None:
-    inputs, mask = inputs_of(queries, keys), look_ahead_mask(queries, keys)
-    mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
-    theirs, their_gradients = by_torch(inputs, is_causal=True)
-    np.testing.assert_allclose(mixed, theirs, **EXACT)
-    assert_same_gradients(gradients, their_gradients)
-
-
-@pytest.mark.parametrize(
-    "queries", [QUERIES_OF_A_BLOCK - 1, QUERIES_OF_A_BLOCK, QUERIES_OF_A_BLOCK + 1, 2 * QUERIES_OF_A_BLOCK, 2 * QUERIES_OF_A_BLOCK + 1]
-)
-def test_blocks_of_the_usual_length_equal_torch(queries: int) -> None:
-    inputs, mask = inputs_of(queries, 137), random_mask(BATCH, 1, queries, 137)
-    mixed, gradients = value_and_gradients(by_blocks(mask, QUERIES_OF_A_BLOCK), inputs)
-    theirs, their_gradients = by_torch(inputs, mask)
-    np.testing.assert_allclose(mixed, theirs, **EXACT)
-    assert_same_gradients(gradients, their_gradients)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("queries", [3, 5, 13])
-def test_rows_that_look_nowhere_are_zero_with_finite_gradients(queries: int, dtype: str) -> None:
-    inputs = [tf.cast(x * 3, dtype) for x in inputs_of(queries, 11)]
-    mask = random_mask(BATCH, HEADS, queries, 11)
-    mask[0, :, queries // 2], mask[1, 2] = False, False
-    mixed, gradients = value_and_gradients(by_blocks(mask), inputs)
-    expected, expected_gradients = value_and_gradients(plain(mask), inputs)
-    assert mixed.dtype == inputs[0].dtype
-    assert [gradient.dtype for gradient in gradients] == [x.dtype for x in inputs]
-    mixed, expected, *rest = (tf.cast(x, "float32").numpy() for x in (mixed, expected, *gradients, *expected_gradients))
-    assert (mixed[~mask.any(axis=-1)] == 0).all()
-    assert (mixed[mask.any(axis=-1)] != 0).any(axis=-1).all()
-    gradients, expected_gradients = rest[:3], rest[3:]
-    assert all(np.isfinite(gradient).all() for gradient in gradients)
-    assert (gradients[0][~mask.any(axis=-1)] == 0).all()
-    assert all((gradient[1, 2] == 0).all() for gradient in gradients)
-    tolerance = 1e-5 if dtype == "float32" else 4e-2
-    for ours, theirs in zip([mixed, *gradients], [expected, *expected_gradients], strict=True):
-        assert_same_gradient(ours, theirs, tolerance=tolerance)
-
-
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "graph"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_second_derivatives_equal_torch(masked: bool, compiled: bool) -> None:
@@ -165,32 +117,6 @@ def test_second_derivatives_equal_torch(masked: bool, compiled: bool) -> None:
     along = sum((gradient * torch.tensor(direction)).sum() for gradient, direction in zip(gradients, directions, strict=True))
     for ours, theirs in zip((tf.function(run) if compiled else run)(*inputs), torch.autograd.grad(along, tensors), strict=True):
         assert_same_gradient(ours, theirs)
-
-
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")
-@pytest.mark.parametrize("masked", [False, True])
-def test_lengths_may_be_unknown(masked: bool) -> None:
-    floats = [tf.TensorSpec([None, HEADS, None, width]) for width in (KEY_DIM, KEY_DIM, VALUE_DIM)]
-    masks = [tf.TensorSpec([None] * 4, tf.bool)] if masked else []
-
-    @tf.function(input_signature=[*floats, *masks])
-    def run(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch([q, k, v])
-            loss = tf.reduce_sum(blockwise_attention(q, k, v, mask, block_length=BLOCK) ** 2)
-        return [loss, *tape.gradient(loss, [q, k, v])]
-
-    for queries, keys in LENGTHS:
-        inputs = inputs_of(queries, keys)
-        # The mask may turn out to be the same for every query.
-        for mask in (random_mask(BATCH, HEADS, queries, keys), random_mask(BATCH, 1, 1, keys)) if masked else (None,):
-            with tf.GradientTape() as tape:
-                tape.watch(inputs)
-                loss = tf.reduce_sum(plain(mask)(*inputs) ** 2)
-            found, *gradients = run(*inputs, *([mask] if masked else []))
-            np.testing.assert_allclose(found, loss, rtol=1e-5)
-            assert_same_gradients(gradients, tape.gradient(loss, inputs))
-    assert run.experimental_get_tracing_count() == 1
 
 
 def seed_of(number: int) -> Any:
@@ -253,50 +179,6 @@ def test_dropout_of_the_layer_is_active_only_in_training() -> None:
     assert np.abs(first - second).max() > 0.1
 
 
-# Memory
-
-MEMORY = r"""
-import re, resource, sys
-import numpy as np
-import tensorflow as tf
-from mha_cli.layers import MultiHeadAttention
-
-layer = MultiHeadAttention(num_heads=4, key_dim=64, implementation=sys.argv[1])
-
-layer.build((1, None, 256))
-
-def forward_and_backward(x):
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        loss = tf.reduce_sum(layer(x) ** 2)
-    return tape.gradient(loss, [x, *(weight.value for weight in layer.trainable_variables)])
-
-if sys.argv[2] == "graph":
-    forward_and_backward = tf.function(forward_and_backward, input_signature=[tf.TensorSpec([1, None, 256])])
-
-def run(length):
-    x = np.random.default_rng(0).normal(size=(1, length, 256)).astype(np.float32)
-    assert all(np.isfinite(gradient).all() for gradient in forward_and_backward(tf.constant(x)))
-
-run(64)  # what is taken once
-with open("/proc/self/statm") as file:
-    idle = int(file.read().split()[1]) * resource.getpagesize()
-run(8192)
-with open("/proc/self/status") as file:  # not ru_maxrss, which counts what the parent had when it started this process
-    print(int(re.search(r"VmHWM:\s*(\d+) kB", file.read())[1]) * 1024 - idle)
-"""
-GIB = 2**30
-
-
-def free_memory() -> int:
-    """Bytes, or 0 where the system does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), 0)
-
-
 def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
@@ -313,18 +195,3 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
         assert len(made) >= 3
         assert all(weights() is None for weights in made)
     assert all(gradient is not None for gradient in tape.gradient(mixed, inputs))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    ("implementation", "mode", "least", "most"), [("auto", "eager", 0, 1), ("auto", "graph", 0, 1), ("fused", "graph", 2, 12)]
-)
-def test_peak_memory_at_length_8192(implementation: str, mode: str, least: int, most: int) -> None:
-    if free_memory() < most * GIB:
-        pytest.skip(f"may need {most} GiB of memory")
-    run = subprocess.run([sys.executable, "-c", MEMORY, implementation, mode], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    peak = int(run.stdout) / GIB
-    print(f"{implementation}, {mode}: {peak:.2f} GiB above idle")
-    assert least < peak < most
