@@ -8,19 +8,9 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli import options
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import model_and_text
-from mha_cli.cli.options import (
-    CheckpointOption,
-    EncodingOption,
-    FormatOption,
-    HtmlOption,
-    InputTextColumnOption,
-    JsonOption,
-    NoQuotingOption,
-    OneInputOption,
-    RecordOption,
-)
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
 from mha_cli.records.reader import Dialect
@@ -41,22 +31,22 @@ def attention(
     text: Annotated[
         str | None, typer.Argument(help="The text to look into; - or nothing reads standard input.", show_default=False)
     ] = None,
-    checkpoint: CheckpointOption = None,
-    given: OneInputOption = None,
-    form: FormatOption = None,
-    text_column: InputTextColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
-    record: RecordOption = None,
+    checkpoint: options.CheckpointOption = None,
+    given: options.OneInputOption = None,
+    form: options.FormatOption = None,
+    text_column: options.InputTextColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
+    record: options.RecordOption = None,
     block: Annotated[int, typer.Option("--block", min=0, help="Encoder block, from 0.")] = 0,
     head: Annotated[
         int | None, typer.Option("--head", min=0, help="Head of the block, from 0.", show_default="the mean over all heads")
     ] = None,
-    html: HtmlOption = None,
+    html: options.HtmlOption = None,
     png: Annotated[
         Path | None, typer.Option("--png", help="Draw every head of the block, or that of --head, into this PNG, SVG or PDF file.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show which words look at which, head by head.
 

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line
 from mha_cli.cli.inputs import load_checkpoint_and_path
-from mha_cli.cli.options import (
-    CheckpointOption,
-    EncodingOption,
-    FormatOption,
-    InputTextColumnOption,
-    JsonOption,
-    NoQuotingOption,
-    exclusive,
-)
+from mha_cli.cli.options import exclusive
 from mha_cli.cli.output import ended_in_order
 from mha_cli.cli.progress import status
 from mha_cli.errors import EXIT_FAILURE, plural
@@ -58,7 +51,7 @@ def batch(
         str,
         typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one a file; or a URI.", show_default=False),
     ],
-    checkpoint: CheckpointOption = None,
+    checkpoint: options.CheckpointOption = None,
     address: Annotated[
         str | None,
         typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="none: this machine alone"),
@@ -73,12 +66,12 @@ def batch(
         str | None,
         typer.Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.", show_default=False),
     ] = None,
-    form: FormatOption = None,
-    text_column: InputTextColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    form: options.FormatOption = None,
+    text_column: options.InputTextColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     output_format: Annotated[Literal["jsonl", "parquet"], typer.Option("--output-format", help="Format of the parts.")] = "jsonl",
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Classify many files, on one machine or many: one output file (part) each, one row per text.
 

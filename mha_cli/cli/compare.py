@@ -8,20 +8,10 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import checkpoint_in
-from mha_cli.cli import render
+from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import data_section
-from mha_cli.cli.options import (
-    DataOption,
-    EncodingOption,
-    JsonOption,
-    LabelColumnOption,
-    NoQuotingOption,
-    PlotOption,
-    SplitOption,
-    TextColumnOption,
-)
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
@@ -43,15 +33,15 @@ def compare(
             help="Checkpoints, or run directories; the first is the one to beat.", show_default=False, autocompletion=checkpoints_like
         ),
     ],
-    data: DataOption = None,
-    split: SplitOption = None,
-    text_column: TextColumnOption = None,
-    label_column: LabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    data: options.DataOption = None,
+    split: options.SplitOption = None,
+    text_column: options.TextColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals, for which texts are drawn anew.")] = 0,
-    plot: PlotOption = None,
-    as_json: JsonOption = False,
+    plot: options.PlotOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare models on the same labelled texts: which is better, by how much, and whether that may be chance.
 

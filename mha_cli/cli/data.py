@@ -11,15 +11,8 @@ import typer
 from rich.console import Console
 
 from mha_cli.checkpoint.runs import CONFIG
+from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line, print_table
-from mha_cli.cli.options import (
-    EncodingOption,
-    GuessedLabelColumnOption,
-    GuessedTextColumnOption,
-    JsonOption,
-    NoQuotingOption,
-    SetOption,
-)
 from mha_cli.cli.progress import status
 from mha_cli.cli.render import figure_rows, layout_rows
 from mha_cli.config.loading import load_config
@@ -74,12 +67,12 @@ def data(
             show_default=False,
         ),
     ] = None,
-    overrides: SetOption = None,
-    text_column: GuessedTextColumnOption = None,
-    label_column: GuessedLabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
-    as_json: JsonOption = False,
+    overrides: options.SetOption = None,
+    text_column: options.GuessedTextColumnOption = None,
+    label_column: options.GuessedLabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Look at labelled texts: counts, lengths, repeats, unknown words; or list the labels that may be wrong."""
     config, layout = _config_of(files, text_column, label_column, Dialect(encoding, not no_quoting), overrides or [])

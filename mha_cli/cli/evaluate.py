@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from mha_cli.checkpoint.runs import checkpoint_in
-from mha_cli.cli import render
+from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import data_section
-from mha_cli.cli.options import (
-    CheckpointArgument,
-    DataOption,
-    EncodingOption,
-    JsonOption,
-    LabelColumnOption,
-    NoQuotingOption,
-    TextColumnOption,
-    goes_with,
-    split_option,
-)
+from mha_cli.cli.options import goes_with
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError, printable
@@ -47,15 +37,15 @@ mha evaluate runs/sample --find-threshold precision=0.95 \\
 
 
 def evaluate(
-    checkpoint: CheckpointArgument,
-    data: DataOption = None,
+    checkpoint: options.CheckpointArgument,
+    data: options.DataOption = None,
     split: Annotated[
-        str | None, split_option("test; with --find-threshold and no --data validation, if no part of the model has learnt from it")
+        str | None, options.split_option("test; with --find-threshold and no --data validation, if no part of the model has learnt from it")
     ] = None,
-    text_column: TextColumnOption = None,
-    label_column: LabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    text_column: options.TextColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     find_threshold: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +65,7 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Score a checkpoint on labelled texts, and find thresholds by which it withholds doubtful answers."""
     target = None if find_threshold is None else _target(find_threshold)

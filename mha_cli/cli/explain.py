@@ -7,19 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mha_cli.cli import options
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import model_and_text
-from mha_cli.cli.options import (
-    CheckpointOption,
-    EncodingOption,
-    FormatOption,
-    HtmlOption,
-    InputTextColumnOption,
-    JsonOption,
-    NoQuotingOption,
-    OneInputOption,
-    RecordOption,
-)
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.records.reader import Dialect
@@ -37,16 +27,16 @@ mha explain --input reviews.csv --record 3 --text-column review"""
 def explain(
     context: typer.Context,
     text: Annotated[str | None, typer.Argument(help="The text to explain; - or nothing reads standard input.", show_default=False)] = None,
-    checkpoint: CheckpointOption = None,
-    given: OneInputOption = None,
-    form: FormatOption = None,
-    text_column: InputTextColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
-    record: RecordOption = None,
+    checkpoint: options.CheckpointOption = None,
+    given: options.OneInputOption = None,
+    form: options.FormatOption = None,
+    text_column: options.InputTextColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
+    record: options.RecordOption = None,
     gradients: Annotated[bool, typer.Option("--gradients", help="Add integrated gradients; this starts TensorFlow.")] = False,
-    html: HtmlOption = None,
-    as_json: JsonOption = False,
+    html: options.HtmlOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show which words decided: how far the probability falls when a word is left out.
 

@@ -8,19 +8,11 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import checkpoint_in
-from mha_cli.cli import render
+from mha_cli.cli import options, render
 from mha_cli.cli.completion import EXPORT_FORMATS
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import data_section
-from mha_cli.cli.options import (
-    CheckpointArgument,
-    EncodingOption,
-    JsonOption,
-    LabelColumnOption,
-    NoQuotingOption,
-    TextColumnOption,
-    goes_with,
-)
+from mha_cli.cli.options import goes_with
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import printable
@@ -41,7 +33,7 @@ mha export runs/imdb/checkpoint.keras --format litert \\
 
 
 def export(
-    checkpoint: CheckpointArgument,
+    checkpoint: options.CheckpointArgument,
     format_name: Annotated[
         str,
         typer.Option(
@@ -65,11 +57,11 @@ def export(
             show_default=False,
         ),
     ] = None,
-    text_column: TextColumnOption = None,
-    label_column: LabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
-    as_json: JsonOption = False,
+    text_column: options.TextColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write a checkpoint in a format that other programs run.
 

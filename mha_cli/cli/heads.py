@@ -9,20 +9,10 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import checkpoint_in, is_own
+from mha_cli.cli import options
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import data_section
-from mha_cli.cli.options import (
-    CheckpointArgument,
-    DataOption,
-    EncodingOption,
-    JsonOption,
-    LabelColumnOption,
-    NoQuotingOption,
-    PlotOption,
-    TextColumnOption,
-    goes_with,
-    split_option,
-)
+from mha_cli.cli.options import goes_with
 from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
@@ -36,13 +26,13 @@ mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
 
 
 def heads(
-    checkpoint: CheckpointArgument,
-    data: DataOption = None,
-    split: Annotated[str | None, split_option("validation; of --data its test split")] = None,
-    text_column: TextColumnOption = None,
-    label_column: LabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    checkpoint: options.CheckpointArgument,
+    data: options.DataOption = None,
+    split: Annotated[str | None, options.split_option("validation; of --data its test split")] = None,
+    text_column: options.TextColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     max_texts: Annotated[
         int | None, typer.Option("--max-texts", min=1, help="Measure on a random part of this size.", show_default="all")
     ] = None,
@@ -51,8 +41,8 @@ def heads(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.", show_default=False)] = None,
     retrain: Annotated[int, typer.Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
-    plot: PlotOption = None,
-    as_json: JsonOption = False,
+    plot: options.PlotOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show how much each attention head matters, and remove those that matter least.
 

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mha_cli.cli import options
 from mha_cli.cli.console import print_figures, print_json, print_line
-from mha_cli.cli.options import (
-    EncodingOption,
-    GuessedLabelColumnOption,
-    GuessedTextColumnOption,
-    JsonOption,
-    NoQuotingOption,
-)
 from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.cli.render import figure_rows, layout_rows
@@ -52,12 +46,12 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Config to write.", show_default="the name of the data, .yaml")
     ] = None,
-    text_column: GuessedTextColumnOption = None,
-    label_column: GuessedLabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    text_column: options.GuessedTextColumnOption = None,
+    label_column: options.GuessedLabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     force: Annotated[bool, typer.Option("--force", help="Write the config over one that is there.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Look at labelled texts, tell what is in them, and write a config to train on them."""
     from mha_cli.data.profile import profile_data

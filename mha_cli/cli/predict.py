@@ -10,18 +10,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from mha_cli.cli import options
 from mha_cli.cli.inputs import decodable, look_at_names, refuse_no_text, standard_input
-from mha_cli.cli.options import (
-    CheckpointOption,
-    EncodingOption,
-    FormatOption,
-    InputTextColumnOption,
-    JsonOption,
-    NoQuotingOption,
-    exclusive,
-    goes_with,
-    refuse_reading_options,
-)
+from mha_cli.cli.options import exclusive, goes_with, refuse_reading_options
 from mha_cli.errors import EXIT_FAILURE, MhaError, printable
 from mha_cli.records.reader import USUAL, Dialect
 from mha_cli.records.readers import Format
@@ -87,22 +78,22 @@ def predict(
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input.", show_default=False)
     ] = None,
-    checkpoint: CheckpointOption = None,
+    checkpoint: options.CheckpointOption = None,
     inputs: Annotated[
         list[Path] | None,
         typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.", show_default=False),
     ] = None,
-    form: FormatOption = None,
-    text_column: InputTextColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    form: options.FormatOption = None,
+    text_column: options.InputTextColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     fields: Annotated[
         list[str] | None,
         typer.Option(
             "--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold] for all; can be repeated.", show_default=False
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -10,18 +10,10 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run_name
+from mha_cli.cli import options
 from mha_cli.cli.console import print_line
 from mha_cli.cli.data_option import data_section
 from mha_cli.cli.doctor import machine
-from mha_cli.cli.options import (
-    CheckpointArgument,
-    DataOption,
-    EncodingOption,
-    LabelColumnOption,
-    NoQuotingOption,
-    SplitOption,
-    TextColumnOption,
-)
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.config.settings import Config
@@ -42,17 +34,17 @@ NAME = "report.html"
 
 
 def report(
-    checkpoint: CheckpointArgument,
+    checkpoint: options.CheckpointArgument,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint"),
     ] = None,
-    data: DataOption = None,
-    split: SplitOption = None,
-    text_column: TextColumnOption = None,
-    label_column: LabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    data: options.DataOption = None,
+    split: options.SplitOption = None,
+    text_column: options.TextColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
 ) -> None:
     """Write a page on a run: figures, curves, confusions, mistakes and what decided them, word order, heads, settings.
 
@@ -79,7 +71,7 @@ def report(
         from mha_cli.report.page import write_page
 
         found = report_on(run_name(path), model, section, labelled, word_order, history, callbacks)
-        options = {
+        given = {
             "--split": [split],
             "--data": data,
             "--text-column": [text_column],
@@ -87,7 +79,7 @@ def report(
             "--encoding": [encoding],
         }
         flags = ["--no-quoting"] if no_quoting else []
-        write_page(found, _made_with(), _commands(path, model.config, options, flags), page)
+        write_page(found, _made_with(), _commands(path, model.config, given, flags), page)
     print_line(f"written: {page}")
 
 

@@ -8,24 +8,12 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import checkpoint_in, new_run_directory, refuse_used, run_name
-from mha_cli.cli import render
+from mha_cli.cli import options, render
 from mha_cli.cli.completion import checkpoints_like, recipes_like
 from mha_cli.cli.console import print_json
 from mha_cli.cli.data_option import data_section
 from mha_cli.cli.inputs import config_path
-from mha_cli.cli.options import (
-    DataOption,
-    EncodingOption,
-    JsonOption,
-    LabelColumnOption,
-    NoQuotingOption,
-    PlotOption,
-    SetOption,
-    TextColumnOption,
-    exclusive,
-    goes_with,
-    split_option,
-)
+from mha_cli.cli.options import exclusive, goes_with
 from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status, training_progress
 from mha_cli.config.loading import load_config
@@ -57,24 +45,24 @@ def shuffle_test(
             autocompletion=recipes_like,
         ),
     ] = None,
-    overrides: SetOption = None,
+    overrides: options.SetOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test"),
     ] = None,
     shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
-    data: DataOption = None,
-    split: Annotated[str | None, split_option("test; of the built-in sample its twins")] = None,
-    text_column: TextColumnOption = None,
-    label_column: LabelColumnOption = None,
-    encoding: EncodingOption = None,
-    no_quoting: NoQuotingOption = False,
+    data: options.DataOption = None,
+    split: Annotated[str | None, options.split_option("test; of the built-in sample its twins")] = None,
+    text_column: options.TextColumnOption = None,
+    label_column: options.LabelColumnOption = None,
+    encoding: options.EncodingOption = None,
+    no_quoting: options.NoQuotingOption = False,
     max_texts: Annotated[
         int | None, typer.Option("--max-texts", min=1, help="Test on a random part of this size.", show_default="all")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shuffles; that of the training stands in the config.")] = 0,
-    plot: PlotOption = None,
-    as_json: JsonOption = False,
+    plot: options.PlotOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Show whether a model reads word order: score texts in order, then with the words of each shuffled.
 

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import CONFIG, RunDirectory, has_state, new_run_directory, run_directory
-from mha_cli.cli import render
+from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import config_path
-from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
 from mha_cli.config.loading import load_config
@@ -34,15 +33,15 @@ mha train --config text --set data.train=reviews.csv"""
 
 
 def train(
-    config: ConfigOption,
-    overrides: SetOption = None,
+    config: options.ConfigOption,
+    overrides: options.SetOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Run directory to write.", show_default="runs/NAME of the config or the data")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the interrupted run in --output, from the last step that it saved.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Train a classifier from a YAML config; the best epoch on validation is kept."""
     if resume and output is None:

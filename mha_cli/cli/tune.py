@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from mha_cli.checkpoint.runs import METRICS, RUNS
-from mha_cli.cli import render
+from mha_cli.cli import options, render
 from mha_cli.cli.console import print_json
 from mha_cli.cli.inputs import config_path
-from mha_cli.cli.options import ConfigOption, JsonOption, SetOption
 from mha_cli.cli.output import save_picture
 from mha_cli.cli.progress import training_progress
 from mha_cli.cli.stopping import stop_request
@@ -35,8 +34,8 @@ PLOT = "study.png"
 
 
 def tune(
-    config: ConfigOption,
-    overrides: SetOption = None,
+    config: options.ConfigOption,
+    overrides: options.SetOption = None,
     minutes: Annotated[
         float, typer.Option("--minutes", "-m", min=0.01, max=100_000, help="Time for trials, those of earlier calls included.")
     ] = 10.0,
@@ -59,7 +58,7 @@ def tune(
             show_default="runs/NAME-tuned of the config or the data",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Search for better settings by short trainings on part of the texts, then train with the best.
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import typer.main
 
 from mha_cli.cli.app import main
+from mha_cli.cli.command import COMMANDS as COMMANDS
 from mha_cli.errors import EXIT_USAGE
 from tests.cli.forks import Forked, numpy_server, tensorflow_server
 
@@ -36,24 +37,6 @@ CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
 LEARNING = ("train", "tune", "evaluate", "report", "compare", "shuffle-test", "heads", "export")
 """Commands that import TensorFlow."""
-COMMANDS = (
-    "init",
-    "data",
-    "train",
-    "tune",
-    "evaluate",
-    "report",
-    "compare",
-    "predict",
-    "batch",
-    "serve",
-    "shuffle-test",
-    "attention",
-    "explain",
-    "heads",
-    "export",
-    "doctor",
-)
 TINY = Path(__file__).with_name("tiny.yaml")
 TRACED_SOON = ("model.attention_implementation=fused", "training.optimizer=rmsprop")
 """Settings for trainings of which only what happens around them counts: TensorFlow traces them in half the time."""

@@ -185,13 +185,6 @@ def test_a_file_of_ones_own(trained: Run, evaluate: Evaluate, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("untraced")
-def test_the_sample_by_name(small: Path, evaluate: Evaluate) -> None:
-    figures = json.loads(evaluate(small, "--data", "sample", "--split", "twins", "--json").stdout)
-    assert (figures["data"], figures["split"]) == ("sample", "twins")
-    assert 0.4 < figures["accuracy"] < 0.6
-
-
-@pytest.mark.usefixtures("untraced")
 def test_one_class_has_no_roc_curve(small: Path, evaluate: Evaluate, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,label\nthe film,pos\nsuperb,pos\n")
     assert json.loads(evaluate(small, "--data", "mine.csv", "--json").stdout)["roc_auc"] is None

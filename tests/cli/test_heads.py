@@ -78,15 +78,8 @@ def test_pruned_without_retraining(heads: Heads, blocks: Path, tmp_path: Path) -
     assert result.code == 0, result.stderr
     said = json.loads(result.stdout)
     pruning = said["pruning"]
-    assert pruning.keys() == {
-        "removed",
-        "checkpoint",
-        "accuracy_before",
-        "accuracy_after",
-        "num_weights_before",
-        "num_weights_after",
-        "retrained_epochs",
-    }
+    before_and_after = {f"{what}_{when}" for what in ("accuracy", "num_weights") for when in ("before", "after")}
+    assert pruning.keys() == {"removed", "checkpoint", "retrained_epochs"} | before_and_after
     assert pruning["checkpoint"] == "pruned.keras"
     assert pruning["accuracy_before"] == said["accuracy"]
     assert len(pruning["removed"]) == 3

@@ -71,9 +71,8 @@ def test_the_same_command_starts_what_had_learnt_nothing(
 ) -> None:
     monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_, **__: os.kill(os.getpid(), number))
     for _ in range(2):
-        result = run_here(
-            "train", "--config", TINY, "--set", "data.num_texts=200", "--output", "run", cwd=tmp_path, monkeypatch=monkeypatch
-        )
+        arguments = ("train", "--config", TINY, "--set", "data.num_texts=200", "--output", "run")
+        result = run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch)
         assert (result.code, result.stdout) == (code, "")
         assert result.stderr.splitlines()[-1] == "error: interrupted before there was anything to keep; start again"
         assert "stopping" in result.stderr.splitlines()
