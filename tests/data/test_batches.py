@@ -111,9 +111,6 @@ def test_no_reviews_make_no_batches() -> None:
     assert training_batches(nothing, np.random.default_rng(0), 8) == []
 
 
-# Batches by tokens
-
-
 # Padding
 
 

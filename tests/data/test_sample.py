@@ -142,11 +142,7 @@ def test_tables_keep_what_the_split_relies_on() -> None:
     assert sum(row.index("{x}") < row.index("{y}") for row in sample.CONTRASTS) in {7, 8}
 
 
-@pytest.mark.parametrize(
-    ("split", "hint"),
-    [("tset", "did you mean test?"), ("validation", "choose from test, train, twins"), ("a\nb", "choose from test, train, twins")],
-)
-def test_unknown_split_is_refused_at_once(split: str, hint: str) -> None:
+def test_unknown_split_is_refused_at_once() -> None:
     with pytest.raises(MhaError) as caught:
-        source().read(split)
-    assert str(caught.value) == f"the sample reviews have no split {split!r}; {hint}"
+        source().read("a\nb")
+    assert str(caught.value) == r"the sample reviews have no split 'a\nb'; choose from test, train, twins"
