@@ -18,7 +18,7 @@ from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_sh
 from mha_cli.layers.fast.blockwise import blockwise_attention
 from mha_cli.layers.fast.folded import folded_attention, folding_pays
 from mha_cli.layers.masks import broadcast_mask, check_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, valid_lengths_mask
-from mha_cli.layers.numerics import LOWEST, dot_products, masked_softmax, number_of_weights, softmax
+from mha_cli.layers.numerics import dot_products, masked_softmax, number_of_weights
 from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
 
 IMPLEMENTATIONS = ("auto", "fused", "per_head", "blockwise", "folded")
@@ -47,13 +47,8 @@ def scaled_dot_product_attention(
     """
     if scaled:
         q_BHLK = q_BHLK * q_BHLK.shape[-1] ** -0.5  # (Q / √d_k) Kᵀ is Q Kᵀ / √d_k, and queries mostly are fewer numbers than scores
-    scores_BHLM = ops.cast(dot_products(q_BHLK, k_BHMK), "float32")
-    if mask_BHLM is not None:
-        scores_BHLM = ops.where(mask_BHLM, scores_BHLM, LOWEST)  # the paper's -∞
-    weights_BHLM = softmax(scores_BHLM)
-    if mask_BHLM is not None:
-        weights_BHLM = ops.where(mask_BHLM, weights_BHLM, 0.0)  # a query that may look nowhere has equal weights until here
-    weights_BHLM = ops.cast(weights_BHLM, v_BHMV.dtype)
+    # A score that the mask forbids counts as -∞.
+    weights_BHLM = ops.cast(masked_softmax(dot_products(q_BHLK, k_BHMK), mask_BHLM), v_BHMV.dtype)
     return ops.matmul(drop(weights_BHLM, dropout, seed), v_BHMV), weights_BHLM
 
 
@@ -267,10 +262,8 @@ class MultiHeadAttention(Layer):
         q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
         k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
         v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
-        if needs_weights or self.implementation == "fused":
-            mixed_BHLV, weights_BHLM = self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.use_scale)
-        else:
-            mixed_BHLV, weights_BHLM = self.attend_within_memory(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.use_scale), None
+        scaled = self.use_scale
+        mixed_BHLV, weights_BHLM = self.attend_within_memory(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, needs_weights, dropout, scaled)
         if gate_BH11 is not None:
             mixed_BHLV = mixed_BHLV * gate_BH11
         return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
@@ -283,8 +276,12 @@ class MultiHeadAttention(Layer):
             return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, dropout, self.seed_generator)
         return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.seed_generator, scaled)
 
-    def attend_within_memory(self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float = 0.0, scaled: bool = True) -> Any:
-        """Mixed values of dot products: block by block for ``blockwise``, or beyond ``MOST_SCORES_AT_ONCE`` weights."""
+    def attend_within_memory(
+        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, needs_weights: bool, dropout: float, scaled: bool
+    ) -> tuple[Any, Any]:
+        """``attend``, but in blocks, without weights, for ``blockwise`` or beyond ``MOST_SCORES_AT_ONCE`` weights that nobody needs."""
+        if needs_weights or self.implementation in ("fused", "folded"):
+            return self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)
 
         def at_once() -> Any:
             return self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)[0]
@@ -295,9 +292,9 @@ class MultiHeadAttention(Layer):
 
         too_many = self.implementation == "blockwise" or number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
         if isinstance(too_many, bool):
-            return by_blocks() if too_many else at_once()
+            return (by_blocks() if too_many else at_once()), None
         # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
-        return ops.cond(too_many, by_blocks, at_once)
+        return ops.cond(too_many, by_blocks, at_once), None
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from mha_cli.config.settings import ModelConfig
-from mha_cli.layers.fast.at_positions import encode_at
+from mha_cli.layers import TransformerEncoder
 from mha_cli.model.classifier import classify, encoder_blocks
 
 WINNERS_STEP = 8
@@ -71,3 +71,22 @@ def winning_positions(x_BLD: Any, mask_BL: Any, kept_BD: Any, multiple: int = 1)
     most = tf.maximum(tf.reduce_max(tf.math.count_nonzero(wins_BL, axis=1, dtype=tf.int32)), 1)
     number = tf.minimum(most + tf.math.floormod(-most, multiple), tf.shape(wins_BL)[1])
     return tf.math.top_k(tf.cast(wins_BL, tf.int32), k=number, sorted=False).indices
+
+
+def encode_at(block: TransformerEncoder, x_BLD: Any, positions_BW: Any, mask_BL: Any) -> Any:
+    """The output of an encoder block at some positions only, which look at all positions, without dropout, (B, W, D)."""
+    x_BLD = tf.cast(x_BLD, block.compute_dtype)  # as Keras does when it calls a layer
+    x_BWD = take_positions(x_BLD, positions_BW)
+    if block.normalization == "pre":
+        normed_BLD = block.attention_norm(x_BLD)
+        x_BWD = x_BWD + block.attend(take_positions(normed_BLD, positions_BW), mask_BL, value=normed_BLD)
+        return x_BWD + block.feed_forward(block.feed_forward_norm(x_BWD))
+    x_BWD = block.attention_norm(x_BWD + block.attend(x_BWD, mask_BL, value=x_BLD))
+    return block.feed_forward_norm(x_BWD + block.feed_forward(x_BWD))
+
+
+def take_positions(x_BLD: Any, positions_BW: Any) -> Any:
+    """Some positions of every text, (B, W, D)."""
+    batch, length = tf.shape(x_BLD)[0], tf.shape(x_BLD)[1]
+    rows_BW = positions_BW + length * tf.range(batch, dtype=positions_BW.dtype)[:, None]
+    return tf.gather(tf.reshape(x_BLD, (batch * length, x_BLD.shape[2])), rows_BW)

@@ -9,13 +9,12 @@ Axes: N blocks, B batch, H heads, L query length, Q queries of a block, M key le
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from mha_cli.layers.numerics import dot_products, masked_softmax
+from mha_cli.layers.numerics import custom_gradient, dot_products, softmax_of_allowed
 from mha_cli.system.working_memory import QUERIES_OF_A_BLOCK
 
 BLOCK_SEED_STEP = 1_000_003
@@ -90,7 +89,7 @@ def blockwise_attention(
 
     def weights_and_dropout(q_BHQK: Any, k_BHMK: Any, mask: Any, number: Any) -> tuple[Any, Any]:
         scores_BHQM = dot_products(q_BHQK, k_BHMK)
-        weights_BHQM = ops.cast(masked_softmax(scores_BHQM, mask_BHLM if one_mask_for_all else mask), k_BHMK.dtype)
+        weights_BHQM = ops.cast(softmax_of_allowed(scores_BHQM, mask_BHLM if one_mask_for_all else mask), k_BHMK.dtype)
         return weights_BHQM, dropout_mask(weights_BHQM, dropout, seed, number)
 
     @custom_gradient
@@ -132,30 +131,6 @@ def blockwise_attention(
         return output_BHLV, gradients
 
     return attend(q_BHLK, k_BHMK, v_BHMV)
-
-
-def custom_gradient(function: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Callable[..., Any]:
-    """A function with a gradient of its own, alike on Keras's three backends.
-
-    Args:
-        function: gives its value, and the function from the gradient that comes back to the value to those of its arguments.
-    """
-
-    @ops.custom_gradient
-    def with_gradient(*inputs: Any) -> Any:
-        value, gradients = function(*inputs)
-
-        def hand_over(*arguments: Any, upstream: Any = None) -> Any:
-            if upstream is None:  # TensorFlow and JAX hand over the gradient alone, PyTorch the inputs, and the gradient by name
-                return gradients(*arguments)
-            import torch
-
-            # PyTorch computes the value without a graph; where the gradient itself will be differentiated, it is computed anew with one.
-            return function(*arguments)[1](upstream) if torch.is_grad_enabled() else gradients(upstream)
-
-        return value, hand_over
-
-    return with_gradient
 
 
 def dropout_mask(weights: Any, dropout: float, seed: Any, number: Any) -> Any:

@@ -50,10 +50,8 @@ def folded_attention(
     q_B1QE = ops.reshape(queries, (batch, 1, length * heads, key_width))
     mask_B1QM = as_one_head(mask_BHLM, heads, length)
     heads_inputs = q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM
-    if needs_weights or layer.implementation == "folded":
-        mixed_B1QF, weights_B1QM = layer.attend(*heads_inputs, scaled=False)  # the factor 1/√d_k is in A and a already
-    else:
-        mixed_B1QF, weights_B1QM = layer.attend_within_memory(*heads_inputs, scaled=False), None
+    # The factor 1/√d_k is in A and a already.
+    mixed_B1QF, weights_B1QM = layer.attend_within_memory(*heads_inputs, needs_weights, dropout=0.0, scaled=False)
     mixed_BLHF = ops.reshape(mixed_B1QF, (batch, length, heads, value_width))
     if gate_BH11 is not None:
         mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BH11, 1, 2)

@@ -11,7 +11,7 @@ import torch
 from attention_cases import EXACT, assert_same_gradient, built, finite_differences, paper_softmax, random, random_mask
 
 from mha_cli.layers import MultiHeadAttention, blockwise_attention, scaled_dot_product_attention
-from mha_cli.layers.numerics import masked_softmax
+from mha_cli.layers.numerics import softmax_of_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,11 +183,11 @@ def test_no_block_of_weights_outlives_the_forward_pass(monkeypatch: pytest.Monke
     made = []
 
     def softmax(scores: Any, mask: Any = None) -> Any:
-        weights = masked_softmax(scores, mask)
+        weights = softmax_of_allowed(scores, mask)
         made.append(weakref.ref(weights))
         return weights
 
-    monkeypatch.setattr("mha_cli.layers.fast.blockwise.masked_softmax", softmax)
+    monkeypatch.setattr("mha_cli.layers.fast.blockwise.softmax_of_allowed", softmax)
     inputs = inputs_of(13, 11)
     with tf.GradientTape() as tape:  # which keeps what it thinks the backward pass will need
         tape.watch(inputs)
