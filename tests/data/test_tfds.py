@@ -159,6 +159,8 @@ def test_the_data_folder_of_the_environment_at_the_time(tiny_dir: Path, tmp_path
     [
         ({"train_split": "trian"}, 'tiny_reviews has no split "trian" (data.train_split); did you mean train?'),
         ({"test_split": "dev"}, 'tiny_reviews has no split "dev" (data.test_split); choose from extra, test, train'),
+        ({"train_split": "train[:x]"}, 'tiny_reviews has no split "train[:x]" (data.train_split); did you mean train?'),
+        ({"train_split": "train[:900]"}, 'tiny_reviews has no split "train[:900]" (data.train_split); did you mean train?'),
         ({"unlabelled_split": "x"}, 'tiny_reviews has no split "x" (data.unlabelled_split); choose from extra, test, train'),
         ({"text_key": "texts"}, 'tiny_reviews: no feature "texts" that is a text (data.text_key); did you mean text?'),
         ({"label_key": "\x1b"}, 'tiny_reviews: no feature "\\x1b" that is a class label (data.label_key); choose from label, partly'),
