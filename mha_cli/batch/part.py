@@ -183,7 +183,7 @@ def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | Non
     files, output = job.output.files, job.output
     try:
         manifest = _manifest(shard, job)
-        given, part, rows, unreadable = manifest["input"], manifest["part"], int(manifest["rows"]), int(manifest["unreadable"])
+        given, part, rows, unreadable = manifest["input"], manifest["part"], manifest["rows"], manifest["unreadable"]
         if not (
             manifest["model"] == {"sha256": job.model_sha256}
             and {name: given[name] for name in _settings(shard, job)} == _settings(shard, job)
@@ -195,7 +195,8 @@ def _earlier_report(shard: Shard, status: Status, job: Job) -> ShardReport | Non
             return None
         with files.open(output / part["name"]) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-        return ShardReport(shard.name, rows, unreadable, earlier=True) if digest == part["sha256"] else None
+            fits = digest == part["sha256"] and 0 <= unreadable <= rows == _num_rows(file, job.part_format)
+        return ShardReport(shard.name, rows, unreadable, earlier=True) if fits else None
     except NO_MANIFEST:
         return None
 
@@ -250,6 +251,17 @@ def _chunks(shard: Shard, digest: Any) -> Iterator[bytes]:
                 return
             digest.update(chunk)
             yield chunk
+
+
+def _num_rows(file: IO[bytes], part_format: PartFormat) -> int:
+    """Rows of a part."""
+    if part_format == "parquet":
+        from pyarrow import parquet
+
+        number: int = parquet.ParquetFile(file).metadata.num_rows
+        return number
+    file.seek(0)
+    return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(CHUNK_BYTES), b""))
 
 
 def _sha256(shard: Shard) -> str:

@@ -146,6 +146,10 @@ def test_it_reads_parquet(folder: Path, batch: Batch) -> None:
 @pytest.mark.parametrize(
     "change",
     [
+        lambda manifest: json.dumps({**manifest, "rows": "20"}),
+        lambda manifest: json.dumps({**manifest, "unreadable": 21}),
+        lambda manifest: json.dumps({**manifest, "rows": 10**18}),
+        lambda manifest: json.dumps({**manifest, "rows": 19}),
         lambda manifest: json.dumps({name: value for name, value in manifest.items() if name != "rows"}),
         lambda manifest: "[" * 100_000,
         lambda manifest: " " * (1 << 20) + json.dumps(manifest),
