@@ -138,27 +138,23 @@ def rates(steps: list[int], **settings: object) -> list[float]:
     return found
 
 
-def test_a_constant_rate() -> None:
-    assert rates([0, 7, 20]) == [0.5, 0.5, 0.5]
+MIDDLE = [0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0.5 * (1 - math.sqrt(0.5)) / 2]
+"""A quarter, half and three quarters down half a cosine."""
 
 
-def test_a_constant_rate_after_a_warm_up_of_4_steps() -> None:
-    assert rates([0, 1, 2, 3, 4, 5, 20], warmup_share=0.2) == pytest.approx([0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5], abs=1e-6)
-
-
-def test_half_a_cosine() -> None:
-    expected = [0.5, 0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0.5 * (1 - math.sqrt(0.5)) / 2, 0]
-    assert rates([0, 5, 10, 15, 20], schedule="cosine") == pytest.approx(expected, abs=1e-6)
-
-
-def test_half_a_cosine_after_a_warm_up_of_4_steps() -> None:
-    expected = [0, 0.125, 0.375, 0.5, 0.5 * (1 + math.sqrt(0.5)) / 2, 0.25, 0]
-    assert rates([0, 1, 3, 4, 8, 12, 20], schedule="cosine", warmup_share=0.2) == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_warm_up_that_rounds_to_nothing_or_to_everything() -> None:
-    assert rates([0, 20], schedule="cosine", warmup_share=0.01) == pytest.approx([0.5, 0], abs=1e-6)
-    assert rates([0, 10, 20], schedule="cosine", warmup_share=0.99) == pytest.approx([0, 0.25, 0.5], abs=1e-6)
+@pytest.mark.parametrize(
+    ("schedule", "warmup_share", "steps", "expected"),
+    [
+        ("constant", 0.0, [0, 7, 20], [0.5, 0.5, 0.5]),
+        ("constant", 0.2, [0, 1, 2, 3, 4, 5, 20], [0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5]),
+        ("cosine", 0.0, [0, 5, 10, 15, 20], [0.5, *MIDDLE, 0]),
+        ("cosine", 0.2, [0, 1, 3, 4, 8, 12, 20], [0, 0.125, 0.375, 0.5, *MIDDLE[:2], 0]),
+        ("cosine", 0.01, [0, 20], [0.5, 0]),  # a warm-up that rounds to nothing
+        ("cosine", 0.99, [0, 10, 20], [0, 0.25, 0.5]),  # and to everything
+    ],
+)
+def test_learning_rates(schedule: str, warmup_share: float, steps: list[int], expected: list[float]) -> None:
+    assert rates(steps, schedule=schedule, warmup_share=warmup_share) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("name", "keras_name"), [("adamw", "AdamW"), ("adam", "Adam"), ("rmsprop", "RMSprop")])
