@@ -75,7 +75,6 @@ def init(
 
 
 def _print(profile: DataProfile, config: Path, test_part: str) -> None:
-
     where = f" in {profile.num_files:,} files" if profile.num_files > 1 else ""
     rows = [*layout_rows(profile.layout), *figure_rows(profile.texts, where), ("test part", test_part)]
     print_figures(listed(profile.data, 1), rows)

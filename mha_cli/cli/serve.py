@@ -63,7 +63,7 @@ def serve(
             logging.root.handlers[0].setFormatter(_OneLine())
         print(f"http://{shown}:{listener.getsockname()[1]} answers with {printable(model.name, 200)}; Ctrl-C ends it", file=sys.stderr)
         if not is_local(shown):
-            print("whoever reaches this address may ask: there are no passwords", file=sys.stderr)
+            print("warning: no authentication; anyone who can reach this address can use it", file=sys.stderr)
         signal.signal(signal.SIGTERM, _end)
         server(app, limits).run(sockets=[listener])
 

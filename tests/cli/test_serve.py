@@ -125,4 +125,4 @@ def test_it_says_which_model_answers_and_warns_where_all_can_reach_it(tmp_path: 
     assert lines[0].startswith("using ")
     assert lines[1].startswith("http://0.0.0.0:")
     assert lines[1].endswith("/models/imdb.keras; Ctrl-C ends it\n")
-    assert lines[2] == "whoever reaches this address may ask: there are no passwords\n"
+    assert lines[2] == "warning: no authentication; anyone who can reach this address can use it\n"
