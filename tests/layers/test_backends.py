@@ -111,7 +111,7 @@ def all_cases() -> dict[str, Case]:
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(
-            NgramScores(3, 41, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
+            NgramScores(3, 32, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
         ),
         "model": model_case(train=True),
         "model-ngrams": model_case(train=True, **ngrams),
@@ -119,9 +119,9 @@ def all_cases() -> dict[str, Case]:
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
         "model-scores": model_case(train=True, score_ngrams=2, score_buckets=32, score_ending=3, score_windows=[2]),
         "model-subwords": model_case(train=True, characters=11, subword_buckets=32, score_subwords=True, score_ngrams=1, score_buckets=32),
-        "model-additive": model_case(train=True, attention_score="additive", use_bias=False),
+        "model-additive": model_case(train=True, attention_score="additive"),
         "model-unscaled": model_case(use_scale=False, positions="none"),
-        "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5, value_dim=3),
+        "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5),
         "model-per-head": model_case(train=True, attention_implementation="per_head"),
         "model-folded": model_case(train=True, key_dim=17),
         "model-blockwise": model_case(train=True, attention_implementation="blockwise", length=LONGER, **ngrams),
