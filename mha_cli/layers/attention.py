@@ -236,7 +236,7 @@ class MultiHeadAttention(Layer):
         if query_mask is not None:  # a query that is padding looks nowhere
             real_B1L1 = ops.swapaxes(padding_mask(query_mask), 2, 3)
             check_mask("query_mask", real_B1L1, sizes)
-            output_BLO = ops.where(real_B1L1[:, 0], output_BLO, self.output_bias if self.use_bias else 0.0)
+            output_BLO = ops.where(real_B1L1[:, 0], output_BLO, ops.convert_to_tensor(self.output_bias) if self.use_bias else 0.0)
             weights_BHLM = ops.where(real_B1L1, weights_BHLM, 0.0) if return_attention_scores else None
         return (output_BLO, weights_BHLM) if return_attention_scores else output_BLO
 
