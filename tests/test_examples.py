@@ -119,7 +119,7 @@ def missing(example: Example) -> list[str]:
         if words[:2] == ["mha", "report"]:
             modules += ["jinja2"]
         formats = [FORMATS[word] for before, word in pairwise(words) if before == "--format" and word in FORMATS]
-        modules += [module for one in formats for module in one.packages.values()]
+        modules += [module for one in formats for module in one.packages]
     return [module for module in modules if importlib.util.find_spec(module) is None]
 
 
