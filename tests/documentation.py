@@ -51,7 +51,7 @@ def examples() -> dict[str, list[Example]]:
     """The examples of every page, help text and source file with hints, in their order."""
     found = {}
     for path in PAGES:
-        if path.name != "commands.md":  # the help texts
+        if path.name not in ("commands.md", "errors.md"):  # help texts, and commands that fail
             found[relative(path)] = list(examples_of(path))
     for name, command in {"mha": GROUP, **GROUP.commands}.items():
         lines = [line.removeprefix("Start with: ") for line in whole_lines(command.epilog or "") if "mha " in line]

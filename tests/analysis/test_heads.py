@@ -326,7 +326,8 @@ def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_m
         "model.score_ngrams=1",
         "model.score_buckets=512",
         "training.refit_scores=true",
-        "training.epochs=1",
+        "training.epochs=6",
+        "training.learning_rate=0.01",
     ]
     config = load_config(TINY, overrides)
     checkpoint = read_checkpoint(train(config, tmp_path / "run").checkpoint)
