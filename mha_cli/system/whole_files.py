@@ -192,10 +192,11 @@ def is_temporary(name: str) -> bool:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove the unfinished files of killed processes from a folder that is held."""
-    for leftover in filter(is_temporary, os.listdir(folder)):
+    """Remove the unfinished files of killed processes from a folder that is held, and from the folders in it."""
+    name = f"{TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}"
+    for leftover in [*folder.glob(name), *folder.glob(f"*/{name}")]:
         with suppress(OSError):
-            os.unlink(folder / leftover)
+            leftover.unlink()
 
 
 def _is_ours(descriptor: int, path: Path) -> bool:
