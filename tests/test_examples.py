@@ -70,6 +70,7 @@ NOT_RUN = {
     "mha tune": "takes its minutes; tests/cli/test_tune.py runs short ones",
     "mha --install-completion": "writes into the files of the user's shell; tests/cli/test_completion.py installs it for a home of its own",
     "mha train --config configs/sample.yaml --set model.num_heads=5": "shown with its error, which docs/generate.py writes",
+    "mha train --config sample --output runs/sample": "the training of the README's first command, which .ci/run runs",
     "TF_CONFIG=": "waits for other workers; tests/training/test_distribution.py starts two",
     "ray start": "needs several machines",
     "srun": "needs SLURM",

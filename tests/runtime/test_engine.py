@@ -182,6 +182,7 @@ def test_auto_is_numpy_where_openvino_is_not_installed_or_cannot_start(monkeypat
     assert usual_engine() == "numpy"
     assert Engine(checkpoint, "auto").encoder(many) is None
     monkeypatch.setattr("mha_cli.runtime.engine.find_spec", lambda name: name)
+    monkeypatch.setattr("mha_cli.errors.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "mha_cli.runtime.openvino_encoder", None)
     assert usual_engine() == "openvino"
     assert usual_engine(small_checkpoint(attention_score="additive").config.model) == "numpy"
