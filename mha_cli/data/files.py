@@ -15,7 +15,6 @@ from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.gzipped import CHUNK_BYTES, unpacked
-from mha_cli.records.headers import plain_name
 from mha_cli.records.lines import MAX_LINE_BYTES, not_utf_8
 from mha_cli.records.reader import USUAL, Dialect, Reading
 from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
@@ -105,16 +104,17 @@ class FileTexts:
         import numpy as np  # which only this needs
 
         from mha_cli.data.held_out import drawn_for_testing
-        from mha_cli.data.layout import SPLIT_NAMES, find_layout, is_for_testing
+        from mha_cli.data.layout import find_layout, is_for_testing
 
-        settings, paths = self._settings, self._settings.train_paths
-        first = matching_paths(paths[0])[0]
-        column = find_layout(first, settings.text_column, settings.label_column, self._dialect).part_column
-        parts = [str(part) for path in paths for part in read_column(path, column, self._columns, self._dialect)] if column else []
-        if parts and plain_name(column) in SPLIT_NAMES:
-            return np.array([*map(is_for_testing, parts)])
-        texts = (located.labelled for located in read_labelled(paths, self._columns, self._dialect))
-        return drawn_for_testing(texts, settings.test_share or 0, settings.validation == "names", self.name, parts)
+        settings, paths, columns = self._settings, self._settings.train_paths, self._columns
+        layout = find_layout(matching_paths(paths[0])[0], settings.text_column, settings.label_column, self._dialect)
+        if layout.part_column:
+            columns = columns._replace(fields=(*columns.fields, layout.part_column))
+        texts = read_labelled(paths, columns, self._dialect)
+        if layout.has_split:
+            return np.array([is_for_testing(text.part) for text in texts])
+        share, by_names = settings.test_share or 0, settings.validation == "names"
+        return drawn_for_testing(texts, share, by_names, self.name, by_groups=bool(layout.part_column))
 
 
 def read_labelled(
@@ -123,14 +123,6 @@ def read_labelled(
     """Labelled texts from several files or folders, or patterns of them, one after another; see ``read_labelled_file``."""
     every = [path for given in paths for path in matching_paths(given)]
     return chain.from_iterable([read_labelled_file(path, columns, dialect, warnings) for path in every])
-
-
-def read_column(path: str, column: str, columns: Columns, dialect: Dialect) -> Iterator[object]:
-    """The values of a further column of the labelled texts that a path or pattern names, in their order."""
-    for file in matching_paths(path):
-        reading = file_reading(file, columns._replace(fields=(column,)), dialect)
-        for record in read_records(labelled_format(file, dialect), file_pieces(file), reading):
-            yield record.fields[0]
 
 
 def read_labelled_file(
@@ -231,7 +223,7 @@ def _file_texts(path: str, form: Format, columns: Columns, dialect: Dialect, war
     for record in read_records(form, file_pieces(path), file_reading(path, columns, dialect, warnings)):
         empty = False
         one = labelled(record.text, record.fields[0], f"{shown}:{record.line}", columns.fields[0])
-        yield LocatedText(one, path, record.line)
+        yield LocatedText(one, path, record.line, *record.fields[1:])
     if empty:
         raise MhaError(f"{shown}: the file is empty", _ROWS.get(form, f"write a header line ({columns.header}) and a text a row"))
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labelled_text import LocatedText
 from mha_cli.data.names import groups_by_names, held_out_groups, names_in
 from mha_cli.errors import MhaError, plural, shown_path
 
 
 def drawn_for_testing(
-    texts: Iterable[LabelledText], share: float, by_names: bool, name: str, groups: Sequence[str] = ()
+    texts: Iterable[LocatedText], share: float, by_names: bool, name: str, by_groups: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Whether each text belongs to the test part, (N,).
 
@@ -27,20 +27,21 @@ def drawn_for_testing(
         share: part of the distinct texts to draw, in (0, 1).
         by_names: True to draw whole groups of texts that share rare names instead, without regard to their classes.
         name: source in words, for messages.
-        groups: group of each text, to draw whole groups instead, without regard to classes and names; empty for none.
+        by_groups: True to draw whole groups instead, the parts of the texts, without regard to classes and names.
     """
     class_ids, names = dict[str, int](), dict[int, list[str]]()
     digests, label_numbers = array("Q"), array("i")
-    for number, one in enumerate(texts):
-        unit = groups[number] if groups else one.text
+    for located in texts:
+        one = located.labelled
+        unit = str(located.part) if by_groups else one.text
         digests.append(int.from_bytes(blake2b(unit.encode(), digest_size=8).digest()))
         label_numbers.append(class_ids.setdefault(one.label, len(class_ids)))
-        if by_names and not groups:
+        if by_names and not by_groups:
             names.setdefault(digests[-1], names_in(one.text))
     labels = np.frombuffer(label_numbers, np.int32) if label_numbers else np.zeros(0, np.int32)
     distinct, first, text_of = np.unique(np.array(digests, np.uint64), return_index=True, return_inverse=True)
     drawn_texts = np.zeros(len(distinct), bool)
-    if groups:
+    if by_groups:
         drawn_texts[: round(share * len(distinct))] = True  # those with the lowest digests
     elif by_names:
         drawn_texts[held_out_groups(groups_by_names([names[digest] for digest in distinct.tolist()]), share, seed=0)] = True

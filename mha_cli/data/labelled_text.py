@@ -29,11 +29,13 @@ class LocatedText(NamedTuple):
         labelled: text and class.
         file: path of its file.
         line: line that it begins on, from 1, in Parquet its row; None for a file that is the text.
+        part: value of a further column that was asked for.
     """
 
     labelled: LabelledText
     file: str
     line: int | None = None
+    part: object = None
 
     @property
     def place(self) -> str:

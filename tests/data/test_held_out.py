@@ -12,7 +12,7 @@ import pytest
 from mha_cli.config.settings import FilesData
 from mha_cli.data.files import FileTexts
 from mha_cli.data.held_out import drawn_for_testing
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.data.labelled_text import LabelledText, LocatedText
 from mha_cli.errors import MhaError
 
 if TYPE_CHECKING:
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 REVIEWS = [LabelledText(f"text {number}", "rare" if number % 10 == 0 else "usual") for number in range(300)]
 
 
+def located(texts: list[LabelledText]) -> list[LocatedText]:
+    return [LocatedText(text, "a.csv") for text in texts]
+
+
 def drawn_of(reviews: list[LabelledText], share: float = 0.2, by_names: bool = False) -> list[LabelledText]:
     """The reviews of the test part."""
-    drawn = drawn_for_testing(reviews, share, by_names, "a.csv")
+    drawn = drawn_for_testing(located(reviews), share, by_names, "a.csv")
     return [review for review, is_drawn in zip(reviews, drawn, strict=True) if is_drawn]
 
 
@@ -45,7 +49,7 @@ def test_it_is_the_part_that_it_was() -> None:
 
 def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
     reviews = [*REVIEWS, *(LabelledText(review.text, "usual") for review in REVIEWS[::3])]
-    drawn = drawn_for_testing(reviews, 0.2, False, "a.csv")
+    drawn = drawn_for_testing(located(reviews), 0.2, False, "a.csv")
     sides = {(review.text, bool(side)) for review, side in zip(reviews, drawn, strict=True)}
     assert len(sides) == len({review.text for review in reviews})
 
@@ -53,7 +57,7 @@ def test_equal_texts_are_on_one_side_whatever_their_labels() -> None:
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_every_class_keeps_a_text_to_learn_from(share: float) -> None:
     reviews = [*REVIEWS, LabelledText("alone", "single"), LabelledText("text 1", "only of two labels")]
-    drawn = drawn_for_testing(reviews, share, False, "a.csv")
+    drawn = drawn_for_testing(located(reviews), share, False, "a.csv")
     kept = {review.label for review, is_drawn in zip(reviews, drawn, strict=True) if not is_drawn}
     assert kept == {"rare", "usual", "single", "only of two labels"}
 
@@ -61,7 +65,7 @@ def test_every_class_keeps_a_text_to_learn_from(share: float) -> None:
 def test_texts_that_share_names_are_on_one_side() -> None:
     films = [f"I saw Zorblax{film} and Quuxley{film}" for film in "abcdefghij"]
     reviews = [LabelledText(f"{film}, it was number {number}", str(number % 2)) for film in films for number in range(8)]
-    drawn = drawn_for_testing(reviews, 0.2, True, "a.csv")
+    drawn = drawn_for_testing(located(reviews), 0.2, True, "a.csv")
     assert [*drawn.reshape(10, 8).sum(axis=1)].count(8) == 2
     assert drawn.sum() == 16
 
