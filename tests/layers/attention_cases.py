@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Distinct primes, so that no two axes can be mistaken for each other.
 BATCH, QUERIES, KEYS, HEADS, KEY_DIM, VALUE_DIM = 3, 5, 7, 2, 11, 13
 QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH, OUTPUT_DIM = 17, 19, 23, 29
+SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
+LONGER = 263  # more than a block of queries
 EXACT = {"atol": 1e-5, "rtol": 1e-5}
 
 

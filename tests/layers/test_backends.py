@@ -17,13 +17,12 @@ import pytest
 from attention_cases import (
     BATCH,
     HEADS,
-    KEY_DIM,
     KEY_WIDTH,
     KEYS,
-    OUTPUT_DIM,
+    LONGER,
     QUERIES,
     QUERY_WIDTH,
-    VALUE_DIM,
+    SIZES,
     VALUE_WIDTH,
     prefix_mask,
     random,
@@ -38,8 +37,6 @@ from tests.reviews import with_characters
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
-LONGER = 263  # more than a block of queries
 IMPLEMENTATIONS = ("auto", "fused", "per_head", "blockwise", "folded")
 Case = tuple[dict[str, Any], dict[str, np.ndarray]]
 

@@ -15,9 +15,11 @@ from attention_cases import (
     KEY_DIM,
     KEY_WIDTH,
     KEYS,
+    LONGER,
     OUTPUT_DIM,
     QUERIES,
     QUERY_WIDTH,
+    SIZES,
     VALUE_DIM,
     VALUE_WIDTH,
     assert_same_gradient,
@@ -39,8 +41,6 @@ from tests.covering import pairwise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SIZES = {"num_heads": HEADS, "key_dim": KEY_DIM, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}
-LONGER = 263  # more than a block of queries
 SCORES: dict[str, dict[str, Any]] = {"dot": {}, "unscaled": {"use_scale": False}, "additive": {"attention_score": "additive"}}
 IMPLEMENTATIONS = {
     "dot": ("fused", "per_head", "blockwise", "folded"),
