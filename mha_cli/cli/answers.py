@@ -45,7 +45,7 @@ def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record
 
 
 def tab_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
-    """Columns with tabs between them: a class and its probability, again for every further class, a mark, then the fields.
+    """Columns with tabs between them: a class and its probability, again for every further class, the flags, then the fields.
 
     The columns of a class that is no answer are empty.
     """
@@ -252,7 +252,7 @@ def _class_cells(choice: Choice, prediction: Prediction) -> list[str | float | N
 
 
 def _notes(prediction: Prediction) -> Iterator[str]:
-    """What is odd about a text, as ``Prediction.mark`` says it, in words for people."""
+    """What is odd about a text, as ``Prediction.flags`` says it, in words for people."""
     if prediction.empty:
         yield "no words"
     if prediction.all_unknown:

@@ -49,7 +49,7 @@ class OpenVinoEncoder:
     def __init__(self, checkpoint: Checkpoint, precision: str, threads: int = 1) -> None:
         self._weights = {path: weight for path, weight in checkpoint.weights.items() if path.startswith("encoder_")}
         self._model, self._longest = checkpoint.config.model, checkpoint.config.text.sequence_length
-        self._forward_pass = checkpoint.memory_estimate.at_once()
+        self._memory_estimate = checkpoint.memory_estimate.at_once()
         self._is_moderate = all(map(_is_moderate, self._weights.values()))
         settings = {
             "INFERENCE_PRECISION_HINT": {"float32": "f32", "bfloat16": "bf16"}[precision],
@@ -62,7 +62,7 @@ class OpenVinoEncoder:
 
     def has_memory_for(self, texts: int, length: int) -> bool:
         """Whether so many texts, the longest of this length, fit into the budget; NumPy, which computes in blocks, needs less."""
-        return self._forward_pass.num_bytes(texts, self.padded_length(length)) <= MOST_BYTES
+        return self._memory_estimate.num_bytes(texts, self.padded_length(length)) <= MOST_BYTES
 
     def padded_length(self, length: int) -> int:
         """The length that a batch is padded to."""

@@ -574,8 +574,8 @@ SECTIONS: dict[str, list[Case]] = {
         Case(
             "other columns, when scoring",
             f"{EVALUATE} --text-column text",
-            'reviews.csv:1: no column "text" among LabelledText text, label; set --text-column',
-            files={"reviews.csv": ROWS.replace(b"text", b"LabelledText text", 1)},
+            'reviews.csv:1: no column "text" among Review text, label; set --text-column',
+            files={"reviews.csv": ROWS.replace(b"text", b"Review text", 1)},
         ),
         _read("semicolons", ROWS.replace(b",", b";"), "works"),
         _train(
