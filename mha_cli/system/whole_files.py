@@ -119,7 +119,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def shared(folder: Path, purpose: bytes) -> Iterator[None]:
-    """Hold a folder together with processes of the same purpose, against those of another; the lock dies with its holders."""
+    """Hold a folder together with processes of the same purpose, against those of another; the lock dies with its holders.
+
+    The first of them and the last remove the unfinished files of killed processes.
+    """
     path, name = folder / SHARED_LOCK, shown_path(folder)
     there = False
     while not there:
@@ -141,6 +144,7 @@ def shared(folder: Path, purpose: bytes) -> Iterator[None]:
                     yield
                 finally:
                     if _is_ours(descriptor, path):
+                        _remove_leftovers(folder)
                         path.unlink(missing_ok=True)
 
 
