@@ -72,9 +72,17 @@ An unknown setting is refused, and so is a value of another type or outside its 
 
 ERRORS_INTRO = """# Errors
 
-What each bad input gives. An error is one line on stderr, `error:` and then what, where, the value that was found, and what to do next;
-nothing is written, and what was there stays as it was. The exit code is 2 for what you can correct, 1 for the rest and 130 for Ctrl-C;
-`MHA_DEBUG=1` adds the traceback. Below, … stands for anything, and _works_ marks what is odd but no error.
+An error is one line on stderr: `error:`, what is wrong, where, the value that was found, and what to do next. Nothing is written, and
+existing files stay as they are. The exit code is 2 for what you can correct, 1 for the rest and 130 for Ctrl-C. `MHA_DEBUG=1` adds the
+traceback.
+
+The tables show one case of each kind of error. In them, … matches anything, and _works_ marks input that is odd but no error. The files of
+the examples:
+
+- `good.keras` is a checkpoint, `sample.yaml` a config on the built-in sample.
+- `reviews.csv` is a table of labelled texts, `mine.yaml` a config on this table.
+- `finished` and `unfinished` are run directories, `tried` is one without a history.
+- `mine` is a folder with other files, `file` is a file, and `loop` is a link to itself.
 
 Every row is a case in `tests/cli/bad_input.py`, which a test runs through the command.
 """
@@ -302,9 +310,8 @@ def errors_page() -> str:
     for title, cases in sections.items():
         lines = [f"## {title}\n", "| what is given | exit code | what mha says |", "|---|---|---|"]
         for case in cases:
-            works, _, remark = case.message.partition("works")
-            said = f"_works_{remark}" if not works and case.code == 0 else _verbatim(case.message)
-            row = (case.given, str(case.code), said)
+            said = "_works_" if case.message == "works" else _verbatim(case.message)
+            row = (case.given or _verbatim(f"mha {case.args}"), str(case.code), said)
             lines.append("| " + " | ".join(_harmless(cell) for cell in row) + " |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
