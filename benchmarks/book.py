@@ -64,7 +64,7 @@ class Candidate(Protocol):
 
 
 class Ours:
-    """``Trainer`` and its ``predict``, which `mha train` and `mha evaluate` call."""
+    """``Trainer`` and its ``logits``, which `mha train` and `mha evaluate` call."""
 
     def __init__(self, config: Config, data: PreparedData) -> None:
         from mha_cli.training.trainer import Trainer
@@ -74,14 +74,14 @@ class Ours:
 
     def train(self) -> None:
         """Train on every review once."""
-        from mha_cli.training.loop import run_epoch
+        from mha_cli.training.run import run_epoch
 
         self.epoch += 1
         run_epoch(self.trainer, self.epoch, lambda _: None)
 
     def predict(self) -> None:
         """Classify every review."""
-        self.trainer.predict(self.data.train)
+        self.trainer.logits(self.data.train)
 
     def about(self) -> dict[str, Any]:
         """Weights and the types that the layers compute in."""

@@ -37,7 +37,7 @@ def work(recipe: str, num_texts: int, rounds: int) -> None:
     """Train epochs, the first of which traces the step, and print the reviews per second of the others."""
     from mha_cli.data.preparation import prepare
     from mha_cli.training.distribution import distributed
-    from mha_cli.training.loop import run_epoch
+    from mha_cli.training.run import run_epoch
     from mha_cli.training.trainer import Trainer
 
     config = recipe_config(recipe, num_texts)

@@ -23,6 +23,7 @@ import io
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
@@ -43,14 +44,8 @@ Item = TypeVar("Item")
 START_SECONDS = 600.0
 """Time that a worker waits for the others to start."""
 
-LOST = (
-    tf.errors.UnavailableError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.AbortedError,
-    tf.errors.InternalError,
-    tf.errors.CancelledError,
-)
-"""What TensorFlow raises when a worker has ended, or does not send its heartbeats."""
+LOST = tuple(getattr(tf.errors, f"{name}Error") for name in ("Unavailable", "DeadlineExceeded", "Aborted", "Internal", "Cancelled"))
+"""Errors of TensorFlow when a worker has ended, or does not send its heartbeats."""
 
 LOST_TASK = re.compile(r"(?:reported from|remote target) /job:(\w+)/(?:replica:0/)?task:(\d+)")
 
@@ -76,7 +71,7 @@ class Distribution:
         self.num_replicas: int = self._strategy.num_replicas_in_sync
 
     def sum_of_parts(self, function: Callable[..., list[Any]], *batch: Any) -> list[Any]:
-        """What a function gives for a batch, where that is the sum of what it gives for the parts of it; called within a ``tf.function``.
+        """The sum of a function's results over all parts of a batch; called within a ``tf.function``.
 
         Args:
             function: function of part of ``batch`` that returns tensors and, of embedding tables, IndexedSlices.
@@ -102,12 +97,12 @@ class Distribution:
         summed: npt.NDArray[Any] = self._strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(array), axis=None).numpy()
         return summed
 
-    def gathered(self, score: Callable[[EncodedTexts], npt.NDArray[np.float32]], reviews: EncodedTexts) -> npt.NDArray[np.float32]:
-        """What a function gives for every review, (N, C), of which each worker asks for its own part."""
+    def gathered(self, score: Callable[[EncodedTexts], npt.NDArray[np.float32]], texts: EncodedTexts) -> npt.NDArray[np.float32]:
+        """A function's results for all texts, (N, C); each worker computes its own part."""
         if self.task.num_workers == 1:
-            return score(reviews)
-        scored = score(reviews.subset(np.arange(len(reviews))[self.own]))
-        every = np.zeros((len(reviews), scored.shape[1]), np.float32)
+            return score(texts)
+        scored = score(texts.subset(np.arange(len(texts))[self.own]))
+        every = np.zeros((len(texts), scored.shape[1]), np.float32)
         every[self.own] = scored
         return self.sum(every)
 
@@ -136,12 +131,7 @@ class Distribution:
         return _unpacked(self.sum(words if self.task.is_chief else np.zeros(length, np.int32)))
 
     def refuse_difference(self, what: str, arrays: Callable[[], Iterable[npt.NDArray[Any]]]) -> None:
-        """Refuse to train together with workers that have other numbers than the chief.
-
-        Args:
-            what: what the numbers are, in words.
-            arrays: function that gives them; it is not called where there is one worker.
-        """
+        """Refuse workers whose arrays, ``what`` in words, differ from the chief's; with one worker ``arrays`` is not called."""
         if self.task.num_workers == 1:
             return
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays())).digest()
@@ -149,23 +139,17 @@ class Distribution:
         differs = np.zeros(self.task.num_workers, np.int32)
         differs[self.task.index] = not np.array_equal(own, self.from_chief(lambda: [own])[0])
         if others := np.flatnonzero(self.sum(differs)).tolist():
-            workers = ", ".join(map(str, others))
-            raise MhaError(
-                f"other {what} on worker {workers} than on the chief", "give all workers the same files, config and version of mha"
-            )
+            workers, way_out = ", ".join(map(str, others)), "give all workers the same files, config and version of mha"
+            raise MhaError(f"other {what} on worker {workers} than on the chief", way_out)
 
     def watched(self, callbacks: Callbacks) -> Callbacks:
-        """The same callbacks, which stops where all workers do."""
+        """The same callbacks, except that all workers stop together."""
         return callbacks if self.task.num_workers == 1 else dataclasses.replace(callbacks, stop=lambda: self.stopping)
 
 
 @contextmanager
 def distributed(setting: str, callbacks: Callbacks = SILENT) -> Iterator[Distribution]:
-    """Train with the devices and workers that ``training.distribution`` asks for; nothing may have been computed in TensorFlow before.
-
-    Args:
-        setting: none, mirrored, multi-worker or auto.
-    """
+    """Train with the devices and workers of the setting ``training.distribution``; TensorFlow may not have computed anything before."""
     task = task_of(setting)
     if task.num_workers > 1:
         callbacks.log(f"waiting for the other workers: {task.num_workers - 1}")
@@ -184,36 +168,32 @@ def distributed(setting: str, callbacks: Callbacks = SILENT) -> Iterator[Distrib
 
 
 def _multi_worker_strategy(task: Task) -> Any:
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    resolvers = tf.distribute.cluster_resolver
+    resolver = resolvers.TFConfigClusterResolver()
     if task.environment == "SLURM":
         # TensorFlow's resolver gives no addresses without GPUs, and would hand out those that srun has handed out already.
-        slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(gpus_per_node=task.num_workers, gpus_per_task=1, auto_set_gpu=False)
-        gpus = len(tf.config.list_physical_devices("GPU"))
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            slurm.cluster_spec(), task_type="worker", task_id=task.index, num_accelerators={"GPU": gpus}, rpc_layer="grpc"
-        )
+        slurm = resolvers.SlurmClusterResolver(gpus_per_node=task.num_workers, gpus_per_task=1, auto_set_gpu=False)
+        gpus = {"GPU": len(tf.config.list_physical_devices("GPU"))}
+        resolver = resolvers.SimpleClusterResolver(slurm.cluster_spec(), "worker", task.index, num_accelerators=gpus, rpc_layer="grpc")
     return tf.distribute.MultiWorkerMirroredStrategy(resolver)
 
 
 def _interruptibly(make: Callable[[], Item]) -> Item:
-    """What a function gives that waits for other workers, in a thread: signals are heard meanwhile, and it does not wait for ever."""
-    made: list[Item] = []
-    failures: list[BaseException] = []
+    """The result of a function that waits for other workers, in a thread: signals are heard meanwhile, and the wait has an end."""
+    made: Future[Item] = Future()
 
     def run() -> None:
         try:
-            made.append(make())
+            made.set_result(make())
         except BaseException as error:
-            failures.append(error)
+            made.set_exception(error)
 
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(START_SECONDS)
-    if failures:
-        raise failures[0]
-    if not made:
-        raise MhaError(f"other workers have not started within {START_SECONDS / 60:.0f} minutes", "start all of them", EXIT_FAILURE)
-    return made[0]
+    Thread(target=run, daemon=True).start()
+    try:
+        return made.result(START_SECONDS)
+    except TimeoutError:
+        message = f"other workers have not started within {START_SECONDS / 60:.0f} minutes"
+        raise MhaError(message, "start all of them", EXIT_FAILURE) from None
 
 
 @contextmanager
@@ -222,15 +202,12 @@ def _losses_named() -> Iterator[None]:
         yield
     except LOST as error:
         peers = ", ".join(sorted({f"{job} {number}" for job, number in LOST_TASK.findall(str(error))})) or "another worker"
-        raise MhaError(
-            f"{peers}: ended, or does not answer",
-            "see its own message, and start all again, with --resume where the run directory has a state",
-            EXIT_FAILURE,
-        ) from error
+        way_out = "see its own message, and start all again, with --resume where the run directory has a state"
+        raise MhaError(f"{peers}: ended, or does not answer", way_out, EXIT_FAILURE) from error
 
 
 def _packed(arrays: Arrays) -> npt.NDArray[np.int32]:
-    """Arrays as whole numbers that can be added to zeros."""
+    """Arrays as integers that can be added to zeros."""
     buffer = io.BytesIO()
     np.savez(buffer, *arrays, allow_pickle=False)
     buffer.write(bytes(-buffer.tell() % 4))

@@ -1,6 +1,6 @@
-"""An epoch: what its steps read, how far it has come, and how fast it goes.
+"""An epoch: the input of its steps, how far it has come, and how fast it goes.
 
-Seed and epoch decide what the steps read, so that a run that goes on reads what it would have read.
+Seed and epoch alone decide the input, so that a resumed run reads the same batches.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class EpochInputs:
 
     Args:
         config: settings of the run.
-        data: reviews to learn from.
-        own: those of a step's reviews whose tokens are read; all of them by default.
+        data: texts to learn from.
+        own: rows of a step that this worker reads.
     """
 
     def __init__(self, config: Config, data: PreparedData, own: slice = EVERY) -> None:
@@ -34,46 +34,46 @@ class EpochInputs:
         self._at_common_length = choose_precision(config) == "bfloat16"
 
     def steps(self, epoch: int, batches: list[Rows]) -> Iterator[tuple[Rows, npt.NDArray[np.int32]]]:
-        """Of every step, the rows of its reviews, from ``batches``, and the padded tokens of one's own, with some words dropped."""
+        """The rows of every step, from ``batches``, and the padded tokens of this worker's rows, with some words dropped."""
         rng, share = np.random.default_rng((self._config.seed, epoch)), self._config.training.word_dropout
-        reviews = self._data.train
-        lengths = reviews.lengths
+        texts = self._data.train
+        lengths = texts.lengths
         for rows in batches:
             own = rows[self._own]
-            tokens = reviews.padded(own) if len(own) else reviews.padded(rows[:1])[:0]
+            tokens = texts.padded(own) if len(own) else texts.padded(rows[:1])[:0]
             if share:
-                drawn = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # for all, so that chance is theirs
+                drawn = rng.random((len(rows), max(1, lengths[rows].max())), dtype=np.float32) < share  # for all workers alike
                 tokens = drop_words(tokens, drawn[self._own, : tokens.shape[1]])
             if self._at_common_length:
                 tokens = at_common_length(tokens, self._config.text.sequence_length)
             yield rows, tokens
 
     def batches(self, epoch: int) -> list[Rows]:
-        """The rows of the reviews of every step."""
+        """The rows of every step."""
         rng, settings = np.random.default_rng((self._config.seed, epoch, 1)), self._config.training
         return training_batches(self._data.train.lengths[: self.num_texts(epoch)], rng, settings.batch_size)
 
     def num_texts(self, epoch: int) -> int:
-        """Reviews of an epoch: the last epochs may leave out those with a guessed class, which stand last."""
+        """Texts of an epoch: the last ``finetune_epochs`` leave out those with a guessed class, which come last."""
         settings, data = self._config.training, self._data
         return len(data.train) - data.num_guessed if epoch > settings.epochs - settings.finetune_epochs else len(data.train)
 
     def num_steps(self) -> int:
-        """Steps of all epochs together: as many in each as in the first, or, without the guesses, as in the last."""
+        """Steps of all epochs together."""
         epochs, labelled = self._config.training.epochs, self._config.training.finetune_epochs
         return len(self.batches(1)) * (epochs - labelled) + len(self.batches(epochs)) * labelled
 
 
-@dataclass(frozen=True)
+@dataclass
 class EpochPosition:
     """How far an epoch has come.
 
     Args:
         epoch: number of the epoch, from 1; 0 before the first.
         step: steps done.
-        loss_sum: sum of the losses of the reviews so far, in nats.
-        num_correct: reviews so far that were classified rightly.
-        num_texts: reviews so far.
+        loss_sum: sum of the losses of the texts so far, in nats.
+        num_correct: right answers so far.
+        num_texts: texts so far.
         seconds: time for these steps.
     """
 
@@ -84,40 +84,36 @@ class EpochPosition:
     num_texts: int = 0
     seconds: float = 0.0
 
-    def after_step(self, loss_sum: float, num_correct: int, num_texts: int, seconds: float) -> EpochPosition:
-        """The position a step further; all four are of that step."""
-        return EpochPosition(
-            self.epoch,
-            self.step + 1,
-            self.loss_sum + loss_sum,
-            self.num_correct + num_correct,
-            self.num_texts + num_texts,
-            self.seconds + seconds,
-        )
+    def add_step(self, loss_sum: float, num_correct: int, num_texts: int, seconds: float) -> None:
+        """Count a step."""
+        self.step += 1
+        self.loss_sum += loss_sum
+        self.num_correct += num_correct
+        self.num_texts += num_texts
+        self.seconds += seconds
 
     @property
     def loss(self) -> float:
-        """Mean over the reviews so far, in nats."""
+        """Mean over the texts so far, in nats."""
         return self.loss_sum / self.num_texts
 
     @property
     def accuracy(self) -> float:
-        """Share of the reviews so far that were classified rightly, in [0, 1]."""
+        """Share of right answers so far, in [0, 1]."""
         return self.num_correct / self.num_texts
 
 
 class Pace:
-    """How fast the steps of a trainer are, but for its first one, in which TensorFlow traces the model."""
+    """The speed of a trainer's steps without its first one, in which TensorFlow traces the model."""
 
     def __init__(self) -> None:
-        self._num_reviews = 0
-        self._seconds: float | None = None
+        self._num_texts, self._seconds, self._traced = 0, 0.0, False
 
     def with_step(self, num_texts: int, seconds: float) -> float | None:
-        """Count a step; reviews per second so far."""
-        if self._seconds is None:
-            self._seconds = 0.0
+        """Count a step; texts per second so far."""
+        if not self._traced:
+            self._traced = True
             return None
-        self._num_reviews += num_texts
+        self._num_texts += num_texts
         self._seconds += seconds
-        return self._num_reviews / self._seconds
+        return self._num_texts / self._seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,8 @@ import tensorflow as tf
 from mha_cli.config.settings import TrainingConfig
 
 
-class LazyOptimizer(ABC):
-    """Changes the rows of embedding tables that a step touches; a table of any size then costs what the batch's own tokens cost.
+class LazyOptimizer:
+    """Changes only the rows of embedding tables that a step touches, so that a step's cost does not grow with the tables.
 
     Args:
         tables: embedding tables, variables of shape (rows, width).
@@ -35,9 +34,9 @@ class LazyOptimizer(ABC):
             table.scatter_sub(tf.IndexedSlices(self._change(number, once.indices, once.values), once.indices))
         self.iterations.assign_add(1)
 
-    @abstractmethod
     def _change(self, number: int, rows: Any, gradient: Any) -> Any:
-        """What is taken from some rows of a table, each named once, given their gradient."""
+        """The amounts to subtract from distinct rows of table ``number``."""
+        raise NotImplementedError
 
 
 def rows_once(gradient: tf.IndexedSlices) -> tf.IndexedSlices:

@@ -1,10 +1,12 @@
-"""A run of `mha train`, from a config to a checkpoint."""
+"""A run of `mha train`, from a config to a checkpoint: prepare, fit the linear model, then train, evaluate and keep the best epoch."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,22 @@ from mha_cli.checkpoint.runs import CHECKPOINT, HISTORY, METRICS, STATE, RunDire
 from mha_cli.config.parameters import num_parameters
 from mha_cli.config.settings import Config
 from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.linear.fit import LinearModel, fit_linear_model, refit_linear_model
 from mha_cli.records.objects import plain_json
-from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
+from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distillation import distilled
 from mha_cli.training.distribution import Distribution, distributed
-from mha_cli.training.loop import fit
+from mha_cli.training.epoch import EpochPosition
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.precision import choose_precision
 from mha_cli.training.state import StateSaver, restore_state
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.version import __version__
+
+DIVERGED = "lower training.learning_rate or set training.clip_norm=1; the best epoch before it, if any, is kept"
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,11 @@ class TrainingSummary:
 
 
 def train(config: Config, output: RunDirectory, callbacks: Callbacks = SILENT, data: PreparedData | None = None) -> TrainingSummary:
-    """Train a classifier in its run directory, or go on with an interrupted run.
+    """Train a classifier in its run directory, or go on with an interrupted run, which ends with the same weights as one in one go.
 
     Args:
         config: settings of the run; with data given, those that the data have decided.
-        output: run directory, from ``run_directory``; an interrupted run ends with the same weights as one without interruption.
+        output: run directory, from ``run_directory``.
         data: texts from ``prepare``; several workers read them here, once TensorFlow knows the workers.
 
     Raises:
@@ -99,10 +104,10 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         if is_chief:
             if record.best or config.training.monitor == "last":  # so that an interrupted run has a checkpoint
                 write_checkpoint(output / CHECKPOINT, validation.checkpoint(trainer, record))
-            _write_history(output / HISTORY, records)
+            with atomic_write(output / HISTORY) as file:
+                file.writelines(json.dumps(dataclasses.asdict(epoch)).encode() + b"\n" for epoch in records)
         state.after_epoch()
         callbacks.on_epoch(record)
-    state.finish()
 
     summary = TrainingSummary(
         checkpoint=output / CHECKPOINT,
@@ -120,6 +125,83 @@ def _train(config: Config, output: RunDirectory, callbacks: Callbacks, data: Pre
         with atomic_write(output / METRICS) as file:
             file.write(plain_json(dataclasses.asdict(summary) | {"checkpoint": CHECKPOINT}, indent=1).encode())
     return summary
+
+
+def fit(
+    trainer: Trainer,
+    validation: Validation,
+    on_step: Callable[[StepProgress], None] = lambda _: None,
+    earlier: Sequence[EpochRecord] = (),
+) -> Iterator[EpochRecord]:
+    """Train epoch by epoch, until the last one or until patience runs out; each record comes before the next epoch changes the trainer.
+
+    Args:
+        trainer: encoder in training, or anything else with a trainer's methods.
+        validation: judge of every epoch.
+        on_step: function called after every step.
+        earlier: records of the epochs before an interruption.
+    """
+    settings = trainer.config.training
+    best = next((record for record in reversed(earlier) if record.best), None)
+    for epoch in range(earlier[-1].epoch + 1 if earlier else 1, settings.epochs + 1):
+        if settings.patience and best and epoch - 1 - best.epoch >= settings.patience:
+            return
+        done = run_epoch(trainer, epoch, on_step)
+        loss, accuracy = validation.score(trainer)
+        if not math.isfinite(loss):
+            raise MhaError(f"the validation loss is {loss} after epoch {epoch}", DIVERGED, EXIT_FAILURE)
+        match settings.monitor:
+            case "accuracy":
+                is_best = best is None or accuracy > best.validation_accuracy
+            case "loss":
+                is_best = best is None or loss < best.validation_loss
+            case "last":
+                is_best = epoch == settings.epochs
+        record = EpochRecord(epoch, done.loss, done.accuracy, loss, accuracy, done.seconds, done.num_texts / done.seconds, is_best)
+        best = record if is_best else best
+        yield record
+
+
+def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], None] = lambda _: None) -> EpochPosition:
+    """Train on every text of the epoch once, from the trainer's position on if that is in this epoch.
+
+    Args:
+        trainer: encoder in training.
+        epoch: number from 1; with the config's seed it decides the order.
+        on_step: function called after every step, when the trainer's position counts it already.
+    """
+    inputs, settings = trainer.inputs, trainer.config.training
+    if trainer.position.epoch != epoch:
+        trainer.position = EpochPosition(epoch)
+    done = trainer.position
+    batches, steps_before = inputs.batches(epoch), done.step
+    before, following = (sum(map(inputs.num_texts, epochs)) for epochs in (range(1, epoch), range(epoch, settings.epochs + 1)))
+    last = time.perf_counter()
+    for step, (rows, tokens) in enumerate(inputs.steps(epoch, batches), start=1):
+        if step <= steps_before:  # done before an interruption: only chance has to be where it was
+            last = time.perf_counter()
+            continue
+        loss_sum, num_correct = trainer.step(rows, tokens)
+        now = time.perf_counter()
+        seconds, last = now - last, now
+        done.add_step(loss_sum, num_correct, len(rows), seconds)
+        if not math.isfinite(done.loss_sum):
+            raise MhaError(f"the loss is {done.loss_sum} at epoch {epoch}, step {step}", DIVERGED, EXIT_FAILURE)
+        pace = trainer.pace.with_step(len(rows), seconds)
+        on_step(
+            StepProgress(
+                epoch=epoch,
+                epochs=settings.epochs,
+                step=step,
+                steps=len(batches),
+                loss=done.loss,
+                accuracy=done.accuracy,
+                done=(before + done.num_texts) / (before + following),
+                reviews_per_second=pace,
+                seconds_left=None if pace is None else (following - done.num_texts) / pace,
+            )
+        )
+    return done
 
 
 def fit_linear_models(
@@ -148,8 +230,3 @@ def fingerprint(config: Config, data: PreparedData) -> list[npt.NDArray[Any]]:
     words = json.dumps([settings, data.class_names, list(data.vocabulary.tokens)]).encode()
     parts = [data.train, data.validation, *([] if data.unlabelled is None else [data.unlabelled])]
     return [np.frombuffer(words, np.uint8), *(array for part in parts for array in (part.offsets, part.labels))]
-
-
-def _write_history(path: Path, records: list[EpochRecord]) -> None:
-    with atomic_write(path) as file:
-        file.writelines(json.dumps(dataclasses.asdict(record)).encode() + b"\n" for record in records)

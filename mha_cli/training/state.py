@@ -1,18 +1,15 @@
-"""What an interrupted training needs on disk to go on as if nothing had happened.
+"""The state of an interrupted training on disk, with which it goes on as if nothing had happened.
 
 The state file holds arrays only: the model's variables (the random states of dropout among them), the optimizer's, and the
-history so far. The data order and the dropped words need no room in it, since they follow from the config's seed, the epoch and
-the step.
+history so far. Data order and dropped words follow from the config's seed, the epoch and the step.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import struct
 import time
 import zipfile
-import zlib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,12 +29,6 @@ LEAST_SECONDS = 30.0
 MOST_SHARE = 0.015
 """Share of the time that saving may take."""
 
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
-    *(ArithmeticError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError),
-)
-"""What NumPy and zipfile raise for bytes that are not what they say."""
-
 _WAY_OUT = "train anew in another folder"
 
 
@@ -48,12 +39,12 @@ class StateSaver:
         path: state file.
         trainer: owner of the state.
         records: history, which grows as the run goes on.
-        callbacks: hears of every step, and says whether the run is asked to stop.
+        callbacks: they hear of every step, and may ask the run to stop.
     """
 
     def __init__(self, path: Path, trainer: Trainer, records: list[EpochRecord], callbacks: Callbacks) -> None:
         self._path, self._trainer, self._records, self._callbacks = path, trainer, records, callbacks
-        self._saved, self._cost, self._position = time.monotonic(), 0.0, (EpochPosition(0), 0)
+        self._saved, self._cost = time.monotonic(), 0.0
 
     def after_step(self, progress: StepProgress) -> None:
         """Report the step, and save if it is time.
@@ -62,38 +53,30 @@ class StateSaver:
             KeyboardInterrupt: the run is asked to stop; its state is saved.
         """
         self._callbacks.on_step(progress)
-        stop = self._callbacks.stop()
-        if stop or time.monotonic() - self._saved >= max(LEAST_SECONDS, self._cost / MOST_SHARE):
-            self.save()
-        if stop:
+        if self._callbacks.stop():
+            save_state(self._path, self._trainer, self._records)
             raise KeyboardInterrupt
+        self._save_after(LEAST_SECONDS)
 
     def after_epoch(self) -> None:
-        """Save unless the last save is so recent that this one would take too large a share of the time."""
-        if time.monotonic() - self._saved >= self._cost / MOST_SHARE:
-            self.save()
+        """Save unless the last save was so recent that this one would take too large a share of the time."""
+        self._save_after(0.0)
 
-    def finish(self) -> None:
-        """Save what has been learnt since the last save, if anything."""
-        if self._position != (self._trainer.position, len(self._records)):
-            self.save()
-
-    def save(self) -> None:
-        """Save now."""
-        started, self._position = time.monotonic(), (self._trainer.position, len(self._records))
-        save_state(self._path, self._trainer, self._records)
-        self._saved = time.monotonic()
-        self._cost = self._saved - started
+    def _save_after(self, seconds: float) -> None:
+        if time.monotonic() - self._saved >= max(seconds, self._cost / MOST_SHARE):
+            started = time.monotonic()
+            save_state(self._path, self._trainer, self._records)
+            self._saved = time.monotonic()
+            self._cost = self._saved - started
 
 
 def save_state(path: Path, trainer: Trainer, records: list[EpochRecord]) -> None:
     """Write the state after a step, if this is the chief; an earlier one is replaced only by a whole one."""
     if not trainer.distribution.task.is_chief:
         return
-    position = dataclasses.asdict(trainer.position)
-    history = json.dumps({"epochs": [dataclasses.asdict(record) for record in records], "position": position})
+    history = {"epochs": [dataclasses.asdict(record) for record in records], "position": dataclasses.asdict(trainer.position)}
     with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-        _write_array(archive, "history", np.array(history))
+        _write_array(archive, "history", np.array(json.dumps(history)))
         for index, array in enumerate(trainer.arrays()):
             _write_array(archive, f"variable_{index}", array)
 
@@ -110,14 +93,13 @@ def restore_state(path: Path, trainer: Trainer) -> list[EpochRecord]:
     if not saved:
         return []
     written, *arrays = saved
-    expected = [(array.shape, array.dtype) for array in trainer.arrays()]
     try:
         history = json.loads(str(written))
         records = [EpochRecord(**record) for record in history["epochs"]]
         position = EpochPosition(**history["position"])
-    except _UNREADABLE as error:
+    except (ValueError, TypeError, LookupError) as error:
         raise _cannot_resume(path, error) from None
-    if [(array.shape, array.dtype) for array in arrays] != expected:
+    if [(array.shape, array.dtype) for array in arrays] != [(array.shape, array.dtype) for array in trainer.arrays()]:
         raise MhaError(f"{shown_path(path)}: belongs to another model, or to another version of mha", _WAY_OUT)
     trainer.set_arrays(arrays)
     trainer.position = position
@@ -133,10 +115,9 @@ def _read_state(path: Path) -> list[npt.NDArray[Any]]:
             if sum(member.file_size for member in file.zip.infolist()) > path.stat().st_size:  # compressed, a few bytes would be gigabytes
                 raise ValueError("its arrays are larger than the file")
             return [file["history"], *(file[f"variable_{index}"] for index in range(len(file.files) - 1))]
-    except _UNREADABLE as error:
+    except Exception as error:  # NumPy and zipfile raise nearly anything for damaged bytes
         raise _cannot_resume(path, error) from None
 
 
-def _cannot_resume(path: Path, error: BaseException) -> MhaError:
-    """What is said of a damaged file that an interrupted run needs."""
+def _cannot_resume(path: Path, error: Exception) -> MhaError:
     return MhaError(f"{shown_path(path)}: cannot be resumed from: {printable(str(error))}", _WAY_OUT)

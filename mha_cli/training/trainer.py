@@ -35,8 +35,8 @@ class Trainer:
     """An encoder in training.
 
     Args:
-        config: settings of the run; n-gram scores among them are none of the encoder's business.
-        data: reviews to learn from.
+        config: settings of the run; those of the linear model do not count here.
+        data: texts to learn from.
     """
 
     def __init__(self, config: Config, data: PreparedData, distribution: Distribution | None = None) -> None:
@@ -58,16 +58,15 @@ class Trainer:
         self._train_step = self._compile_train_step()
         memory_estimate = MemoryEstimate(config.model, len(data.class_names), characters=config.text.subword_characters)
         self._score = partial(predict_outputs, compile_forward(up_to_logits(self.model), config.text.token_shape), memory_estimate)
-        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables]
+        self._variables = [*self.model.variables, *self.optimizer.variables, *self.table_optimizer.variables]  # all that a step changes
         self.distribution.refuse_difference("weights at the start", self.arrays)
         self._seed_apart()
 
     def step(self, rows: Rows, tokens: npt.NDArray[np.int32]) -> tuple[float, int]:
-        """Learn from some reviews; the sum of their weighted losses, in nats, and the number that was classified rightly.
+        """Learn from the texts of some rows, (B,), and return the sum of their weighted losses, in nats, and the number of right answers.
 
         Args:
-            rows: numbers of the reviews, (B,).
-            tokens: padded tokens of those that this worker reads, (B, L) or (B, L, 1 + W).
+            tokens: padded tokens of this worker's rows, (B, L) or (B, L, 1 + W).
         """
         distribution = self.distribution
         own, stop = rows[distribution.own], float(distribution.asked_to_stop())
@@ -78,12 +77,13 @@ class Trainer:
         return float(loss_sum), int(num_correct)
 
     def arrays(self) -> Iterator[npt.NDArray[Any]]:
-        """Everything that a step changes: weights, random states, optimizer; one after another, since tables are large."""
+        """Weights, random states and optimizer, one after another, since tables are large."""
         return (np.array(variable) for variable in self._variables)
 
     def set_arrays(self, arrays: list[npt.NDArray[Any]]) -> None:
         """Go on from what ``arrays`` gave on the chief."""
-        _assign(self._variables, arrays)
+        for variable, array in zip(self._variables, arrays, strict=True):
+            variable.assign(array)
         self._seed_apart()
 
     def weights(self) -> dict[str, Floats]:
@@ -92,11 +92,12 @@ class Trainer:
 
     def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """Start from given weights of the encoder, by variable path."""
-        _assign(self.model.weights, [weights[weight.path] for weight in self.model.weights])
+        for weight in self.model.weights:
+            weight.assign(weights[weight.path])
 
-    def logits(self, reviews: EncodedTexts) -> Floats:
-        """What the encoder says of reviews, (N, U), before the sigmoid or softmax."""
-        return self.distribution.gathered(self._score, reviews)
+    def logits(self, texts: EncodedTexts) -> Floats:
+        """The encoder's outputs for texts, (N, U), before the sigmoid or softmax."""
+        return self.distribution.gathered(self._score, texts)
 
     def _seed_apart(self) -> None:
         """Let every worker drop out units of its own; the chief's random states stay as they are."""
@@ -108,13 +109,11 @@ class Trainer:
     def _compile_train_step(self) -> Callable[..., Any]:
         model, embedding, optimizer, settings = self.model, self.model.get_layer("embedding"), self.optimizer, self.config.training
         densely, tables = self._densely, [table.value for table in self._lazily]
-        of_targets = tf.TensorSpec([None, len(self.data.class_names)], tf.float32)
         winners_only = winners_suffice(self.config.model, float(self.data.train.lengths.mean()))
+        shapes: tuple[list[int | None], ...] = ([None, len(self.data.class_names)], [None], [], [])  # the arguments after the tokens
+        signature = [tf.TensorSpec(model.input_shape, tf.int32), *(tf.TensorSpec(shape, tf.float32) for shape in shapes)]
 
-        of_tokens, of_weights = tf.TensorSpec(model.input_shape, tf.int32), tf.TensorSpec([None], tf.float32)
-        of_number = tf.TensorSpec([], tf.float32)
-
-        @tf.function(autograph=False, input_signature=[of_tokens, of_targets, of_weights, of_number, of_number])
+        @tf.function(autograph=False, input_signature=signature)
         def train_step(tokens: Any, targets: Any, loss_weights: Any, batch_size: Any, stop: Any) -> Any:
             def gradients_of_part(tokens: Any, targets: Any, loss_weights: Any) -> list[Any]:
                 with tf.GradientTape() as tape, computing_in(model, self.precision):
@@ -133,8 +132,3 @@ class Trainer:
             return figures
 
         return train_step
-
-
-def _assign(variables: list[Any], values: list[Any]) -> None:
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)

@@ -1,6 +1,6 @@
-"""What an epoch is judged by, and what is kept of it if it is the best: the encoder, composed with n-gram scores where there are any.
+"""Per-epoch validation and the best checkpoint: the encoder, stacked with the linear model if there is one.
 
-Axes: N reviews of the validation part, U units of the classifier, which are also the units of a score.
+Axes: N texts of the validation part, U units of the logits.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Floats = npt.NDArray[np.float32]
 
 
 class Validation:
-    """Scores an encoder on the validation part, composed with n-gram scores where there are any.
+    """Evaluates an encoder on the validation part, stacked with the linear model if the checkpoint has one.
 
     Args:
-        config: settings of the run; n-gram scores that were only to teach the encoder are left out.
-        data: reviews, of which the validation part is scored; it also says how much encoder and n-gram scores each count.
-        fitted: n-gram scores that have not learnt from the validation part; None for a model without.
-        kept: those that a checkpoint is given instead; None for the same.
+        config: settings of the run.
+        data: texts; the validation part also fits the weights of encoder and linear model.
+        fitted: linear model that has not learnt from the validation part; None for none.
+        kept: linear model of the checkpoint; None for the same.
     """
 
     def __init__(self, config: Config, data: PreparedData, fitted: LinearModel | None, kept: LinearModel | None = None) -> None:
@@ -48,18 +48,18 @@ class Validation:
         self._keras_config = keras_config(build_classifier(config, len(data.vocabulary), len(data.class_names)))
 
     def score(self, trainer: Trainer) -> tuple[float, float]:
-        """Loss in nats and accuracy in [0, 1] of what ``checkpoint`` would hold."""
-        reviews, scores_NU = self._data.validation, self.scores_NU
-        encoder_NU = trainer.logits(reviews)
-        self._stack = fit_stack(encoder_NU, scores_NU, reviews.labels, self._loss_weights)
+        """Loss in nats and accuracy in [0, 1] of the model that ``checkpoint`` would give."""
+        texts, scores_NU = self._data.validation, self.scores_NU
+        encoder_NU = trainer.logits(texts)
+        self._stack = fit_stack(encoder_NU, scores_NU, texts.labels, self._loss_weights)
         probabilities = probabilities_of(self._stack.logits(encoder_NU, 0.0 if scores_NU is None else scores_NU))
         if scores_NU is None:
-            before, after = (calibration_error(answers, reviews.labels) for answers in (probabilities_of(encoder_NU), probabilities))
+            before, after = (calibration_error(answers, texts.labels) for answers in (probabilities_of(encoder_NU), probabilities))
             self._calibration = {"calibration_error_before": before, "calibration_error_after": after}
-        return mean_loss_and_accuracy(probabilities, reviews.labels)
+        return mean_loss_and_accuracy(probabilities, texts.labels)
 
     def checkpoint(self, trainer: Trainer, record: EpochRecord) -> Checkpoint:
-        """What was scored last, with the figures of its epoch."""
+        """The model that was scored last, with the figures of its epoch."""
         metrics = {"epoch": record.epoch, "validation_accuracy": record.validation_accuracy, "validation_loss": record.validation_loss}
         return Checkpoint(
             config=self._config,
@@ -72,7 +72,7 @@ class Validation:
 
 
 def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: Stack) -> dict[str, Floats]:
-    """The weights of a classifier, by path, from those of its encoder and its n-gram scores, which count as much as a stack says."""
+    """The weights of a classifier, by path, from its encoder and its linear model, each scaled by the stack."""
     kernel = encoder["classifier/kernel"] * stack.encoder_weight
     bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
     scores = {}
@@ -84,7 +84,7 @@ def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: St
 
 
 def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], LinearModel | None]:
-    """The encoder's weights and the n-gram scores, if there are any, of a classifier's weights by path."""
+    """The encoder's weights and the linear model, if there is one, of a classifier's weights by path."""
     if "scores/table" not in weights:
         return dict(weights), None
     encoder = {path: weight for path, weight in weights.items() if not path.startswith("scores/")}

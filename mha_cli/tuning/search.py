@@ -26,9 +26,8 @@ from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgres
 from mha_cli.system.tensorflow_setup import graphs_let_go
 from mha_cli.system.whole_files import atomic_write
 from mha_cli.training.distribution import Distribution
-from mha_cli.training.loop import fit
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
-from mha_cli.training.run import TrainingSummary, fingerprint, fit_linear_models, train
+from mha_cli.training.run import TrainingSummary, fingerprint, fit, fit_linear_models, train
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings

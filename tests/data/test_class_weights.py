@@ -14,7 +14,7 @@ from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.model.classifier import build_classifier
-from mha_cli.training.loop import run_epoch
+from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mha_cli.model.classifier import build_classifier
 from mha_cli.training import argmax_positions
 from mha_cli.training import trainer as trainer_module
 from mha_cli.training.argmax_positions import training_output, winners_suffice, winning_positions
-from mha_cli.training.loop import run_epoch
+from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from tests.covering import pairwise
 

@@ -23,8 +23,8 @@ from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probab
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.system.working_memory import MemoryEstimate
 from mha_cli.training.epoch import EpochPosition, Pace
-from mha_cli.training.loop import fit, run_epoch
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
+from mha_cli.training.run import fit, run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data

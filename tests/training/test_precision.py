@@ -18,8 +18,8 @@ from mha_cli.runtime import forward
 from mha_cli.system import processor
 from mha_cli.system.callbacks import EpochRecord
 from mha_cli.training.epoch import EpochInputs
-from mha_cli.training.loop import run_epoch
 from mha_cli.training.precision import WIDE, choose_precision, computing_in
+from mha_cli.training.run import run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 

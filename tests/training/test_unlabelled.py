@@ -11,8 +11,8 @@ from mha_cli.config.loading import config_from_dict
 from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.training.distillation import with_guesses
-from mha_cli.training.loop import fit
 from mha_cli.training.optimizers import learning_rate_schedule
+from mha_cli.training.run import fit
 from mha_cli.training.validation import Validation
 from tests.training.numpy_trainer import NUM_TRAIN, NUM_UNLABELLED, NumpyTrainer, numpy_config
 

@@ -22,7 +22,7 @@ from mha_cli.runtime.engine import Engine
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
 from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord
-from mha_cli.training.loop import fit
+from mha_cli.training.run import fit
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation, decompose
 
