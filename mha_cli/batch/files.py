@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from mha_cli.data.paths import matching_paths
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
-from mha_cli.system.whole_files import atomic_write, shared
+from mha_cli.system.whole_files import atomic_replace, locked
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """File systems of pyarrow where a file is there only once all of it is."""
@@ -31,25 +31,14 @@ _EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
 class Status(NamedTuple):
-    """What tells whether a file is still the same.
-
-    Args:
-        size: bytes.
-        modified_ns: time of its last change, in nanoseconds since 1970.
-    """
+    """Size in bytes and time of the last change, in nanoseconds since 1970: they tell whether a file is still the same."""
 
     size: int
     modified_ns: int
 
 
 class Found(NamedTuple):
-    """A file that an input stands for.
-
-    Args:
-        path: path in its file system.
-        size: bytes.
-        below: path below the folder that was named; None for a file that was named, or matched a pattern.
-    """
+    """A file that an input stands for: its path, its size in bytes, and the path below the folder that was named, if one was."""
 
     path: str
     size: int
@@ -85,25 +74,23 @@ class LocalFiles:
     def status(self, path: str) -> Status | None:
         """Size and time of a file; None where there is none. A pipe or a device is refused: it could not be read again after a kill."""
         try:
-            found = os.stat(path)
+            return _status_of(os.stat(path))
         except FileNotFoundError:
             return None
-        _refuse_other(found)
-        return Status(found.st_size, found.st_mtime_ns)
 
     def open(self, path: str) -> IO[bytes]:
         """A file to read; opening it waits for nothing, whatever it is."""
         file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
         try:
-            _refuse_other(os.fstat(file.fileno()))
+            _status_of(os.fstat(file.fileno()))
         except ValueError:
             file.close()
             raise
         return file
 
     def written(self, path: str) -> AbstractContextManager[IO[bytes]]:
-        """A file that is there only when all of it is written; see ``atomic_write``. A link in its place is replaced, not followed."""
-        return atomic_write(Path(path), follow=False)
+        """A file that is there only when all of it is written. A link in its place, which may lead anywhere, is replaced."""
+        return atomic_replace(Path(path))
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
@@ -165,13 +152,11 @@ class RemoteFiles:
         """A file that is written here first, then sent as a whole: closing a stream that has broken off would make a short file."""
         with TemporaryFile() as file:
             yield file
-            file.flush()
             target = path if self._system.type_name in OBJECT_STORES else f"{path}.{os.urandom(8).hex()}.tmp"
             with _shown_faults(self.name(path)):
                 stream = self._system.open_output_stream(target, compression=None)
-                if file.seek(0, os.SEEK_END):
-                    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-                        stream.write(content)
+                file.seek(0)
+                shutil.copyfileobj(file, stream, REQUEST_BYTES)
                 stream.close()
                 if target != path:
                     self._system.move(target, path)
@@ -204,7 +189,7 @@ class Folder:
 
     def held(self, purpose: str) -> AbstractContextManager[None]:
         """Keep out batches of another purpose, where files can be locked; in object stores they cannot."""
-        return shared(Path(self._path), purpose.encode()) if isinstance(self.files, LocalFiles) else nullcontext()
+        return locked(Path(self._path), purpose.encode()) if isinstance(self.files, LocalFiles) else nullcontext()
 
     def __truediv__(self, name: str) -> str:
         """The path of a file in it."""
@@ -248,9 +233,10 @@ def _shown_faults(name: str, hint: str = "check name, region, credentials and ne
         raise MhaError(f"{printable(name, 200)}: {printable(_SECRETS.sub('', reason), 300)}", hint, code) from None
 
 
-def _refuse_other(found: os.stat_result) -> None:
+def _status_of(found: os.stat_result) -> Status:
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError("is no file" if not stat.S_ISDIR(found.st_mode) else "is a folder")
+        raise ValueError("is a folder" if stat.S_ISDIR(found.st_mode) else "is no file")
+    return Status(found.st_size, found.st_mtime_ns)
 
 
 def _refuse_unreadable(error: OSError) -> None:

@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.system.temporary_files import temporary_faults
+from mha_cli.system.whole_files import temporary_faults
 
 ITEM_BYTES = np.dtype(np.int32).itemsize
 NEEDS = "it takes the texts as numbers, twice or three times"

@@ -13,7 +13,7 @@ from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record, missing_column
-from mha_cli.system.temporary_files import temporary_faults
+from mha_cli.system.whole_files import temporary_faults
 
 BATCH_ROWS = 16
 """Rows that are decoded together: few, since a small file may say that all of them hold the same long text."""

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place and moved into it."""
+"""Files that are whole or not there, locks of folders, and faults of temporary files."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ import fcntl
 import io
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkstemp
 from typing import IO, Any
 
 from mha_cli.errors import EXIT_FAILURE, EXIT_USAGE, MhaError, printable, shown_path
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".mha-", ".tmp"
 """Name of an unfinished file or folder, with random characters between the two."""
-
-LOCK = ".mha.lock"
-"""Name of the file in a folder whose holder alone may write there; a killed one leaves it behind, to no effect."""
-
-SHARED_LOCK = ".mha-batch.lock"
-"""The same for several holders with one purpose, which is what the file holds."""
-
+LOCK, SHARED_LOCK = ".mha.lock", ".mha-batch.lock"
+"""Files in a folder whose holder, or holders with one purpose, may write there; a killed one leaves its file behind, to no effect."""
 FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors that no other folder or name helps against."""
 
@@ -41,31 +36,23 @@ class Stream(io.FileIO):
 
 
 @contextmanager
-def atomic_write(path: Path, *, follow: bool = True) -> Iterator[IO[bytes]]:
-    """A binary file that takes its place only when everything is written and safe on disk.
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file that takes its place only when everything is written and safe on disk; see ``atomic_replace``.
 
-    Until then an earlier file of the same name stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder.
-    The new one has the mode and the owner of the earlier one. A killed writer leaves its temporary file behind, until somebody locks the
-    folder. A link is followed. A device or a pipe is written to, since it cannot be replaced.
-
-    Args:
-        path: file to write.
-        follow: False for a name that no user has given: what is no file there, a link say, is replaced, since it may lead anywhere.
+    The new file has the mode and the owner of an earlier one. A link is followed. A device or a pipe is written to, since it cannot be
+    replaced.
 
     Raises:
         BrokenPipeError: the reader of a pipe has left.
     """
-    name = shown_path(path)
     try:
-        earlier = os.stat(path, follow_symlinks=follow)
+        earlier = os.stat(path)
     except FileNotFoundError:
         earlier = None
     except OSError as error:
-        raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose another name") from None
-    if not follow and earlier is not None and not stat.S_ISREG(earlier.st_mode):
-        earlier = None
+        raise _unwritable(path, error, "choose another name") from None
     if earlier is None or stat.S_ISREG(earlier.st_mode):
-        with _replacement(Path(os.path.realpath(path)) if follow and path.is_symlink() else path, name, earlier) as file:
+        with atomic_replace(path, earlier, Path(os.path.realpath(path)) if path.is_symlink() else path) as file:
             yield file
         return
     try:
@@ -74,98 +61,24 @@ def atomic_write(path: Path, *, follow: bool = True) -> Iterator[IO[bytes]]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        code = EXIT_FAILURE if error.errno in FAILURES else EXIT_USAGE
-        raise MhaError(f"{name}: cannot be written: {error.strerror or printable(str(error))}", "choose another file", code) from None
+        raise _unwritable(path, error, "choose another file") from None
 
 
 @contextmanager
-def atomic_place(path: Path) -> Iterator[Path]:
-    """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
+def atomic_replace(path: Path, earlier: os.stat_result | None = None, target: Path | None = None) -> Iterator[IO[bytes]]:
+    """A binary file that replaces whatever has its name, a link too, when everything is written and safe on disk.
 
-    It lies in a temporary folder beside that place, which is removed however the block ends.
+    Until then an earlier file stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder. A killed writer
+    leaves its temporary file behind, until somebody locks the folder.
+
+    Args:
+        path: name of the file in messages.
+        earlier: status of the file whose mode and owner it gets; None for those of any new file.
+        target: file to write; None is ``path``.
     """
-    name = shown_path(path)
+    target, temporary, in_place = target or path, None, False
     try:
-        temporary = TemporaryDirectory(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise MhaError(f"{name}: cannot be written: {error.strerror}", "choose a folder that exists and can be written to") from None
-    try:
-        with temporary as folder:
-            written = Path(folder) / path.name
-            yield written
-            for item in (written, *written.rglob("*")):
-                _sync(item)
-            if os.path.lexists(path):
-                raise MhaError(f"{name}: has come to exist meanwhile", "choose another name, or remove it")
-            os.rename(written, path)
-            _sync(path.parent)
-    except OSError as error:
-        raise MhaError(f"{name}: cannot be written: {error.strerror or error}", "nothing was left there", EXIT_FAILURE) from None
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes, and remove the unfinished files of a killed one from it. The lock dies with its holder."""
-    path, name = folder / LOCK, shown_path(folder)
-    with _lock_file(path) as descriptor:
-        if not _is_ours(descriptor, path):
-            raise MhaError(f"{name}: another training writes there", "wait for it, or choose another folder")
-        _remove_leftovers(folder)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
-@contextmanager
-def shared(folder: Path, purpose: bytes) -> Iterator[None]:
-    """Hold a folder together with processes of the same purpose, against those of another; the lock dies with its holders.
-
-    The first of them and the last remove the unfinished files of killed processes.
-    """
-    path, name = folder / SHARED_LOCK, shown_path(folder)
-    there = False
-    while not there:
-        with _lock_file(path) as descriptor:
-            if _is_ours(descriptor, path):
-                try:
-                    os.truncate(descriptor, 0)
-                    os.pwrite(descriptor, purpose, 0)
-                    _remove_leftovers(folder)
-                except OSError as error:
-                    raise MhaError(f"{name}: cannot be written to: {error.strerror}", "make room", EXIT_FAILURE) from None
-            with suppress(OSError):  # files cannot be locked
-                fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for an instant: nobody holds it alone for longer
-            if there := _is_there(descriptor, path):
-                if os.pread(descriptor, len(purpose) + 1, 0) != purpose:
-                    message = f"{name}: another batch writes there, of another model, format or column"
-                    raise MhaError(message, "wait for it, or choose another folder")
-                try:
-                    yield
-                finally:
-                    if _is_ours(descriptor, path):
-                        _remove_leftovers(folder)
-                        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _lock_file(path: Path) -> Iterator[int]:
-    """The descriptor of a lock's file."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise MhaError(f"{shown_path(path.parent)}: cannot be written to: {error.strerror}", "choose another folder") from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Iterator[IO[bytes]]:
-    temporary, in_place = None, False
-    try:
-        descriptor, temporary = mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent)
+        descriptor, temporary = tempfile.mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, target.parent)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
@@ -174,20 +87,85 @@ def _replacement(path: Path, name: str, earlier: os.stat_result | None) -> Itera
                 with suppress(OSError):  # only root may give a file away
                     os.chown(temporary, earlier.st_uid, earlier.st_gid)
             os.chmod(temporary, 0o666 & ~_umask() if earlier is None else earlier.st_mode & 0o777)
-            os.replace(temporary, path)
+            os.replace(temporary, target)
             in_place = True
-        _sync(path.parent)
+        _sync(target.parent)
     except OSError as error:
-        reason = error.strerror or printable(str(error))
         if in_place:
-            raise MhaError(f"{name}: written, but the disk does not confirm it: {reason}", "check the disk", EXIT_FAILURE) from None
-        if error.errno in FAILURES:
-            raise MhaError(f"{name}: cannot be written: {reason}", "the earlier file, if any, is unchanged", EXIT_FAILURE) from None
-        raise MhaError(f"{name}: cannot be written: {reason}", "choose a folder that exists and can be written to", EXIT_USAGE) from None
+            reason = f"written, but the disk does not confirm it: {error.strerror or printable(str(error))}"
+            raise MhaError(f"{shown_path(path)}: {reason}", "check the disk", EXIT_FAILURE) from None
+        failed = error.errno in FAILURES
+        hint = "the earlier file, if any, is unchanged" if failed else "choose a folder that exists and can be written to"
+        raise _unwritable(path, error, hint) from None
     finally:
         if temporary is not None and not in_place:
             with suppress(OSError):
                 os.unlink(temporary)
+
+
+@contextmanager
+def atomic_place(path: Path) -> Iterator[Path]:
+    """A path at which to write a file or a folder, which moves to its place only when everything is written and safe on disk.
+
+    It lies in a temporary folder beside that place, which is removed however the block ends.
+    """
+    try:
+        temporary = tempfile.TemporaryDirectory(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _unwritable(path, error, "choose a folder that exists and can be written to") from None
+    try:
+        with temporary as folder:
+            written = Path(folder) / path.name
+            yield written
+            for item in (written, *written.rglob("*")):
+                _sync(item)
+            if os.path.lexists(path):
+                raise MhaError(f"{shown_path(path)}: has come to exist meanwhile", "choose another name, or remove it")
+            os.rename(written, path)
+            _sync(path.parent)
+    except OSError as error:
+        raise _unwritable(path, error, "nothing was left there", EXIT_FAILURE) from None
+
+
+@contextmanager
+def locked(folder: Path, purpose: bytes = b"") -> Iterator[None]:
+    """Hold a folder against other processes, or only against those of another purpose. The lock dies with its holders.
+
+    The first of them and the last remove the unfinished files of killed processes.
+
+    Args:
+        purpose: content of the lock's file while the folder is held; empty for a single holder.
+    """
+    path, said = folder / (SHARED_LOCK if purpose else LOCK), "batch writes there, of another model, format or column"
+    if not purpose:
+        purpose, said = os.urandom(16), "training writes there"
+    while not _is_there(descriptor := _open_lock(path, purpose), path):
+        os.close(descriptor)
+    with open(descriptor, "rb") as file:
+        if file.read() != purpose:
+            raise MhaError(f"{shown_path(folder)}: another {said}", "wait for it, or choose another folder")
+        try:
+            yield
+        finally:
+            if _is_ours(descriptor, path):
+                _remove_leftovers(folder)
+                path.unlink(missing_ok=True)
+
+
+def _open_lock(path: Path, purpose: bytes) -> int:
+    """The descriptor of a lock's file, which holds the purpose of the first holder."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        if _is_ours(descriptor, path):
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, purpose, 0)
+            _remove_leftovers(path.parent)
+    except OSError as error:
+        code = EXIT_FAILURE if error.errno in FAILURES else EXIT_USAGE
+        raise MhaError(f"{shown_path(path.parent)}: cannot be written to: {error.strerror}", "choose another folder", code) from None
+    with suppress(OSError):  # files cannot be locked
+        fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for an instant: nobody holds it alone for longer
+    return descriptor
 
 
 def is_temporary(name: str) -> bool:
@@ -239,3 +217,23 @@ def _sync(path: Path) -> None:
     except OSError as error:
         if error.errno not in {errno.EACCES, errno.EINVAL, errno.ENOTSUP}:  # not to be opened, or nothing in it to sync
             raise
+
+
+@contextmanager
+def temporary_faults(needs: str) -> Iterator[None]:
+    """Name the folder of temporary files in a fault of one: it is full, or cannot be written to.
+
+    Args:
+        needs: what is put there, for the hint.
+    """
+    try:
+        yield
+    except OSError as error:
+        folder = printable(tempfile.tempdir or "the temporary folder", 200)
+        reason = error.strerror or printable(str(error))
+        raise MhaError(f"{folder}: {reason}", f"{needs}: make room, or set TMPDIR to another folder", EXIT_FAILURE) from None
+
+
+def _unwritable(path: Path, error: OSError, hint: str, code: int | None = None) -> MhaError:
+    code = code or (EXIT_FAILURE if error.errno in FAILURES else EXIT_USAGE)
+    return MhaError(f"{shown_path(path)}: cannot be written: {error.strerror or printable(str(error))}", hint, code)

@@ -24,7 +24,7 @@ from mha_cli.errors import MhaError, shown_path
 from mha_cli.linear.fit import LinearModel
 from mha_cli.system.callbacks import SILENT, Callbacks, EpochRecord, StepProgress
 from mha_cli.system.tensorflow_setup import graphs_let_go
-from mha_cli.system.whole_files import atomic_write
+from mha_cli.system.whole_files import atomic_replace
 from mha_cli.training.distribution import Distribution
 from mha_cli.training.memory_estimate import refuse_what_does_not_fit
 from mha_cli.training.run import TrainingSummary, fingerprint, fit, fit_linear_models, train
@@ -235,7 +235,7 @@ def _try(
 def _keep(config: Config, best: Trial, path: Path) -> Config:
     """Write the config with the best settings, and give it."""
     tuned = with_settings(config, best.settings, f"trial {best.number}")
-    with atomic_write(path, follow=False) as file:
+    with atomic_replace(path) as file:
         file.write(config_to_yaml(tuned).encode())
     return tuned
 

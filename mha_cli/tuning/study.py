@@ -18,7 +18,7 @@ from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, plural, shown_path
-from mha_cli.system.whole_files import atomic_write
+from mha_cli.system.whole_files import atomic_replace
 
 STUDY = "study.json"
 
@@ -170,7 +170,7 @@ class Study:
         self._kept.texts = digest
 
     def _write(self) -> None:
-        with atomic_write(self.output / STUDY, follow=False) as file:
+        with atomic_replace(self.output / STUDY) as file:
             file.write(json.dumps(asdict(self._kept), indent=1).encode())
 
 

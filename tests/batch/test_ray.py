@@ -72,7 +72,7 @@ class Process(subprocess.Popen[str]):
     def of_kind(self, kind: str) -> list[int]:
         """The processes of a kind: ``raylet``, or ``worker``."""
         mark = "raylet/raylet " if kind == "raylet" else "ray::"
-        return [pid for pid, name in descendants(self.pid).items() if mark in name and (kind == "raylet" or "ClassifyShards" in name)]
+        return [pid for pid, name in descendants(self.pid).items() if mark in name and (kind == "raylet" or "_classify" in name)]
 
 
 @pytest.fixture
