@@ -47,6 +47,14 @@ def small_checkpoint(class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 
     )
 
 
+def same(first: Checkpoint, second: Checkpoint) -> bool:
+    """Whether two checkpoints are equal in everything."""
+    names = ("config", "class_names", "metrics", "keras_config", "thresholds")
+    fields = [([getattr(each, name) for name in names], each.vocabulary.tokens) for each in (first, second)]
+    weights = [{path: (weight.dtype, weight.shape, weight.tobytes()) for path, weight in each.weights.items()} for each in (first, second)]
+    return fields[0] == fields[1] and weights[0] == weights[1]
+
+
 def small_checkpoint_file(path: Path, class_names: tuple[str, ...] = ("neg", "pos"), **model: Any) -> Path:
     """The same, written to a file."""
     write_checkpoint(path, small_checkpoint(class_names, **model))

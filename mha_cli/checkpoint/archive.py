@@ -12,12 +12,9 @@ import re
 import stat
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
-from typing import IO
 
 import numpy as np
 
@@ -28,12 +25,6 @@ WAY_OUT = "give a checkpoint that `mha train` wrote"
 MAX_FILE_BYTES = 8_000_000_000
 MAX_READ_BYTES = 1 << 17
 """Bytes that a read may ask for, so that an archive's directory, which zipfile reads whole, has a few thousand entries at most."""
-
-PIECE_BYTES = MAX_READ_BYTES // 2
-"""Bytes of a member that are read at once."""
-
-HASHED_BYTES = 1 << 20
-"""Bytes that are hashed at once, beside the reading of the next ones."""
 
 HEADER_BYTES, END_BYTES = 30, 22
 """Sizes of a member's header without its name, and of the record that closes an archive without its comment."""
@@ -58,83 +49,17 @@ class Archive:
         """Whether it has a member of this name."""
         return member in self._entries
 
-    @contextmanager
-    def open(self, member: str) -> Iterator[Member]:
-        """A member, to be read from its beginning to its end."""
-        entry = self._entries[member]
-        with self._archive.open(entry) as stream:
-            yield Member(stream, entry.file_size)
-
     def read(self, member: str, limit: int) -> tuple[memoryview, str]:
-        """A member, in memory of its own that may be written to, and its SHA-256 in hexadecimal."""
+        """A member of at most ``limit`` bytes, in memory that may be written to, and its SHA-256 in hexadecimal."""
         entry = self._entries[member]
-        size = entry.file_size
-        if size > limit:
-            raise MhaError(f"{self.name}: {member} has {size:,} bytes; at most {limit:,} belong there", WAY_OUT)
-        data = np.empty(size, np.uint8).data  # NumPy asks for large pages, which are there sooner than many small ones
-        digest, hashed, end = hashlib.sha256(), 0, 0
-        with self._archive.open(entry) as stream, _in_a_thread(digest.update) as hash_beside:
-            while chunk := stream.read(PIECE_BYTES):
+        if entry.file_size > limit:
+            raise MhaError(f"{self.name}: {member} has {entry.file_size:,} bytes; at most {limit:,} belong there", WAY_OUT)
+        data, end = np.empty(entry.file_size, np.uint8).data, 0  # NumPy gets large pages, which are there sooner than many small ones
+        with self._archive.open(entry) as stream:
+            while chunk := stream.read(MAX_READ_BYTES // 2):
                 data[end : end + len(chunk)] = chunk
                 end += len(chunk)
-                if end - hashed >= HASHED_BYTES:
-                    hash_beside(data[hashed:end])
-                    hashed = end
-            hash_beside(data[hashed:end])
-        return data, digest.hexdigest()
-
-
-class Member:
-    """A member of an archive as a stream.
-
-    Args:
-        stream: source of its bytes.
-        size: number of its bytes, as the archive has it.
-    """
-
-    def __init__(self, stream: IO[bytes], size: int) -> None:
-        self._stream, self._digest = stream, hashlib.sha256()
-        self.size = size
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes, ``size`` of them unless the end comes first."""
-        pieces = []
-        while size > 0 and (piece := self._stream.read(min(size, PIECE_BYTES))):
-            self._digest.update(piece)
-            pieces.append(piece)
-            size -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    @property
-    def sha256(self) -> str:
-        """The digest of what has been read, in hexadecimal."""
-        return self._digest.hexdigest()
-
-
-@contextmanager
-def _in_a_thread(function: Callable[[memoryview], object]) -> Iterator[Callable[[memoryview], object]]:
-    """The function, called in a thread beside the ``with`` block, whose end waits for it; until then its arguments must not change.
-
-    Where no thread can be started, it is called at once.
-    """
-    # Not by concurrent.futures: a prediction would wait ten milliseconds for its import.
-    pieces: SimpleQueue[memoryview | None] = SimpleQueue()
-
-    def run() -> None:
-        for piece in iter(pieces.get, None):
-            function(piece)
-
-    thread = Thread(target=run, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # this user, or this container, may have no more
-        yield function
-        return
-    try:
-        yield pieces.put
-    finally:
-        pieces.put(None)
-        thread.join()
+        return data, hashlib.sha256(data).hexdigest()
 
 
 @contextmanager

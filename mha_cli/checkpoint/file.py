@@ -19,7 +19,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -172,13 +172,10 @@ def _read_archive(archive: Archive) -> Checkpoint:
     if not isinstance(digests, dict):
         raise MhaError(f"{name}: has no checksums", WAY_OUT)
 
-    def check(member: str, digest: str) -> None:
-        if digest != digests.get(member):
-            raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
-
     def checked(member: str, limit: int) -> memoryview:
         data, digest = archive.read(member, limit)
-        check(member, digest)
+        if digest != digests.get(member):
+            raise MhaError(f"{name}: {member} is damaged (its checksum does not fit)", "fetch or train it anew")
         return data
 
     config = _config(description.get("config"), name)
@@ -189,11 +186,14 @@ def _read_archive(archive: Archive) -> Checkpoint:
     parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
     small = SMALL_WEIGHTS in archive
     if small:
-        weights = _small_weights(archive, parameters, check)
+        weights = _quantized_weights(checked(SMALL_WEIGHTS, quantized_size(parameters)), parameters, name)
     else:
         most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
-        weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
+        weights = _hdf5_weights(checked("model.weights.h5", most), parameters, name)
         checked("metadata.json", MAX_JSON_BYTES)
+    for path, weight in weights.items():
+        if not np.isfinite(weight).all():
+            raise MhaError(f"{name}: the weight {path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
     return Checkpoint(
         config=config,
         class_names=class_names,
@@ -277,28 +277,16 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
     return buffer.getvalue()
 
 
-def _small_weights(archive: Archive, parameters: list[Parameter], check: Callable[[str, str], None]) -> dict[str, npt.NDArray[np.float32]]:
+def _quantized_weights(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
     size = quantized_size(parameters)
-    with archive.open(SMALL_WEIGHTS) as stream:
-        if stream.size != size:
-            raise MhaError(f"{archive.name}: {SMALL_WEIGHTS} has {stream.size:,} bytes; the settings imply {size:,}", WAY_OUT)
-        problem, weights = "", dict[str, Any]()
-        try:
-            weights = dequantize(stream.read, parameters)
-        except ValueError as error:
-            problem = f"{archive.name}: {SMALL_WEIGHTS}: {printable(str(error), 200)}"
-        check(SMALL_WEIGHTS, stream.sha256)
-        if problem:
-            raise MhaError(problem, WAY_OUT)
-    return weights
+    if len(data) != size:
+        raise MhaError(f"{name}: {SMALL_WEIGHTS} has {len(data):,} bytes; the settings imply {size:,}", WAY_OUT)
+    return dequantize(data, parameters)
 
 
-def _weights_from_hdf5(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
+def _hdf5_weights(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
     try:
         arrays = read_arrays(data, {parameter.hdf5_path: parameter.shape for parameter in parameters})
     except ValueError as error:
         raise MhaError(f"{name}: model.weights.h5: {printable(str(error), 200)}", WAY_OUT) from None
-    for parameter in parameters:
-        if not np.isfinite(arrays[parameter.hdf5_path]).all():
-            raise MhaError(f"{name}: the weight {parameter.path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
     return {parameter.path: arrays[parameter.hdf5_path] for parameter in parameters}

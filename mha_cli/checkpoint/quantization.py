@@ -11,8 +11,7 @@ with zero at zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +19,11 @@ import numpy.typing as npt
 from mha_cli.config.parameters import Parameter
 
 LARGEST = 127
-PIECE_BYTES = 1 << 16
-"""Bytes that become numbers at once, unless one row has more."""
-
-SCALE = np.dtype("<f4")
-LARGEST_SCALE = np.finfo(np.float32).max / 129
-"""Bound of a channel's scale: beyond it a number could be infinite, since int8 goes down to -128."""
 
 
 def quantized_size(parameters: Sequence[Parameter]) -> int:
     """Bytes that the weights take."""
-    return sum(parameter.shape[-1] * SCALE.itemsize + math.prod(parameter.shape) for parameter in parameters)
+    return sum(4 * parameter.shape[-1] + math.prod(parameter.shape) for parameter in parameters)
 
 
 def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequence[Parameter]) -> bytes:
@@ -38,39 +31,19 @@ def quantize(weights: Mapping[str, npt.NDArray[np.float32]], parameters: Sequenc
     parts = []
     for parameter in parameters:
         channels = weights[parameter.path].reshape(-1, parameter.shape[-1])
-        scales = (np.abs(channels).max(axis=0) / LARGEST).astype(SCALE)
+        scales = (np.abs(channels).max(axis=0) / LARGEST).astype("<f4")
         numbers = np.rint(channels / np.where(scales > 0, scales, 1)).clip(-LARGEST, LARGEST).astype(np.int8)
         parts += [scales.tobytes(), numbers.tobytes()]
     return b"".join(parts)
 
 
-def dequantize(read: Callable[[int], bytes], parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights in float32, by path; few of their bytes are held at once.
-
-    Args:
-        read: function that gives as many bytes as it is asked for, of ``quantized_size`` in all; it is asked for all in any case.
-        parameters: name and shape of every weight.
-
-    Raises:
-        ValueError: a scale is not a number, or too large.
-    """
-    weights, problem = {}, ""
+def dequantize(data: bytes | memoryview, parameters: Sequence[Parameter]) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights in float32, by path, from ``quantized_size`` bytes; scales that are no numbers, or too large, make them no numbers."""
+    weights, start = {}, 0
     for parameter in parameters:
-        width = parameter.shape[-1]
-        weight = np.zeros((math.prod(parameter.shape) // width, width), np.float32)
-        scales = _numbers(read, SCALE, width)
-        if not (np.abs(scales) <= LARGEST_SCALE).all():  # not a number fails this, too
-            problem = problem or f"the weight {parameter.path} holds NaN or infinite numbers"
-            scales = np.zeros_like(scales)
-        rows = max(1, PIECE_BYTES // width)
-        for start in range(0, len(weight), rows):
-            piece = weight[start : start + rows]
-            np.multiply(_numbers(read, np.dtype(np.int8), piece.size).reshape(piece.shape), scales, out=piece)
-        weights[parameter.path] = weight.reshape(parameter.shape)
-    if problem:
-        raise ValueError(problem)
+        scales = np.frombuffer(data, "<f4", parameter.shape[-1], start)
+        numbers = np.frombuffer(data, np.int8, math.prod(parameter.shape), start + scales.nbytes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights[parameter.path] = numbers.reshape(parameter.shape) * scales
+        start += scales.nbytes + numbers.nbytes
     return weights
-
-
-def _numbers(read: Callable[[int], bytes], kind: np.dtype[Any], count: int) -> npt.NDArray[Any]:
-    return np.frombuffer(read(count * kind.itemsize), kind, count)

@@ -135,10 +135,8 @@ def container(original: Original, rng: random.Random) -> Made:
     other = packed([(name, b"{}") for name in members])
     strange, more = "not a checkpoint of mha: has ", "is cut off, or holds more than its members one after another"
     unfit, damaged = f"{strange}members that do not belong there", r"damaged, or no checkpoint \(.+\)"
-    yield "nothing", whole, same
     yield "order of members", packed(rng.sample(items, len(items))), same
     yield "an extra field", packed(members, extra=struct.pack("<HH4s", 0x7777, 4, rng.randbytes(4))), same
-    yield "date in the directory", patched(whole, entry + 12, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
     yield "date in front of a member", patched(whole, start + 10, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
     yield "a bit of a member", whole[:begin] + flipped(members[victim], rng) + whole[begin + len(members[victim]) :], CRC
     yield "a CRC", patched(whole, entry + 16, "I", rng.randrange(1 << 32)), CRC
@@ -148,7 +146,6 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "another archive in front", other + whole, more
     yield "another archive in the comment", patched(whole, len(whole) - 2, "H", len(other)) + other, more
     yield "a comment", patched(whole, len(whole) - 2, "H", 8) + b"a remark", more
-    yield "a zero behind", whole + b"\0", more
     between = whole[:directory] + other + whole[directory:]
     yield "another archive between", patched(between, len(between) - 6, "I", directory + len(other)), more
     yield "bytes shared", patched(whole, entries["vocabulary.txt"][1] + 42, "I", entries["mha.json"][0]), more
@@ -158,9 +155,7 @@ def container(original: Original, rng: random.Random) -> Made:
     yield "a member missing", packed((n, d) for n, d in items if n != victim), f"{strange}no .+"
     yield "a member twice", packed([*items, (victim, rng.choice((members[victim], b"", b"{}")))]), unfit
     yield "a member too many", packed([*items, (rng.choice(("../../escape", "/etc/passwd", "a" * 1000, "é", "a/")), b"")]), unfit
-    for number in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        yield f"compression {number}", packed(items, number), "holds compressed members"
-    yield "a compression that is not there", patched(whole, entry + 10, "H", rng.choice((8, 12, 14, 99))), "holds compressed members"
+    yield "compression", packed(items, rng.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))), "holds compressed members"
     last, (_, last_entry) = list(entries.items())[-1]
     larger = patched(patched(whole, last_entry + 20, "I", len(members[last]) + 9), len(whole) - 6, "I", directory + 9)
     yield "bytes behind a member's end", larger[:directory] + bytes(9) + larger[directory:], "holds compressed members"
@@ -231,35 +226,31 @@ def checksums(original: Original, rng: random.Random) -> Made:
 def description(original: Original, rng: random.Random) -> Made:
     """Other class names, metrics and format; JSON that is none."""
     members, same = original.members, original.checkpoint
-    for format_version in (None, 2, 4, "3", [3], 3.5, "\x1b[31m"):
+    for format_version in (None, 4, "3", "\x1b[31m"):
         yield f"format {format_version}", sealed(members, format=format_version), r"has format .+; this version of mha reads format 3"
-    for text in (b"", b"{", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
+    for text in (b"", b"\xff\xfe", members["mha.json"][:-1], b"[" * 100_000, b'{"a":' * 5000):
         yield f"{text[:9]!r}", packed(members | {"mha.json": text}), r"mha\.json is not valid JSON: .+"
     depth = rng.choice((100, 900, 990, 50_000))
     deep = json.dumps({"format": 3, "sha256": {}, "config": 0}).encode().replace(b"0", b"[" * depth + b"]" * depth)
     yield "a deep config", packed(members | {"mha.json": deep}), r"mha\.json.+|damaged, or no checkpoint \(.+\)"
-    for value in ([3], 3, None, "text"):
-        yield f"{value}", packed(members | {"mha.json": json.dumps(value).encode()}), r"mha\.json is not an object"
-    names = "its class names are not two or more distinct words"
-    for value in (None, {}, "no", {"a": 1, "b": 2}, [], ["one"], ["one", "one"], ["one", 2], [[], "a"]):
-        yield f"class names {value}", sealed(members, class_names=value), names
-    for value in (["a", "b"], ["\x1b[31m", "\n"], ["", "🙂"]):
+    yield "no object", packed(members | {"mha.json": b"[3]"}), r"mha\.json is not an object"
+    for value in (None, "no", {"a": 1, "b": 2}, ["one"], ["one", "one"], ["one", 2], [[], "a"]):
+        yield f"class names {value}", sealed(members, class_names=value), "its class names are not two or more distinct words"
+    for value in (["\x1b[31m", "\n"], ["", "🙂"]):
         yield f"class names {value}", sealed(members, class_names=value), replace(same, class_names=tuple(value))
     half = r"mha\.json is not valid JSON: 'utf-8' codec can't encode .+"
     yield "class names with half a character", sealed(members, class_names=["a", "\ud800"]), half
-    yield "a metric with half a character", sealed(members, metrics={"\udfff": 1}), half
     yield "three classes", sealed(members, class_names=["a", "b", "c"]), r"model\.weights\.h5: layers/.+ has the shape .+, not .+"
-    for value in (None, [], 1, {"a": None}, {"a": "1"}, {"a": True}, {"a": [1]}, {"a": np.nan}, {"a": -np.inf}):
+    for value in (None, [], {"a": None}, {"a": "1"}, {"a": True}, {"a": np.nan}, {"a": -np.inf}):
         yield f"metrics {value}", sealed(members, metrics=value), "its metrics are not finite numbers"
     yield "a huge metric", sealed(members, metrics={"a": 10**400}), r"damaged, or no checkpoint \(.+\)"
-    for value in ({}, {"a": 1, "\x1b": -0.5}):
-        yield f"metrics {value}", sealed(members, metrics=value), replace(same, metrics=value)
-    for value in (None, [], 1, "no", [["positive", 0.5]], {"other": 0.5}, {"positive": 0.5, "": 0.5}):
+    yield "other metrics", sealed(members, metrics={"\x1b": -0.5}), replace(same, metrics={"\x1b": -0.5})
+    for value in (None, [["positive", 0.5]], {"other": 0.5}, {"positive": 0.5, "": 0.5}):
         yield f"thresholds {value}", sealed(members, thresholds=value), "its thresholds are not those of its classes"
-    for number in (None, "0.5", True, [0.5], {}, -0.1, 1.1, 10**400, np.nan, np.inf):
+    for number in (None, "0.5", True, {}, -0.1, 1.1, 10**400, np.nan):
         unfit = sealed(members, thresholds={"negative": 0.5, "positive": number})
         yield f"a threshold of {str(number)[:9]}", unfit, r"its thresholds are not numbers from 0 to 1"
-    for value in ({}, {"positive": 0}, {"positive": 1, "negative": rng.random()}):
+    for value in ({"positive": 0}, {"positive": 1, "negative": rng.random()}):
         yield f"thresholds {value}", sealed(members, thresholds=value), replace(same, thresholds=value)
     yield "an entry too many", sealed(members, nonsense=1), same
     for name, most in (("mha.json", 1_000_000), ("metadata.json", 4_000_000), ("config.json", 4_000_000)):
@@ -268,8 +259,7 @@ def description(original: Original, rng: random.Random) -> Made:
             if name == "config.json" and size == most:
                 right = replace(same, keras_config=large[name].decode())
             yield f"{name} of {size} bytes", packed(large) if name == "mha.json" else sealed(large), right
-    for keras in ('{"of": "others"}', "", "no JSON", "x" * rng.randrange(1 << 20, 3 << 20)):
-        yield "for Keras", sealed(members | {"config.json": keras.encode()}), replace(same, keras_config=keras)
+    yield "for Keras", sealed(members | {"config.json": b"no JSON"}), replace(same, keras_config="no JSON")
 
 
 # Settings
@@ -293,8 +283,9 @@ def config(original: Original, rng: random.Random) -> Made:
     for most in (len(same.vocabulary), len(same.vocabulary) - 1):
         edited = settings | {"text": settings["text"] | {"vocabulary_size": most}}
         yield f"room for {most} ids", sealed(members, config=edited), outcome_of(edited, same)
-    for value in (None, [], 3, "text"):
-        yield f"{value}", sealed(members, config=value), outcome_of(value, same)
+    yield "none", sealed(members, config=None), outcome_of(None, same)
+    declared = settings | {"model": settings["model"] | {"embed_dim": 50, "ngram_buckets": 2**24}}  # 3.4 GB, which are not there
+    yield "declared sizes", sealed(members, config=declared), r"model\.weights\.h5: layers/.+ has the shape .+"
     open_settings = settings | {"auto": True, "model": settings["model"] | {"score_buckets": 0}}
     yield "auto", sealed(members, config=open_settings), "mha.json: auto=true leaves settings open, which a checkpoint has decided"
     long = settings | {"model": settings["model"] | {"num_heads": [1] * 70_000}}
@@ -380,67 +371,56 @@ def hdf5_addresses(data: bytes) -> dict[str, list[int]]:
 
 FAR = (2**32, 2**63, 2**64 - 1)
 ANY = None
-FIELDS: tuple[tuple[str, str, int, str, tuple[int, ...] | None, str], ...] = (
-    # thing, field, offset, form, values (any other where there are none), right; nothing where the field does not matter
-    ("file", "signature", 0, "Q", ANY, "not an HDF5 file"),
-    ("file", "version", 8, "B", ANY, "another form of HDF5 than mha writes"),
-    ("file", "versions of parts", 9, "I", ANY, ""),
-    ("file", "bytes of an offset", 13, "B", ANY, "another form of HDF5 than mha writes"),
-    ("file", "bytes of a length", 14, "B", ANY, "another form of HDF5 than mha writes"),
-    ("file", "sizes of trees", 16, "Q", ANY, ""),
-    ("file", "base", 24, "Q", ANY, "another form of HDF5 than mha writes"),
-    ("file", "end", 40, "Q", ANY, ""),
-    ("file", "root", 64, "Q", FAR, "an address lies outside the file"),
-    ("header", "version", 0, "B", ANY, ".+ has another kind of header than mha writes"),
-    ("header", "few messages", 2, "H", (0,), ".+ is not (a plain group|an array)"),
-    ("header", "many messages", 2, "H", (6, 7, 65535), ".+ has more than a plain array or group has|an address lies outside the file"),
-    ("header", "links", 4, "I", ANY, ".+ is linked more than once"),
-    ("header", "a small size", 8, "I", (0, 16, 23), ".+ has more than a plain array or group has"),
-    ("header", "a large size", 8, "I", (513, 2**31, 2**32 - 1), ".+ has another kind of header than mha writes"),
-    ("message 17", "kind", 0, "H", (0, 1, 3, 5, 8), ".+ is not a plain group"),
-    ("message 17", "flags", 4, "B", (2, 3, 255), ".+ has more than a plain array or group has"),
-    ("message 17", "tree", 8, "Q", FAR, "an address lies outside the file"),
-    ("message 17", "names", 16, "Q", FAR, "an address lies outside the file"),
-    ("message 0", "contents", 8, "Q", ANY, ""),
-    ("message 0", "kind", 0, "H", (2, 4, 6, 7, 0x0B, 0x0C, 0x0D, 0x10, 0x12, 65535), ".+ has more than a plain array or group has"),
-    ("message 0", "a kind that is there", 0, "H", (1, 3, 5, 8), ".+ has more than a plain array or group has"),
-    ("message 0", "a group's kind", 0, "H", (17,), ".+ is not an array"),
-    ("message 5", "contents", 8, "Q", ANY, ""),
-    ("message 5", "kind", 0, "H", (0,), ""),
-    ("message 1", "kind", 0, "H", (0,), ".+ is not an array"),
-    ("message 3", "kind", 0, "H", (0,), ".+ is not an array"),
-    ("message 8", "kind", 0, "H", (0,), ".+ is not an array"),
-    ("message 1", "flags", 4, "B", (2, 255), ".+ has more than a plain array or group has"),
-    ("message 1", "version", 8, "B", ANY, ".+ has no plain shape"),
-    ("message 1", "rank", 9, "B", ANY, ".+ (has the shape .+, not .+|can grow)|an address lies outside the file"),
-    ("message 1", "whether it can grow", 10, "B", (2, 3, 255), ".+ has no plain shape"),
-    ("message 1", "size", 16, "Q", ANY, ".+ (has the shape .+, not .+|can grow)"),
-    ("message 3", "first half", 8, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
-    ("message 3", "second half", 20, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
-    ("message 8", "version", 8, "B", ANY, ".+ is not stored as one plain block"),
-    ("message 8", "class", 9, "B", ANY, ".+ is not stored as one plain block"),
-    ("message 8", "address", 10, "Q", FAR, ".+ does not lie in the file"),
-    ("message 8", "size", 18, "B", ANY, ".+ does not lie in the file"),
-    ("heap", "signature", 0, "I", ANY, "a group's names are damaged"),
-    ("heap", "version", 4, "B", ANY, "a group's names are damaged"),
-    ("heap", "size", 8, "Q", (0, 1, 8), "a name lies outside its group"),
-    ("heap", "names", 24, "Q", FAR, "holds .*, which does not belong there"),
-    ("tree", "signature", 0, "I", ANY, "a group's tree is damaged"),
-    ("tree", "kind", 4, "B", ANY, "a group's tree is damaged"),
-    ("tree", "level", 5, "B", (1, 4, 255), "a group's tree is damaged"),
-    ("tree", "no node", 6, "H", (0,), "a group's tree is damaged"),
-    ("tree", "neighbours", 8, "Q", ANY, ""),
-    ("tree", "key", 24, "Q", ANY, ""),
-    ("tree", "node", 32, "Q", FAR, "an address lies outside the file"),
-    ("table", "signature", 0, "I", ANY, "a group's table is damaged"),
-    ("table", "version", 4, "B", ANY, "a group's table is damaged"),
-    ("table", "no entry", 6, "H", (0,), "a group's table is damaged"),
-    ("entry", "name", 0, "Q", (2**16, *FAR), "a name lies outside its group"),
-    ("entry", "no name", 0, "Q", (0,), "holds .*, which does not belong there"),
-    ("entry", "header", 8, "Q", FAR, "an address lies outside the file"),
-    ("entry", "link", 16, "I", (2, 3, 2**32 - 1), ".+ is a link"),
-    ("entry", "cache", 24, "Q", ANY, ""),
+FIELDS: tuple[tuple[str, int, str, tuple[int, ...] | None, str], ...] = (
+    # thing, offset, form, values (any other where there are none), right
+    ("file", 0, "Q", ANY, "not an HDF5 file"),
+    ("file", 8, "B", ANY, "another form of HDF5 than mha writes"),  # version
+    ("file", 13, "B", ANY, "another form of HDF5 than mha writes"),  # bytes of an offset
+    ("file", 14, "B", ANY, "another form of HDF5 than mha writes"),  # bytes of a length
+    ("file", 24, "Q", ANY, "another form of HDF5 than mha writes"),  # base
+    ("file", 64, "Q", FAR, "an address lies outside the file"),  # root
+    ("header", 0, "B", ANY, ".+ has another kind of header than mha writes"),  # version
+    ("header", 2, "H", (0,), ".+ is not (a plain group|an array)"),  # messages
+    ("header", 2, "H", (6, 7, 65535), ".+ has more than a plain array or group has|an address lies outside the file"),
+    ("header", 4, "I", ANY, ".+ is linked more than once"),
+    ("header", 8, "I", (0, 16, 23), ".+ has more than a plain array or group has"),  # size
+    ("header", 8, "I", (513, 2**31, 2**32 - 1), ".+ has another kind of header than mha writes"),
+    ("message 17", 0, "H", (0, 1, 3, 5, 8), ".+ is not a plain group"),  # kind
+    ("message 17", 8, "Q", FAR, "an address lies outside the file"),  # tree
+    ("message 17", 16, "Q", FAR, "an address lies outside the file"),  # names
+    ("message 0", 0, "H", (2, 4, 6, 7, 0x0B, 0x0C, 0x0D, 0x10, 0x12, 65535), ".+ has more than a plain array or group has"),  # kind
+    ("message 0", 0, "H", (1, 3, 5, 8), ".+ has more than a plain array or group has"),
+    ("message 0", 0, "H", (17,), ".+ is not an array"),
+    ("message 8", 0, "H", (0,), ".+ is not an array"),
+    ("message 1", 4, "B", (2, 255), ".+ has more than a plain array or group has"),  # flags
+    ("message 1", 8, "B", ANY, ".+ has no plain shape"),  # version
+    ("message 1", 9, "B", ANY, ".+ (has the shape .+, not .+|can grow)|an address lies outside the file"),  # rank
+    ("message 1", 10, "B", (2, 3, 255), ".+ has no plain shape"),
+    ("message 1", 16, "Q", ANY, ".+ (has the shape .+, not .+|can grow)"),
+    ("message 3", 8, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
+    ("message 3", 20, "Q", ANY, ".+ does not hold little-endian float32 numbers"),
+    ("message 8", 8, "B", ANY, ".+ is not stored as one plain block"),  # version
+    ("message 8", 9, "B", ANY, ".+ is not stored as one plain block"),  # class
+    ("message 8", 10, "Q", FAR, ".+ does not lie in the file"),  # address
+    ("message 8", 18, "B", ANY, ".+ does not lie in the file"),  # size
+    ("heap", 0, "I", ANY, "a group's names are damaged"),
+    ("heap", 4, "B", ANY, "a group's names are damaged"),
+    ("heap", 8, "Q", (0, 1, 8), "a name lies outside its group"),  # size
+    ("heap", 24, "Q", FAR, "holds .*, which does not belong there"),  # names
+    ("tree", 0, "I", ANY, "a group's tree is damaged"),
+    ("tree", 4, "B", ANY, "a group's tree is damaged"),
+    ("tree", 5, "B", (1, 4, 255), "a group's tree is damaged"),  # level
+    ("tree", 6, "H", (0,), "a group's tree is damaged"),  # nodes
+    ("tree", 32, "Q", FAR, "an address lies outside the file"),  # node
+    ("table", 0, "I", ANY, "a group's table is damaged"),
+    ("table", 4, "B", ANY, "a group's table is damaged"),
+    ("table", 6, "H", (0,), "a group's table is damaged"),  # entries
+    ("entry", 0, "Q", (2**16, *FAR), "a name lies outside its group"),
+    ("entry", 0, "Q", (0,), "holds .*, which does not belong there"),
+    ("entry", 8, "Q", FAR, "an address lies outside the file"),  # header
+    ("entry", 16, "I", (2, 3, 2**32 - 1), ".+ is a link"),
 )
+"""Fields of HDF5's parts, each with values that have to be refused."""
 
 
 def arrays(original: Original, rng: random.Random) -> Made:
@@ -457,10 +437,10 @@ def arrays(original: Original, rng: random.Random) -> Made:
     def number(form: str, address: int) -> int:
         return int(struct.unpack_from(f"<{form}", data, address)[0])
 
-    for thing, field, offset, form, values, message in FIELDS:
+    for thing, offset, form, values, message in FIELDS:
         address = rng.choice(found[thing]) + offset
         other = rng.choice(values) if values else number(form, address) ^ rng.randrange(1, 256 ** struct.calcsize(form))
-        yield f"{thing}: {field}", given(patched(data, address, form, other)), right(message) if message else same
+        yield f"{thing} {offset}: {other}", given(patched(data, address, form, other)), right(message)
 
     def name(entry: int, heap: int) -> bytes:
         return data[number("Q", heap + 24) + number("Q", entry) :].partition(b"\0")[0]
@@ -489,7 +469,6 @@ def arrays(original: Original, rng: random.Random) -> Made:
     nodes = [number("Q", node + 32 + 16 * index) for index in range(number("H", node + 6))]
     trees = {
         "of two levels": (tree(1, node), ""),
-        "with a table twice": (tree(0, *nodes, nodes[0]), "holds .+, which does not belong there"),
         "with a node twice": (tree(1, node, node), "holds .+, which does not belong there"),
         "with an empty table": (tree(0, *nodes, end + 24 + 16 * (len(nodes) + 1)) + b"SNOD\1\0\0\0", "a group's table is damaged"),
         "with an empty node": (tree(1, node, end + 24 + 16 * 2) + tree(0), "a group's tree is damaged"),
@@ -547,21 +526,19 @@ def quantization(original: Original, rng: random.Random) -> Made:
     def given(data: bytes) -> bytes:
         return sealed(members | {"weights.int8": data})
 
+    path = rng.choice(list(starts))
+    scale = starts[path] + 4 * rng.randrange(same.weights[path].shape[-1])
     for number in (np.nan, np.inf, -np.inf, 3e38, -3e38):
-        path = rng.choice(list(starts))
-        scale = starts[path] + 4 * rng.randrange(same.weights[path].shape[-1])
-        message = rf"weights\.int8: the weight {path} holds NaN or infinite numbers"
+        message = rf"the weight {path} holds NaN or infinite numbers"
         yield f"a scale of {number}", given(patched(data, scale, "f", number)), message
-        damaged = members | {"weights.int8": patched(data, scale, "f", number)}
-        yield f"a scale of {number} by damage", packed(damaged), r"weights\.int8 is damaged \(its checksum does not fit\)"
-    for number in (0.0, -0.5, 2.6e36, 1e-44):
+    for number in (0.0, -0.5, 1e-44):
         other = patched(data, scale, "f", number)
         yield f"a scale of {number}", given(other), replace(same, weights=from_bytes(other, same))
-    for number in (-128, 0, 127, rng.randrange(-128, 128)):
+    for number in (-128, 0, 127):
         path = rng.choice(list(starts))
         weight = same.weights[path]
         other = patched(data, starts[path] + 4 * weight.shape[-1] + rng.randrange(weight.size), "b", number)
         yield f"a weight of {number}", given(other), replace(same, weights=from_bytes(other, same))
-    for other in (b"", data[:-1], data[: rng.randrange(len(data))], data + b"\0", data + rng.randbytes(99)):
-        message = rf"weights\.int8 has {len(other):,} bytes; the settings imply {len(data):,}"
+    for other in (b"", data[:-1], data + b"\0"):
+        message = rf"weights\.int8 has {len(other):,} bytes; (the settings imply|at most) {len(data):,}.*"
         yield f"{len(other) - len(data):+} bytes", given(other), message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
@@ -16,8 +16,6 @@ from mha_cli.checkpoint.hdf5 import read_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-Arrays = dict[str, Any]
 
 
 def written(arrays: Mapping[str, np.ndarray], libver: str = "earliest") -> bytearray:
@@ -33,7 +31,7 @@ def shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     return {path: array.shape for path, array in arrays.items()}
 
 
-def drawn(paths: list[str], seed: int = 0) -> Arrays:
+def drawn(paths: list[str], seed: int = 0) -> dict[str, np.ndarray]:
     """Random arrays of different shapes."""
     rng = np.random.default_rng(seed)
     return {path: rng.normal(size=rng.integers(1, 5, rng.integers(1, 4))).astype(np.float32) for path in paths}
@@ -43,21 +41,16 @@ SMALL = drawn(["a/b/0", "a/b/1", "a/c", "d"])
 FILE = written(SMALL)
 
 
-def refusal(data: bytearray, arrays: Mapping[str, np.ndarray] = SMALL) -> str:
-    with pytest.raises(ValueError) as raised:
-        read_arrays(data, shapes(arrays))
-    assert type(raised.value) is ValueError
-    return str(raised.value)
-
-
-@pytest.mark.parametrize("number", [1, 8, 9, 70, 300, 1300])
+@pytest.mark.parametrize("number", [1, 9, 70, 1300])
 def test_what_h5py_writes_is_read(number: int) -> None:
     arrays = drawn([f"layers/some_{index}/vars/{index % 3}" for index in range(number)])
-    found = read_arrays(written(arrays), shapes(arrays))
+    data = written(arrays)
+    found = read_arrays(data, shapes(arrays))
     assert found.keys() == arrays.keys()
     for path, array in arrays.items():
         assert found[path].dtype == np.float32
         np.testing.assert_array_equal(found[path], array)
+        assert np.shares_memory(found[path], np.frombuffer(data, np.uint8))  # nothing is copied
 
 
 @given(st.lists(st.text("abz019_", min_size=1, max_size=4), min_size=1, max_size=12, unique=True), st.integers(0, 99))
@@ -68,14 +61,9 @@ def test_trees_of_any_form(names: list[str], seed: int) -> None:
     assert all(np.array_equal(found[path], array) for path, array in arrays.items())
 
 
-def test_nothing_is_copied() -> None:
-    data = bytearray(FILE)
-    found = read_arrays(data, shapes(SMALL))
-    assert all(np.shares_memory(array, np.frombuffer(data, np.uint8)) for array in found.values())
-
-
 def test_newer_forms_of_the_format() -> None:
-    assert refusal(written(SMALL, "latest")) == "another form of HDF5 than mha writes"
+    with pytest.raises(ValueError, match="^another form of HDF5 than mha writes$"):
+        read_arrays(written(SMALL, "latest"), shapes(SMALL))
 
 
 @pytest.mark.parametrize(("used", "message"), [(0, "a group's tree is damaged"), (1, "holds a, which does not belong there")])
@@ -89,12 +77,13 @@ def test_a_knot_of_nodes_is_no_work_without_end(used: int, message: str) -> None
         below = len(data)
         data += node
     struct.pack_into("<Q", data, root, below)
-    assert refusal(data) == message
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        read_arrays(data, shapes(SMALL))
 
 
 def test_every_byte_that_matters() -> None:
     for place in range(len(FILE)):
-        for value in {FILE[place] ^ 1, FILE[place] ^ 255, 0, 255}:
+        for value in {FILE[place] ^ 1, 255}:
             damaged = bytearray(FILE)
             damaged[place] = value
             try:
