@@ -24,22 +24,14 @@ from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 LEVEL = 0.05
-"""Probability of so large a difference by chance alone, below which it is hardly put down to chance."""
+"""Significance level: above it, a difference may be chance."""
 
 Ids = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
 class ModelScore:
-    """What a model scores.
-
-    Args:
-        name: name of the model.
-        accuracy: share of right answers, in [0, 1].
-        accuracy_interval: 95 % confidence interval of the accuracy (Wilson).
-        macro_f1: mean F1 of the classes, in [0, 1]; a class that neither occurs nor is answered is left out.
-        loss: mean cross-entropy, in nats.
-    """
+    """The figures of a model, as ``Evaluation`` has them."""
 
     name: str
     accuracy: float
@@ -53,16 +45,15 @@ class Difference:
     """A model against the first one.
 
     Args:
-        name: name of the model.
-        accuracy: its accuracy less that of the first, in [-1, 1].
-        accuracy_interval: 95 % interval of that (paired bootstrap).
-        macro_f1: its macro F1 less that of the first, in [-1, 1].
-        macro_f1_interval: 95 % interval of that, from the same draws.
-        only_this_right: texts that it answers rightly and the first does not.
-        only_first_right: texts likewise the other way round.
+        accuracy: its accuracy minus the first one's, in [-1, 1].
+        accuracy_interval: 95 % interval of the difference (paired bootstrap).
+        macro_f1: its macro F1 minus the first one's, in [-1, 1].
+        macro_f1_interval: 95 % interval of the difference, from the same draws.
+        only_this_right: texts that only this one of the two answers rightly.
+        only_first_right: texts that only the first one answers rightly.
         same_answers: share of the texts to which both give the same class, in [0, 1].
         p_value: probability of so uneven a split of these texts if both were equally good (McNemar, exact; of several models, Holm's).
-        verdict: what that means, in words.
+        verdict: the same in words.
     """
 
     name: str
@@ -79,15 +70,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several models on the same texts.
-
-    Args:
-        data: source in words.
-        split: split of the source.
-        num_texts: labelled texts scored.
-        models: scores, the first model's first.
-        differences: every other model against the first.
-    """
+    """Several models on the same texts, and every other model against the first."""
 
     data: str
     split: str
@@ -97,10 +80,10 @@ class Comparison:
 
 
 def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed: int = 0, callbacks: Callbacks = SILENT) -> Comparison:
-    """Score models on the same texts, and compare each with the first.
+    """Score two models or more on the same texts, and compare each with the first; the order of their classes may differ.
 
     Args:
-        models: name, checkpoint and labelled texts of each, two or more; the order of their classes may differ.
+        models: name, checkpoint and labelled texts of each.
         seed: seed of the bootstrap.
     """
     first_name, first, labelled = models[0]
@@ -120,7 +103,7 @@ def compare_models(models: Sequence[tuple[str, Checkpoint, LabelledTexts]], seed
 
 
 def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids], seed: int = 0) -> list[Difference]:
-    """Every model but the first against that, from the class ids of all texts, (N,), and those that each model answers, M times (N,).
+    """Every other model against the first, from the class ids of all texts, (N,), and the answers of each model, M times (N,).
 
     Source: McNemar 1947, "Note on the sampling error of the difference between correlated proportions or percentages", in its exact form.
     """
@@ -148,7 +131,7 @@ def differences(scores: Sequence[ModelScore], labels: Ids, answers: Sequence[Ids
 
 def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
     """Accuracy and macro F1 in every draw, (D, M, 2), from label and answers, (K, 1 + M), and how often each row is drawn, (D, K)."""
-    classes, ids = np.unique(rows, return_inverse=True)  # those that do not occur would take memory
+    classes, ids = np.unique(rows, return_inverse=True)  # others would take memory
     labels, *answers = ids.reshape(rows.shape).T
 
     def by_class(ids: Ids, counted: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -156,10 +139,10 @@ def accuracies_and_f1(rows: Ids, drawn: Ids) -> npt.NDArray[np.float64]:
 
     figures = []
     for answer in answers:
-        right, all_rows = labels == answer, np.ones(len(rows))
-        hits, there = by_class(labels, right), by_class(labels, all_rows) + by_class(answer, all_rows)
-        f1 = (2 * hits / np.maximum(there, 1)).sum(axis=0) / (there > 0).sum(axis=0)
-        figures.append((hits.sum(axis=0) / drawn.sum(axis=1), f1))
+        every = np.ones(len(rows))
+        right, occurring = by_class(labels, labels == answer), by_class(labels, every) + by_class(answer, every)
+        f1 = (2 * right / np.maximum(occurring, 1)).sum(axis=0) / (occurring > 0).sum(axis=0)
+        figures.append((right.sum(axis=0) / drawn.sum(axis=1), f1))
     return np.array(figures).transpose(2, 0, 1)
 
 

@@ -1,4 +1,4 @@
-"""Does a model read word order? Shuffle the words of every text and see what it says then.
+"""The word-order test: score texts in order, then with the words of each shuffled.
 
 Without positions, self-attention treats a text as a set: permuting the tokens permutes the encoder's outputs, and the maximum over
 them does not change. Source: Vaswani et al. 2017, section 3.5; Lee et al. 2019, "Set Transformer", property 1.
@@ -21,7 +21,7 @@ from mha_cli.runtime.probabilities import Scorer
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 ROUNDING = 1e-5
-"""Largest change of a probability that is put down to the order of float32 additions."""
+"""Largest change of a probability that the order of float32 additions explains."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,12 @@ class ShuffleResult:
     """One model, in order and shuffled.
 
     Args:
-        name: name of the model: its run directory, or its file.
-        positions: encoding of the positions.
-        data: source in words.
-        split: split of the source.
-        num_texts: texts scored.
         accuracy: accuracy in order, in [0, 1].
-        shuffled_accuracies: accuracies, one a shuffle, in [0, 1].
-        shuffled_mean: mean of these.
+        shuffled_accuracies: accuracy of each shuffle, in [0, 1].
         shuffled_spread: standard deviation of these (n - 1); 0 for one shuffle.
-        flip_share: share of predictions that a shuffle changes, in [0, 1], mean over the shuffles.
+        flip_share: mean share of answers that a shuffle changes, in [0, 1].
         largest_change: largest difference of any class probability of any text in any shuffle.
-        reads_order: True where the probabilities move by more than rounding.
+        reads_order: whether the probabilities move by more than rounding.
         verdict: the same in words.
     """
 
@@ -71,13 +65,10 @@ def train_and_compare(
     """Train the config's model with and without positions, then shuffle-test both.
 
     Args:
-        data: training data of both, with the settings of the runs; where these have no positions, learned ones are taken for the model
-            with positions.
+        data: training data of both, with the settings of the runs; a config without positions gets learned ones for the other model.
         output: folder of the two run directories.
-        num_shuffles: permutations of every text.
         split: split of the source to score; None for ``word_order_split``.
-        max_texts: size of the random part to score; None for all.
-        seed: seed of the shuffles; the training's stands in the config.
+        seed: seed of the shuffles; other arguments as of ``compare``.
     """
     from mha_cli.training.run import train
 
@@ -103,7 +94,7 @@ def compare(
     seed: int = 0,
     callbacks: Callbacks = SILENT,
 ) -> list[ShuffleResult]:
-    """Shuffle-test models, each on the texts as it reads them.
+    """Score models on texts in order, and over permutations of the words that they read.
 
     Args:
         models: name, checkpoint and labelled texts of each.
@@ -114,54 +105,47 @@ def compare(
     results = []
     for name, checkpoint, labelled in models:
         rng = np.random.default_rng(seed)
-        texts = labelled.texts.random_part(max_texts, rng)
-        results.append(shuffle_test(name, checkpoint, replace(labelled, texts=texts), num_shuffles, rng, callbacks))
+        texts, score = labelled.texts.random_part(max_texts, rng), Scorer(checkpoint)
+        in_order = score(texts)
+        classes, accuracies, flips, largest = in_order.argmax(axis=1), list[float](), list[float](), 0.0
+        for number in range(1, num_shuffles + 1):
+            callbacks.log(f"{name}: shuffle {number} of {num_shuffles}")
+            shuffled = score(shuffle_words(texts, rng))
+            accuracies.append(float((shuffled.argmax(axis=1) == texts.labels).mean()))
+            flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
+            largest = max(largest, float(np.abs(shuffled - in_order).max()))
+        accuracy, mean = float((classes == texts.labels).mean()), float(np.mean(accuracies))
+        results.append(
+            ShuffleResult(
+                name=name,
+                positions=checkpoint.config.model.positions,
+                data=labelled.data,
+                split=labelled.split,
+                num_texts=len(texts),
+                accuracy=accuracy,
+                shuffled_accuracies=accuracies,
+                shuffled_mean=mean,
+                shuffled_spread=float(np.std(accuracies, ddof=1)) if num_shuffles > 1 else 0.0,
+                flip_share=float(np.mean(flips)),
+                largest_change=largest,
+                reads_order=largest > ROUNDING,
+                verdict=verdict(accuracy, mean, largest, len(texts)),
+            )
+        )
     return results
 
 
-def shuffle_test(
-    name: str, checkpoint: Checkpoint, labelled: LabelledTexts, num_shuffles: int, rng: np.random.Generator, callbacks: Callbacks
-) -> ShuffleResult:
-    """Score one model on texts in order and over ``num_shuffles`` permutations of the words that it reads."""
-    texts, score = labelled.texts, Scorer(checkpoint)
-    in_order = score(texts)
-    classes = in_order.argmax(axis=1)
-    accuracies, flips, largest = [], [], 0.0
-    for number in range(1, num_shuffles + 1):
-        callbacks.log(f"{name}: shuffle {number} of {num_shuffles}")
-        shuffled = score(shuffle_words(texts, rng))
-        accuracies.append(float((shuffled.argmax(axis=1) == texts.labels).mean()))
-        flips.append(float((shuffled.argmax(axis=1) != classes).mean()))
-        largest = max(largest, float(np.abs(shuffled - in_order).max()))
-    result = ShuffleResult(
-        name=name,
-        positions=checkpoint.config.model.positions,
-        data=labelled.data,
-        split=labelled.split,
-        num_texts=len(texts),
-        accuracy=float((classes == texts.labels).mean()),
-        shuffled_accuracies=accuracies,
-        shuffled_mean=float(np.mean(accuracies)),
-        shuffled_spread=float(np.std(accuracies, ddof=1)) if num_shuffles > 1 else 0.0,
-        flip_share=float(np.mean(flips)),
-        largest_change=largest,
-        reads_order=largest > ROUNDING,
-        verdict="",
-    )
-    return replace(result, verdict=verdict(result))
-
-
-def verdict(result: ShuffleResult) -> str:
-    """What the figures mean, in words."""
-    if not result.reads_order:
+def verdict(accuracy: float, shuffled_mean: float, largest_change: float, num_texts: int) -> str:
+    """The meaning of the figures, in words."""
+    if largest_change <= ROUNDING:
         return (
-            f"cannot read word order: the most that a shuffle moves a probability is {result.largest_change:.1e}, "
+            f"cannot read word order: the most that a shuffle moves a probability is {largest_change:.1e}, "
             f"which is float rounding (up to {ROUNDING:.0e})"
         )
-    fall = 100 * (result.accuracy - result.shuffled_mean)
-    standard_error = np.sqrt(max(result.accuracy * (1 - result.accuracy), 1e-12) / result.num_texts)  # by the binomial distribution
+    fall = 100 * (accuracy - shuffled_mean)
+    standard_error = np.sqrt(max(accuracy * (1 - accuracy), 1e-12) / num_texts)  # by the binomial distribution
     if abs(fall) < 200 * standard_error:
-        return f"sees word order (probabilities move by up to {result.largest_change:.2f}), but its accuracy hardly depends on it"
+        return f"sees word order (probabilities move by up to {largest_change:.2f}), but its accuracy hardly depends on it"
     return f"reads word order: shuffling the words {'costs' if fall > 0 else 'gains'} {abs(fall):.1f} points of accuracy"
 
 

@@ -1,6 +1,4 @@
-"""A threshold a class, so that the answers above it are as often right, or find as much of the class, as is asked for.
-
-An answer is the most probable class of a text; its class's threshold says how probable it has to be.
+"""One threshold per class, chosen for a precision or a recall: the least probability of an answer of this class.
 
 Axes: N texts, C classes.
 """
@@ -23,18 +21,17 @@ Labels = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class ThresholdScore:
-    """What a threshold comes to on some texts.
+    """The figures of a class's threshold on some texts.
 
     Args:
-        name: name of the class.
         threshold: probability in [0, 1] that an answer needs.
-        reached: whether it is as good as was asked for; None for a threshold that was not looked for on these texts.
-        num_answers: texts that this class is the answer to.
-        num_right: those of them that are of this class.
-        num_texts: texts that are of this class.
-        precision: share of the answers that are right, in [0, 1]; None where there is no answer.
+        reached: whether the target is reached; None for a threshold that was not chosen on these texts.
+        num_answers: texts with this class as their answer.
+        num_right: right ones of these.
+        num_texts: texts of this class.
+        precision: share of right answers, in [0, 1]; None without answers.
         precision_interval: 95 % confidence interval of the precision (Wilson).
-        recall: share of the texts of this class that are found, in [0, 1]; None where there is none.
+        recall: share of the texts of this class that are found, in [0, 1]; None without such texts.
         recall_interval: 95 % confidence interval of the recall (Wilson).
     """
 
@@ -53,16 +50,14 @@ class ThresholdScore:
 def find_thresholds(
     probabilities: Floats, labels: Labels, class_names: tuple[str, ...], measure: Measure, share: float
 ) -> list[ThresholdScore]:
-    """The smallest threshold of each class with such a precision, or the largest with such a recall; chosen on these very texts.
+    """The smallest threshold of each class with a precision of ``share`` at least, or the largest with such a recall.
 
-    Where none is good enough, it is 1 for a precision, by which next to nothing is answered, and 0 for a recall.
+    Where no threshold reaches it, it is 1 for a precision, so that next to nothing is answered, and 0 for a recall.
 
     Args:
         probabilities: probabilities of all classes, (N, C).
         labels: class ids, (N,).
         class_names: names in the order of their ids.
-        measure: measure that is to be reached.
-        share: value that it is to have at least, in (0, 1].
     """
     predicted, found, reached = probabilities.argmax(axis=1), dict[str, float](), dict[str, bool]()
     for class_id, name in enumerate(class_names):
@@ -89,25 +84,18 @@ def score_thresholds(
     thresholds: Mapping[str, float],
     reached: Mapping[str, bool] | None = None,
 ) -> list[ThresholdScore]:
-    """What the thresholds of classes, by name, come to; arguments else as of ``find_thresholds``."""
+    """The figures of thresholds by class name; other arguments as of ``find_thresholds``."""
     predicted, scores = probabilities.argmax(axis=1), []
     for class_id, name in enumerate(class_names):
         threshold = thresholds.get(name, 0.0)
         answers = (predicted == class_id) & (probabilities[:, class_id].astype(np.float64) >= threshold)
         num_answers, num_texts = int(np.count_nonzero(answers)), int(np.count_nonzero(labels == class_id))
         num_right = int(np.count_nonzero(answers & (labels == class_id)))
-        scores.append(
-            ThresholdScore(
-                name=name,
-                threshold=threshold,
-                reached=None if reached is None else reached[name],
-                num_answers=num_answers,
-                num_right=num_right,
-                num_texts=num_texts,
-                precision=num_right / num_answers if num_answers else None,
-                precision_interval=wilson_interval(num_right, num_answers) if num_answers else None,
-                recall=num_right / num_texts if num_texts else None,
-                recall_interval=wilson_interval(num_right, num_texts) if num_texts else None,
-            )
-        )
+        precision, recall = (_share_and_interval(num_right, total) for total in (num_answers, num_texts))
+        found = None if reached is None else reached[name]
+        scores.append(ThresholdScore(name, threshold, found, num_answers, num_right, num_texts, *precision, *recall))
     return scores
+
+
+def _share_and_interval(num_right: int, total: int) -> tuple[float, tuple[float, float]] | tuple[None, None]:
+    return (num_right / total, wilson_interval(num_right, total)) if total else (None, None)

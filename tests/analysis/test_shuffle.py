@@ -11,29 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.analysis.evaluation import evaluate
-from mha_cli.analysis.shuffle import (
-    ROUNDING,
-    ShuffleResult,
-    compare,
-    shuffle_words,
-    train_and_compare,
-    verdict,
-)
+from mha_cli.analysis.shuffle import ROUNDING, ShuffleResult, compare, shuffle_words, train_and_compare, verdict
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import PreparedData, labelled_texts
 from mha_cli.errors import MhaError
 from mha_cli.system.callbacks import Callbacks
-
-
-def encoded(reviews: list[list[int]], labels: list[int] | None = None) -> EncodedTexts:
-    return EncodedTexts(
-        tokens=np.array([token_id for review in reviews for token_id in review], dtype=np.int32),
-        offsets=np.array([0, *np.cumsum([len(review) for review in reviews])], dtype=np.int64),
-        labels=np.array(labels or [0] * len(reviews), dtype=np.int32),
-        num_truncated=0,
-    )
+from tests.reviews import encoded
 
 
 def decoded(reviews: EncodedTexts) -> list[list[int]]:
@@ -59,54 +44,21 @@ def test_every_order_is_equally_likely() -> None:
     assert all(abs(count - 1000) < 150 for count in orders.values())  # five standard deviations
 
 
-def test_a_subset_holds_the_given_reviews() -> None:
-    reviews = encoded([[2, 3], [], [4], [5, 6, 7]], [0, 1, 0, 1])
-    chosen = reviews.subset(np.array([1, 3]))
-    assert decoded(chosen) == [[], [5, 6, 7]]
-    assert chosen.labels.tolist() == [1, 1]
-    assert chosen.padded(np.array([0, 1])).tolist() == [[0, 0, 0], [5, 6, 7]]
-    assert decoded(reviews.subset(np.arange(4))) == decoded(reviews)
-
-
-# The verdict
-
-
-def result(accuracy: float = 0.9, shuffled: float = 0.9, largest_change: float = 0.4, num_texts: int = 1000) -> ShuffleResult:
-    return ShuffleResult(
-        name="run",
-        positions="learned",
-        data="sample",
-        split="twins",
-        num_texts=num_texts,
-        accuracy=accuracy,
-        shuffled_accuracies=[shuffled],
-        shuffled_mean=shuffled,
-        shuffled_spread=0.0,
-        flip_share=0.1,
-        largest_change=largest_change,
-        reads_order=largest_change > ROUNDING,
-        verdict="",
-    )
-
-
-def test_verdict_of_a_model_that_cannot_read_order() -> None:
-    assert verdict(result(largest_change=3e-7)) == (
+def test_verdicts() -> None:
+    # The standard error of an accuracy of 0.9 over 1,000 texts is 0.3 / √1000, which is 0.95 points.
+    hardly = "sees word order (probabilities move by up to 0.40), but its accuracy hardly depends on it"
+    for accuracy, shuffled, expected in [
+        (0.9, 0.5, "reads word order: shuffling the words costs 40.0 points of accuracy"),
+        (0.5, 0.61, "reads word order: shuffling the words gains 11.0 points of accuracy"),
+        (0.9, 0.8811, hardly),
+        (0.9, 0.918, hardly),
+        (0.9, 0.881, "reads word order: shuffling the words costs 1.9 points of accuracy"),
+        (1.0, 1.0, hardly),
+    ]:
+        assert verdict(accuracy, shuffled, 0.4, 1000) == expected
+    assert verdict(0.9, 0.5, 3e-7, 1000) == (
         "cannot read word order: the most that a shuffle moves a probability is 3.0e-07, which is float rounding (up to 1e-05)"
     )
-
-
-def test_verdict_of_a_model_that_depends_on_order() -> None:
-    assert verdict(result(accuracy=0.9, shuffled=0.5)) == "reads word order: shuffling the words costs 40.0 points of accuracy"
-    assert verdict(result(accuracy=0.5, shuffled=0.61)) == "reads word order: shuffling the words gains 11.0 points of accuracy"
-
-
-def test_verdict_within_two_standard_errors() -> None:
-    # The standard error of an accuracy of 0.9 over 1,000 reviews is 0.3 / √1000, which is 0.95 points.
-    hardly = "sees word order (probabilities move by up to 0.40), but its accuracy hardly depends on it"
-    assert verdict(result(accuracy=0.9, shuffled=0.8811)) == hardly
-    assert verdict(result(accuracy=0.9, shuffled=0.918)) == hardly
-    assert verdict(result(accuracy=0.9, shuffled=0.881)) == "reads word order: shuffling the words costs 1.9 points of accuracy"
-    assert verdict(result(accuracy=1.0, shuffled=1.0)) == hardly
 
 
 # Models
@@ -123,7 +75,7 @@ def test_with_and_without_positions(shuffle_run: tuple[Path, list[ShuffleResult]
         assert len(found.shuffled_accuracies) == 3
         assert found.shuffled_mean == pytest.approx(sum(found.shuffled_accuracies) / 3)
         assert found.shuffled_spread == pytest.approx(np.std(found.shuffled_accuracies, ddof=1))
-        assert found.verdict == verdict(found)
+        assert found.verdict == verdict(found.accuracy, found.shuffled_mean, found.largest_change, 66)
 
     assert with_positions.reads_order
     assert with_positions.largest_change > 100 * ROUNDING
@@ -154,14 +106,6 @@ def test_compare_takes_part_of_another_split_and_follows_the_seed(checkpoint_pat
     assert first == again
     assert first.largest_change != other.largest_change
     assert logged == ["it: shuffle 1 of 1"]
-
-
-@pytest.mark.usefixtures("untraced")
-def test_compare_takes_all_reviews_where_there_are_not_as_many(checkpoint_path: Path) -> None:
-    checkpoint = read_checkpoint(checkpoint_path)
-    labelled = labelled_texts(checkpoint, checkpoint.config.data, "twins")
-    (found,) = compare([("it", checkpoint, labelled)], num_shuffles=1, max_texts=1000)
-    assert (found.split, found.num_texts) == ("twins", 66)
 
 
 def test_a_used_output_folder_is_refused_before_any_work(tiny_data: PreparedData, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which words decided, by gradients.
+"""The words that decided, by gradients.
 
 Axes: S steps along the path, L length, D model width.
 """
@@ -25,20 +25,14 @@ BATCH_TOKENS = 4_096
 
 
 def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: int = STEPS) -> tuple[list[float], float]:
-    """How much each word adds to the probability of a class, on the straight path from no words to the text.
+    """How much each word adds to the probability of the class ``label``, on the straight path from no words to the text.
 
-    The path starts where every word's embedding is zero (positions and n-gram scores stay) and ends at the text's embeddings. The
-    attribution of a word is the mean gradient along the path times what the word's embedding adds. All attributions sum to the probability
-    at the end minus that at the start, up to the error of the sum that stands for the integral.
-
-    Args:
-        checkpoint: model to explain.
-        text: text to explain.
-        label: class whose probability is attributed.
-        steps: points of the path (midpoint rule), S.
+    The path starts where every word's embedding is zero (positions and the linear model stay) and ends at the text's embeddings. The
+    attribution of a word is the mean gradient along the path (midpoint rule, S steps) times the word's embedding. All attributions sum to
+    the difference of the probability at the end and at the start, up to the error of the midpoint rule.
 
     Returns:
-        Attributions, one a word, and the probability at the end minus that at the start.
+        One attribution per word, and the probability at the end minus that at the start.
 
     Source: Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", eq. 1 and 3.
     """

@@ -35,7 +35,7 @@ class HeadScore:
         block: number of the block, from 0.
         head: number of the head in its block, from 0.
         accuracy_without: accuracy of the model with this head silenced, in [0, 1].
-        accuracy_fall: accuracy with all heads minus that, in [-1, 1].
+        accuracy_fall: accuracy with all heads minus ``accuracy_without``, in [-1, 1].
         importance: mean absolute gradient of a text's loss by the number that multiplies the head's output, in nats.
     """
 
@@ -48,15 +48,7 @@ class HeadScore:
 
 @dataclass(frozen=True)
 class HeadReport:
-    """How much the heads of a model matter.
-
-    Args:
-        data: source in words.
-        split: split of the source.
-        num_texts: texts scored.
-        accuracy: accuracy with all heads, in [0, 1].
-        heads: scores, block by block.
-    """
+    """How much the heads of a model matter; ``accuracy`` is that with all heads, in [0, 1]."""
 
     data: str
     split: str
@@ -68,12 +60,7 @@ class HeadReport:
 def score_heads(
     checkpoint: Checkpoint, labelled: LabelledTexts, max_texts: int | None = None, callbacks: Callbacks = SILENT
 ) -> tuple[HeadReport, EncodedTexts]:
-    """How much each head matters, by silencing it and by its gradient; also the texts that it was measured on.
-
-    Args:
-        checkpoint: model to look into.
-        labelled: texts to score.
-        max_texts: size of the random part to measure on; None for all.
+    """How much each head matters, by silencing it and by its gradient, and the texts of the measurement: ``max_texts`` random ones, or all.
 
     Source: Michel et al. 2019, "Are Sixteen Heads Really Better than One?", sections 3.2 and 4.1 (eq. 2).
     """
@@ -88,10 +75,9 @@ def score_heads(
         return mean_loss_and_accuracy(predict_probabilities(forward, checkpoint.memory_estimate, texts), texts.labels)[1]
 
     with_all = accuracy()
+    with_gradient = dataclasses.replace(checkpoint.memory_estimate, gradient=True)
     with named(checkpoint):
-        importance = list(
-            map(finite, gradient_importance(model, masks, texts, dataclasses.replace(checkpoint.memory_estimate, gradient=True)))
-        )
+        importance = list(map(finite, gradient_importance(model, masks, texts, with_gradient)))
     heads = []
     for block, count in enumerate(counts):
         for head in range(count):

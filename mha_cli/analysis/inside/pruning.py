@@ -36,12 +36,11 @@ class PruningReport:
     """A model before and after the removal of heads.
 
     Args:
-        removed: pairs (block, head) of those removed.
+        removed: removed heads, as pairs (block, head).
         checkpoint: file written.
         accuracy_before: accuracy on the texts of the head report, in [0, 1].
-        accuracy_after: accuracy on the same texts, after retraining if there was any.
+        accuracy_after: accuracy on the same texts, after any retraining.
         num_weights_before: numbers in all weights of the model.
-        num_weights_after: numbers in those of the smaller model.
         retrained_epochs: passes over the training data after the removal; 0 for none.
     """
 
@@ -55,9 +54,9 @@ class PruningReport:
 
 
 def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
-    """The ``count`` heads without which the model loses least accuracy, then of least gradient importance; every block keeps one at least.
+    """The ``count`` heads with the least fall of accuracy, then of least gradient importance; every block keeps one at least.
 
-    The gradient alone misleads where the model is sure of its answers: its loss then hardly moves with any head, though the answers may.
+    The gradient alone misleads where the model is confident: its loss then hardly moves with any head, though the answers may.
     """
     left = {block: sum(score.block == block for score in report.heads) for block in {score.block for score in report.heads}}
     most = len(report.heads) - len(left)
@@ -75,14 +74,7 @@ def least_important(report: HeadReport, count: int) -> list[tuple[int, int]]:
 
 
 def without_heads(checkpoint: Checkpoint, heads: list[tuple[int, int]]) -> Checkpoint:
-    """The same model with heads cut out of its weight matrices.
-
-    What a removed head added to every word is lost but for the output bias, so the logits are those of the model with these heads silenced.
-
-    Args:
-        checkpoint: model to prune.
-        heads: pairs (block, head) to remove; every block keeps one at least.
-    """
+    """The same model with heads, pairs (block, head), cut out of its weight matrices; its logits are those with these heads silenced."""
     settings = checkpoint.config.model
     removed = {block: [head for other, head in heads if other == block] for block in range(settings.num_blocks)}
     counts = [count - len(removed[block]) for block, count in enumerate(settings.heads)]
@@ -109,16 +101,12 @@ def prune(
     data: DataSection | None = None,
     callbacks: Callbacks = SILENT,
 ) -> PruningReport:
-    """Remove the least important heads, measure before and after, and write the smaller checkpoint.
+    """Remove the ``count`` least important heads, measure before and after, and write the smaller checkpoint.
 
     Args:
-        checkpoint: model to prune.
-        report: worth of its heads.
         texts: texts that ``report`` was measured on.
-        count: heads to remove.
-        output: file to write.
         retrain_epochs: passes over the training data after the removal; 0 for none.
-        data: source of the training data; None takes what the checkpoint names.
+        data: source of the training data; None for the checkpoint's own.
     """
     removed = least_important(report, count)
     smaller = without_heads(checkpoint, removed)
@@ -139,25 +127,19 @@ def prune(
 
 
 def retrain(checkpoint: Checkpoint, epochs: int, data: DataSection, callbacks: Callbacks = SILENT) -> Checkpoint:
-    """Train a checkpoint's weights further on its own training data, at a tenth of the learning rate.
+    """Train a checkpoint's weights further on its own training data, read from ``data``, at a tenth of the learning rate.
 
-    The best epoch on the validation part is kept; if every one makes them worse, the last layer alone is changed, by a scale and a shift.
-
-    Args:
-        checkpoint: model to train on.
-        epochs: passes over the training data.
-        data: source of these; what the checkpoint itself names need not be trusted.
+    The best epoch on the validation part is kept; if every one makes them worse, only the last layer changes, by a scale and a shift.
     """
     training = checkpoint.config.training
     if isinstance(data, FilesData):
-        data = data.model_copy(update={"test": None})  # --data names one file for all splits, which says nothing of repeated texts
+        data = data.model_copy(update={"test": None})  # --data names one file for all splits, which is no repetition of texts
     shorter = training.model_copy(update={"epochs": epochs, "learning_rate": training.learning_rate / 10})
     config: Config = checkpoint.config.model_copy(update={"data": data, "training": shorter})
     prepared = prepare(config, callbacks)
     if prepared.vocabulary.tokens != checkpoint.vocabulary.tokens or prepared.class_names != checkpoint.class_names:
-        raise MhaError(
-            "--retrain: the training data are no longer those of the checkpoint", "bring them back, or train anew with fewer heads"
-        )
+        message = "--retrain: the training data are no longer those of the checkpoint"
+        raise MhaError(message, "bring them back, or train anew with fewer heads")
     weights, scores = decompose(checkpoint.weights)
     # Scores that know the validation part would count for too much there.
     unknowing = fit_linear_model(config, prepared, callbacks.log) if config.learns_from_validation else scores
