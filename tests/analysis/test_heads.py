@@ -279,11 +279,11 @@ def test_retraining_that_makes_it_worse_leaves_all_but_the_last_layer(checkpoint
 @pytest.mark.usefixtures("untraced")
 def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(tmp_path: Path) -> None:
     overrides = [
-        "data.num_texts=200",
+        "data.num_texts=300",
         "model.score_ngrams=1",
         "model.score_buckets=512",
         "training.refit_scores=true",
-        "training.epochs=1",
+        "training.epochs=4",
         "training.learning_rate=0.01",
     ]
     config = load_config(TINY, overrides)
