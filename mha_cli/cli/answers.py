@@ -6,23 +6,29 @@ import csv
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import starmap
+from functools import partial
+from itertools import chain, islice, starmap
 from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from rich.cells import cell_len, set_cell_size
 
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.objects import plain_json, without_surrogates
 from mha_cli.records.record import ALL
 
 if TYPE_CHECKING:
+    from mha_cli.cli.output import AnswerForm
     from mha_cli.records.record import Record
     from mha_cli.runtime.choice import Choice
     from mha_cli.runtime.classifier import Prediction
 
 Answered: TypeAlias = "tuple[int, Record, Prediction]"
-"""Number of a text, its record and what the classifier says."""
+"""Number of a text, its record and its prediction."""
 
 # What would break a line or a column, what a terminal would obey, and the backslash, so that what is escaped can be told apart.
 _ESCAPED = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,7 +39,36 @@ MAX_FIELD_WIDTH = 40
 GROUP_ROWS, GROUP_BYTES = 8_192, 1 << 25
 """Rows of a row group in Parquet, and bytes of their records: either ends it."""
 UNSURE = "unsure"
-"""Stands on a terminal where no class is probable enough."""
+"""Label on a terminal where no class is probable enough."""
+
+
+@contextmanager
+def answer_writer(
+    form: AnswerForm, file: IO[bytes], choice: Choice, class_names: Sequence[str], fields: Sequence[str]
+) -> Iterator[Callable[[Sequence[Answered]], object]]:
+    """A function that writes answers to a file in one of the forms.
+
+    Args:
+        form: form of the answers.
+        file: file to write to.
+        choice: classes that are answers.
+        class_names: classes of the model.
+        fields: names of the records' fields.
+    """
+    if form == "parquet":
+        with _parquet_writer(file, choice, table_names(choice, class_names, fields)) as write:
+            yield write
+        return
+    if form == "csv":
+        file.write(csv_row(table_names(choice, class_names, fields)))
+    lines: dict[AnswerForm, Callable[[int, Record, Prediction], bytes]] = {
+        "records": matching_records(),
+        "terminal": partial(terminal_line, choice, styles_wanted(), sys.stdout.encoding),
+        "tsv": partial(tab_line, choice),
+        "csv": partial(csv_line, choice),
+        "jsonl": partial(json_line, choice, fields),
+    }
+    yield lambda answered: file.write(b"".join(starmap(lines[form], answered)))
 
 
 def json_line(choice: Choice, fields: Sequence[str], number: int, record: Record, prediction: Prediction) -> bytes:
@@ -80,29 +115,23 @@ def named_fields(fields: Sequence[str], record: Record) -> dict[str, object]:
     return found
 
 
-class AllColumns:
-    """Gives all records the columns that ``ALL`` finds in the first one, since a table has the same columns in every row.
+def with_columns_of_the_first(fields: Sequence[str], records: Iterator[Record]) -> tuple[list[str], Iterator[Record]]:
+    """The columns that ``ALL`` finds in the first record, and all records with exactly these, since every row of a table has the same.
 
-    Args:
-        fields: columns that are asked for, ``ALL`` among them.
-
-    Attributes:
-        names: names of the columns; before the first record only those that are asked for by name.
+    A column that a later record lacks is null there.
     """
+    first = list(islice(records, 1))
+    names = list(named_fields(fields, first[0])) if first else [name for name in fields if name != ALL]
 
-    def __init__(self, fields: Sequence[str]) -> None:
-        self._fields, self._is_first = fields, True
-        self.names = [name for name in fields if name != ALL]
+    def with_columns(number: int, record: Record) -> Record:
+        found = named_fields(fields, record)
+        for name in found:
+            if name not in names:
+                message = f'record {number}: the column "{printable(name)}" is not in the first record'
+                raise MhaError(message, "name the columns with --field, or take --json")
+        return record._replace(fields=tuple(map(found.get, names)))
 
-    def of(self, number: int, record: Record) -> Record:
-        """A record with these columns; null stands for one that it lacks."""
-        found = named_fields(self._fields, record)
-        if self._is_first:
-            self._is_first, self.names = False, list(found)
-        if further := [name for name in found if name not in self.names]:
-            message = f'record {number}: the column "{printable(further[0])}" is not in the first record'
-            raise MhaError(message, "name the columns with --field, or take --json")
-        return record._replace(fields=tuple(map(found.get, self.names)))
+    return names, starmap(with_columns, enumerate(chain(first, records), 1))
 
 
 def table_names(choice: Choice, class_names: Sequence[str], fields: Sequence[str]) -> list[str]:
@@ -143,77 +172,40 @@ def csv_row(cells: Sequence[str | float | None]) -> bytes:
     return row
 
 
-class LineAnswers:
-    """Answers a line or a row each.
+@contextmanager
+def _parquet_writer(file: IO[bytes], choice: Choice, names: Sequence[str]) -> Iterator[Callable[[Sequence[Answered]], object]]:
+    """A function that writes rows to Parquet: probabilities are doubles, all else is strings."""
+    from pyarrow import float64, parquet, schema, string, table
 
-    Args:
-        file: file to write to.
-        line: function of an answer that gives its line.
-        header: line before all others.
-    """
+    num_classes = names.index("flags")
+    kinds = [float64() if at < num_classes and name.startswith("probability") else string() for at, name in enumerate(names)]
+    columns, rows, num_bytes = schema(list(zip(names, kinds, strict=True))), list[list[str | float | None]](), 0
 
-    def __init__(self, file: IO[bytes], line: Callable[[int, Record, Prediction], bytes], header: bytes = b"") -> None:
-        self._file, self._line = file, line
-        if header:
-            file.write(header)
+    with parquet.ParquetWriter(file, columns, compression="zstd") as writer:
 
-    def write(self, answered: Iterable[Answered]) -> None:
-        """Write further answers."""
-        self._file.write(b"".join(starmap(self._line, answered)))
+        def write(answered: Sequence[Answered], is_last: bool = False) -> None:
+            nonlocal num_bytes
+            rows.extend(table_row(choice, record, prediction) for _, record, prediction in answered)
+            num_bytes += sum(len(record.raw) for _, record, _ in answered)
+            if rows and (is_last or len(rows) >= GROUP_ROWS or num_bytes >= GROUP_BYTES):
+                writer.write_table(table(list(zip(*rows, strict=True)), schema=columns))
+                rows.clear()
+                num_bytes = 0
 
-    def close(self) -> None:
-        """Write nothing: lines need no end."""
-
-
-class ParquetAnswers:
-    """Answers in Parquet, through pyarrow: probabilities are doubles, all else is strings.
-
-    Args:
-        file: file to write to.
-        choice: classes that are answers.
-        names: names of the columns.
-    """
-
-    def __init__(self, file: IO[bytes], choice: Choice, names: Sequence[str]) -> None:
-        from pyarrow import float64, parquet, schema, string, table
-
-        num_probabilities = names.index("flags")
-        kinds = [float64() if at < num_probabilities and name.startswith("probability") else string() for at, name in enumerate(names)]
-        self._choice, self._table, self._schema = choice, table, schema(list(zip(names, kinds, strict=True)))
-        self._rows: list[list[str | float | None]] = []
-        self._num_bytes = 0
-        self._writer = parquet.ParquetWriter(file, self._schema, compression="zstd")
-
-    def write(self, answered: Sequence[Answered]) -> None:
-        """Write further answers."""
-        self._rows += [table_row(self._choice, record, prediction) for _, record, prediction in answered]
-        self._num_bytes += sum(len(record.raw) for _, record, _ in answered)
-        if len(self._rows) >= GROUP_ROWS or self._num_bytes >= GROUP_BYTES:
-            self._write_rows()
-
-    def close(self) -> None:
-        """Write the rest, and the end of the file."""
-        self._write_rows()
-        self._writer.close()
-
-    def _write_rows(self) -> None:
-        if self._rows:
-            self._writer.write_table(self._table(list(zip(*self._rows, strict=True)), schema=self._schema))
-            self._rows, self._num_bytes = [], 0
+        yield write
+        write([], is_last=True)
 
 
-class MatchingRecords:
-    """The records themselves, byte by byte; tables keep their header line."""
+def matching_records() -> Callable[[int, Record, Prediction], bytes]:
+    """A function that gives the records themselves, byte by byte; the header of a table comes before the first of its records."""
+    header = b""
 
-    def __init__(self) -> None:
-        self._header = b""
+    def line(_number: int, record: Record, _prediction: Prediction) -> bytes:
+        nonlocal header
+        before, header = header, record.header
+        return record.raw if header == before else header + record.raw
 
-    def line(self, _number: int, record: Record, _prediction: Prediction) -> bytes:
-        """The record; before it the header of its table, unless it is that of the record before."""
-        if record.header == self._header:
-            return record.raw
-        self._header = record.header
-        return record.header + record.raw
+    return line
 
 
 def styles_wanted() -> bool:
@@ -271,10 +263,4 @@ def _as_text(value: object) -> str:
 def _fitted(text: str, width: int) -> str:
     """The beginning of a text in one harmless line of so many columns at most."""
     shown = printable(text[: 4 * width], 4 * width)  # some characters take no column of their own
-    if not shown.isascii():
-        from rich.cells import cell_len, set_cell_size
-
-        if cell_len(shown) > width:
-            return set_cell_size(shown, width - 1).rstrip() + "…"
-        return shown
-    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+    return shown if cell_len(shown) <= width else f"{set_cell_size(shown, width - 1)}…"

@@ -11,7 +11,7 @@ import typer
 
 from mha_cli.cli import options
 from mha_cli.cli.console import print_json, print_line
-from mha_cli.cli.inputs import load_checkpoint_and_path
+from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import exclusive
 from mha_cli.cli.output import ended_in_order
 from mha_cli.cli.progress import status
@@ -86,7 +86,7 @@ def batch(
 
     from mha_cli.batch.run import classify_archive  # NumPy: keep `mha --help` fast
 
-    model, path = load_checkpoint_and_path(checkpoint)
+    model, path = load_checkpoint(checkpoint)
     made = classify_archive(
         files,
         output,

@@ -6,16 +6,17 @@ import glob
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import typer
 
 from mha_cli.cli.options import exclusive, refuse_reading_options
 from mha_cli.errors import EXIT_USAGE, MhaError, plural, printable, shown_path
-from mha_cli.records.reader import USUAL, Dialect
+from mha_cli.records.reader import Dialect
 from mha_cli.records.readers import EXTENSIONS, extension_of
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, read_inputs, shown_name
 
@@ -27,20 +28,15 @@ MAX_CHARACTERS = 4_000_000
 """Of a text in several lines, more than a long novel has: what has no end must not fill the memory."""
 
 
-def load_checkpoint(given: Path | None, stderr: TextIO | None = None) -> Checkpoint:
-    """The checkpoint to use; stderr, the process's own by default, says which where it was not named."""
-    return load_checkpoint_and_path(given, stderr)[0]
-
-
-def load_checkpoint_and_path(given: Path | None, stderr: TextIO | None = None) -> tuple[Checkpoint, Path]:
-    """The same, and the file that it was read from."""
+def load_checkpoint(given: Path | None) -> tuple[Checkpoint, Path]:
+    """The checkpoint to use and its file; stderr says which one, unless it was named."""
     from mha_cli.checkpoint.file import read_checkpoint
     from mha_cli.checkpoint.runs import choose_checkpoint
 
     path, reason = choose_checkpoint(given)
     checkpoint = read_checkpoint(path)
     if reason:
-        print(f"using {shown_path(path)} ({reason})", file=stderr or sys.stderr)
+        print(f"using {shown_path(path)} ({reason})", file=sys.stderr)
     return checkpoint, path
 
 
@@ -102,7 +98,7 @@ def model_and_text(
     form: Format | None,
     text_column: str | None,
     number: int | None,
-    dialect: Dialect = USUAL,
+    dialect: Dialect,
 ) -> tuple[Checkpoint, str]:
     """The model and the one text to look into. All plain lines are one text, since a review has paragraphs; so is a record of a table.
 
@@ -122,25 +118,27 @@ def model_and_text(
     if text is not None and text != STANDARD_INPUT:
         refuse_reading_options(form, text_column, dialect, number)
         look_at_names([text])
-        return load_checkpoint(checkpoint), decodable(text)
-    model, source = load_checkpoint(checkpoint), str(path or STANDARD_INPUT)
-    columns = (text_column, (), model.text_column)
-    texts = (record.text for record in read_inputs([source], form, *columns, standard_input(), dialect))
-    name = shown_name(source)
+        return load_checkpoint(checkpoint)[0], decodable(text)
+    model, source = load_checkpoint(checkpoint)[0], str(path or STANDARD_INPUT)
+    records = read_inputs([source], form, text_column, (), model.text_column, standard_input(), dialect)
+    texts, name = (record.text for record in records), shown_name(source)
     if number is not None:
-        return model, _numbered(texts, number, name)
-    return model, _joined(texts, name) if (form or format_of(source)) == "lines" else _only(texts, name)
+        count = 0
+        for count, found in enumerate(texts, 1):
+            if count == number:
+                return model, found
+        raise MhaError(f"--record {number}: {name} has {plural(count, 'text')}", "count them from 1")
+    if (form or format_of(source)) == "lines":
+        return model, _joined(texts, name)
+    first = list(islice(texts, 2))
+    if not first:
+        raise MhaError(f"{name}: holds no text", "give one that does")
+    if len(first) > 1:
+        raise MhaError(f"{name}: holds more than one text", "choose one with --record N, its id in `mha predict --json`")
+    return model, first[0]
 
 
-def _numbered(texts: Iterator[str], number: int, name: str) -> str:
-    count = 0
-    for count, text in enumerate(texts, 1):
-        if count == number:
-            return text
-    raise MhaError(f"--record {number}: {name} has {plural(count, 'text')}", "count them from 1")
-
-
-def _joined(texts: Iterator[str], name: str) -> str:
+def _joined(texts: Iterable[str], name: str) -> str:
     lines, size = list[str](), 0
     for text in texts:
         lines.append(text)
@@ -148,12 +146,3 @@ def _joined(texts: Iterator[str], name: str) -> str:
         if size > MAX_CHARACTERS:
             raise MhaError(f"{name}: more than {MAX_CHARACTERS:,} characters in one text", "choose one line with --record N")
     return "\n".join(lines)
-
-
-def _only(texts: Iterator[str], name: str) -> str:
-    text = next(texts, None)
-    if text is None:
-        raise MhaError(f"{name}: holds no text", "give one that does")
-    if next(texts, None) is not None:
-        raise MhaError(f"{name}: holds more than one text", "choose one with --record N, its id in `mha predict --json`")
-    return text

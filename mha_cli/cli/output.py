@@ -7,11 +7,12 @@ import os
 import re
 import signal
 import stat
+import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
 from mha_cli.errors import EXIT_FAILURE, MhaError, shown_path
 from mha_cli.records.readers import EXTENSIONS, extension_of
@@ -22,30 +23,22 @@ if TYPE_CHECKING:
 
     from mha_cli.records.readers import Format
 
-AnswerForm: TypeAlias = Literal["tsv", "csv", "jsonl", "parquet"]
+AnswerForm: TypeAlias = Literal["tsv", "terminal", "records", "csv", "jsonl", "parquet"]
 PICTURES = (".png", ".svg", ".pdf")
 _NO_GLYPH = re.compile(r"Glyph (\d+) .*missing from font", re.DOTALL)
 NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
-SHOWN_FORMATS: dict[Format, str] = {
-    "lines": "plain lines",
-    "jsonl": "JSON lines",
-    "csv": "CSV",
-    "tsv": "TSV",
-    "fasttext": "fastText's lines",
-}
 
 
-def answer_form(output: Path | None, as_json: bool, records: Iterable[Format] = ()) -> AnswerForm:
-    """The format of answers, which the name of the output file decides; without one they are lines with tabs, or JSON lines.
+def answer_form(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerForm:
+    """The form of answers: records as they came, if that is asked for; else that of the output file's name, JSON lines or lines with tabs.
 
     Args:
         output: file to write; None is stdout.
         as_json: True if JSON lines are asked for.
         records: formats of the records that are written as they came; none where answers are written.
     """
-    usual: AnswerForm = "jsonl" if as_json else "tsv"
     if output is None:
-        return usual
+        return "records" if records else "jsonl" if as_json else "terminal" if sys.stdout.isatty() else "tsv"
     came = [("jsonl" if form == "parquet" else form) for form in records]
     extension, name = extension_of(output.name), f"--output {shown_path(output)}"
     form = EXTENSIONS.get(extension)
@@ -54,21 +47,21 @@ def answer_form(output: Path | None, as_json: bool, records: Iterable[Format] = 
         raise MhaError(f"{name}: mha writes no such files", hint)
     if other := next((one for one in came if form not in (None, one)), None):
         hint = "name a file of that format, or add --field"
-        raise MhaError(f"{name}: --only writes records as they came, here {SHOWN_FORMATS[other]}", hint)
+        raise MhaError(f"{name}: --only writes records as they came, here in the format {other}", hint)
     if as_json and form not in (None, "jsonl"):
         raise MhaError(f"--json contradicts {name}", "leave --json out, or name a .jsonl file")
-    return usual if form is None else cast(AnswerForm, form)
+    return "records" if records else cast(AnswerForm, form or ("jsonl" if as_json else "tsv"))
 
 
 @contextmanager
-def opened_output(path: Path | None, stdout: TextIO) -> Iterator[IO[bytes]]:
-    """A file to write to, gzipped if its name ends in ``.gz``, or ``stdout`` where there is none.
+def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
+    """A file to write to, gzipped if its name ends in ``.gz``, or stdout where there is none.
 
     If the reader of a pipe has left, the process ends as every Unix tool does, by SIGPIPE and without a message.
     """
     try:
         if path is None:
-            yield _StandardOutput(stdout.fileno(), "w", closefd=False)
+            yield Stream(sys.stdout.fileno(), "w", closefd=False)
         else:
             with ended_in_order(), atomic_write(path) as file:
                 if path.suffix.lower() != ".gz":
@@ -137,20 +130,3 @@ def ended_in_order() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
-
-
-class _StandardOutput(Stream):
-    """Standard output, whose faults are errors of the command."""
-
-    def write(self, data: Any, /) -> int:
-        """Write all of it.
-
-        Raises:
-            BrokenPipeError: the reader of a pipe has left.
-        """
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise MhaError(f"cannot write the output: {error.strerror}", exit_code=EXIT_FAILURE) from None

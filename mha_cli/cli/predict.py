@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mha_cli.cli import options
-from mha_cli.cli.inputs import decodable, look_at_names, refuse_no_text, standard_input
+from mha_cli.cli.inputs import decodable, load_checkpoint, look_at_names, refuse_no_text, standard_input
 from mha_cli.cli.options import exclusive, goes_with, refuse_reading_options
-from mha_cli.errors import EXIT_FAILURE, MhaError, printable
-from mha_cli.records.reader import USUAL, Dialect
-from mha_cli.records.readers import Format
+from mha_cli.cli.output import answer_form, opened_output
+from mha_cli.cli.terminal import counter
+from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
+from mha_cli.records.reader import Dialect
+from mha_cli.records.record import ALL
+from mha_cli.records.warnings import shown_warnings
 from mha_cli.runtime.choice import Choice
-from mha_cli.runtime.inputs import STANDARD_INPUT
+from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
 from mha_cli.system.numpy_setup import prepare_to_compute
+
+if TYPE_CHECKING:
+    from mha_cli.records.readers import Format
+    from mha_cli.runtime.stream import Answer
 
 EXAMPLES = """[bold]Examples[/bold]
 
@@ -34,43 +40,6 @@ mha predict --input reviews.csv --text-column review --field id \\
 mha predict --input reviews.jsonl --only pos --threshold 0.9 > raves.jsonl
 
 mha predict --input reviews.txt --only neg --quiet && echo complaints"""
-
-
-@dataclass(frozen=True)
-class PredictRequest:
-    """A request to answer texts.
-
-    Args:
-        choice: classes that are answers.
-        texts: texts from the command line; if there are none, ``inputs`` are read.
-        inputs: files; ``-`` is standard input.
-        checkpoint: model to use, or its run directory; None lets ``choose_checkpoint`` find one.
-        form: format of the inputs; None takes the format of each from its extension.
-        text_column: column of the text; None is the column of the training data.
-        dialect: encoding and quoting of the inputs.
-        fields: columns to pass through.
-        as_json: True for answers in JSON lines.
-        output: file to write; None is stdout.
-        quiet: True to write nothing and end at the first match.
-        workers: processes that compute; None takes one per core, up to a few.
-        engine: library that computes the encoder.
-        precision: type of its products.
-    """
-
-    choice: Choice = field(default_factory=Choice)
-    texts: Sequence[str] = ()
-    inputs: Sequence[str] = (STANDARD_INPUT,)
-    checkpoint: Path | None = None
-    form: Format | None = None
-    text_column: str | None = None
-    dialect: Dialect = USUAL
-    fields: Sequence[str] = ()
-    as_json: bool = False
-    output: Path | None = None
-    quiet: bool = False
-    workers: int | None = None
-    engine: Literal["auto", "numpy", "openvino"] = "auto"
-    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 def predict(
@@ -169,34 +138,70 @@ def predict(
         goes_with("--only", quiet=quiet)
     if quiet and output is not None:
         raise MhaError("--quiet prints nothing", "leave --output out")
-
     given = [decodable(text) for text in texts or [] if texts != [STANDARD_INPUT]]
+    paths = [str(path) for path in inputs or []] or [STANDARD_INPUT]
     dialect = Dialect(encoding, not no_quoting)
     if given:
         refuse_reading_options(form, text_column, dialect)
     look_at_names(given)
+    choice = Choice(threshold, tuple(only or ()), _number_of_classes(top_k))
+    on_terminal = output is None and sys.stdout.isatty()
+    as_records = bool(only) and not (as_json or on_terminal or fields or top_k)
+    formats: list[Format] = ["lines"] if given else [form or format_of(path) for path in paths]
+    answers = answer_form(output, as_json, formats if as_records else ())
 
     prepare_to_compute()
-    from mha_cli.cli.answering import answer_texts
+    from mha_cli.cli.answers import answer_writer, with_columns_of_the_first
+    from mha_cli.runtime.classifier import Classifier
+    from mha_cli.runtime.engine import Engine
+    from mha_cli.runtime.stream import Answering, usual_workers
+    from mha_cli.text.vocabulary import doubt_of_unknown
 
-    request = PredictRequest(
-        Choice(threshold, tuple(only or ()), _number_of_classes(top_k)),
-        given,
-        [str(path) for path in inputs or []] or [STANDARD_INPUT],
-        checkpoint,
-        form,
-        text_column,
-        dialect,
-        fields or (),
-        as_json,
-        output,
-        quiet,
-        workers,
-        engine,
-        precision,
-    )
-    written = answer_texts(request, standard_input(), sys.stdout, sys.stderr)
-    if only and not written:
+    model, _ = load_checkpoint(checkpoint)
+    choice.refuse_unknown(model.class_names)
+    answering = Answering(Classifier(model, Engine(model, engine, precision)), workers or usual_workers())
+    names, warnings = fields or [], list[str]()
+    if given:
+        records = given_texts(given, names)
+    else:
+        columns, calls = (text_column, names, model.text_column), (warnings.append, answering.on_wait)
+        records = read_inputs(paths, form, *columns, standard_input(), dialect, *calls)
+    if ALL in names and answers != "jsonl":
+        names, records = with_columns_of_the_first(names, records)
+    # A count is for somebody who looks at stderr and sees nothing else there, such as what they type.
+    typed = not given and STANDARD_INPUT in paths and os.isatty(standard_input())
+    with (
+        opened_output(output) as file,
+        answer_writer(answers, file, choice, model.class_names, names) as write,
+        counter(shown=not (on_terminal or quiet or typed)) as count,
+    ):
+        num_texts = num_written = num_unknown = num_words = num_withheld = 0
+
+        def write_batch(batch: list[Answer]) -> None:
+            nonlocal num_texts, num_written, num_unknown, num_words, num_withheld
+            answered = []
+            for record, prediction in batch:
+                num_texts += 1
+                num_unknown += prediction.num_unknown
+                num_words += prediction.num_words
+                num_withheld += choice.threshold is None and prediction.answer is None
+                if not only or choice.answer(prediction) is not None:
+                    answered.append((num_texts, record, prediction))
+            if answered and quiet:
+                raise typer.Exit
+            write(answered)
+            num_written += len(answered)
+            count(len(batch))
+
+        answering.run(records, write_batch)
+    remarks = [] if quiet else shown_warnings(warnings)
+    remarks.append(doubt_of_unknown(num_unknown, num_words))
+    if num_withheld:
+        withheld = f"no answer to {num_withheld:,} of {plural(num_texts, 'text')}: below the checkpoint's thresholds"
+        remarks.append(f"{withheld}; --threshold 0 answers all")
+    for remark in filter(None, remarks):
+        print(remark, file=sys.stderr)
+    if only and not num_written:
         raise typer.Exit(EXIT_FAILURE)
 
 

@@ -48,7 +48,7 @@ def serve(
     need("mha serve", "serve", "fastapi", "uvicorn")
     prepare_to_compute()
 
-    model = load_checkpoint(checkpoint)
+    model, _ = load_checkpoint(checkpoint)
     from mha_cli.serve.app import application
     from mha_cli.serve.limits import Guarded, Limits, is_local
     from mha_cli.serve.server import listening_socket, server

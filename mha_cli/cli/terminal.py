@@ -7,7 +7,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+
+from mha_cli.errors import plural
 
 STAND_INS = str.maketrans({"░": ".", "▒": "+", "▓": "#", "█": "@", "–": "-", "×": "x", "±": "+-", "…": "..."})
 """Characters for our own ones that the encoding lacks; others are escaped."""
@@ -32,6 +36,35 @@ def forget_odd_sizes(environment: MutableMapping[str, str] = os.environ) -> None
     for name in SIZES:
         if not re.fullmatch("[1-9][0-9]{0,3}", environment.get(name, "80")):
             del environment[name]
+
+
+@contextmanager
+def counter(shown: bool) -> Iterator[Callable[[int], None]]:
+    """A function that counts further texts, in one line on stderr, if it is ``shown`` and that is a terminal that can redraw a line.
+
+    The line appears after half a second: whoever waits less needs none. It stays when all is done.
+    """
+    shown = shown and sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+    count, start = 0, time.monotonic()
+    due = start + 0.5
+
+    def show(end: str) -> None:
+        seconds = time.monotonic() - start
+        line = f"{plural(count, 'text')} in {seconds:,.1f} s, {count / seconds:,.0f} texts/s"
+        print(f"\r\x1b[K{line}", end=end, file=sys.stderr, flush=True)
+
+    def add(number: int) -> None:
+        nonlocal count, due
+        count += number
+        if shown and time.monotonic() >= due:
+            due = time.monotonic() + 0.2
+            show("")
+
+    try:
+        yield add
+    finally:
+        if due > start + 0.5:
+            show("\n")
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:

@@ -97,13 +97,13 @@ class Answering:
 
     def _compute(self) -> None:
         """Answer the batch, or give it to a worker."""
+        if not self._held:
+            return
         if self._num_workers > 1 and self._pool is None and (self._classifier.engine.at_once or self._is_full(self._first_records)):
             from mha_cli.runtime.workers import Workers
 
             self._pool = self._stack.enter_context(Workers(self._classifier, self._num_workers))
         records, self._held, self._num_characters = self._held, [], 0
-        if not records:
-            return
         if not self._pool:
             self._write(list(zip(records, self._classifier.predict([record.text for record in records]), strict=True)))
             return

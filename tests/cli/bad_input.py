@@ -454,7 +454,7 @@ SECTIONS: dict[str, list[Case]] = {
         Case(f"{FILM} --json -o labels.csv", "--json contradicts --output labels.csv; leave --json out, or name a .jsonl file"),
         Case(
             f"{PREDICT} -i x.jsonl --only pos -o x.csv",
-            "--output x.csv: --only writes records as they came, here JSON lines; name a file of that format, or add --field",
+            "--output x.csv: --only writes records as they came, here in the format jsonl; name a file of that format, or add --field",
         ),
         *(
             Case(f"{FILM} -o {name}", f"…: cannot be written: {message}", given, code)

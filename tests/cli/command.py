@@ -7,6 +7,7 @@ import functools
 import io
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -159,6 +160,14 @@ def start(
 ) -> Forked:
     """Start ``mha predict ARGS`` and leave it running."""
     return fork(["predict", *args], cwd, (stdin, stdout, stderr), env)
+
+
+def answer(process: Forked) -> bytes:
+    """The next line that a command answers, while its producer waits."""
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], TIMEOUT)[0], "no answer while the producer waits"
+    line: bytes = process.stdout.readline()
+    return line
 
 
 def start_training(cwd: Path, *args: str | Path, env: Mapping[str, str] | None = None) -> Forked:

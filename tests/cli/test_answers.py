@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from mha_cli.cli.answers import MatchingRecords, json_line, styles_wanted, tab_cell, tab_line, terminal_line
+from mha_cli.cli.answers import json_line, matching_records, styles_wanted, tab_cell, tab_line, terminal_line
 from mha_cli.records.record import Record
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Prediction
@@ -40,7 +40,6 @@ SAID = said(0.2, 0.5, 0.3)
         (Choice(), (), b"mixed\t0.5000\t-\n"),
         (Choice(threshold=0.6), (), b"\t\t-\n"),
         (Choice(top_k=2), (), b"mixed\t0.5000\tgood\t0.3000\t-\n"),
-        (Choice(top_k="all"), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
         (Choice(top_k=9), (), b"mixed\t0.5000\tgood\t0.3000\tbad\t0.2000\t-\n"),
         (Choice(top_k=3, threshold=0.3), ("id",), b"mixed\t0.5000\tgood\t0.3000\t\t\t-\tid\n"),
         (Choice(only=("good",), threshold=0.3), (), b"good\t0.3000\t-\n"),
@@ -101,12 +100,6 @@ def test_everything_that_is_known() -> None:
         "all_unknown": False,
         "fields": {"n": {"é": [1]}, "none": None},
     }
-
-
-def test_odd_texts_are_marked() -> None:
-    empty, unknown = json_answer(said(0.2, 0.5, 0.3, tokens=0, read=0)), json_answer(said(0.2, 0.5, 0.3, unknown=5))
-    assert (empty["empty"], empty["all_unknown"], empty["truncated"]) == (True, False, False)
-    assert (unknown["empty"], unknown["all_unknown"], unknown["truncated"]) == (False, True, False)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +204,7 @@ def test_a_terminal_that_cannot_show_a_character() -> None:
 
 
 def test_records_as_they_came_with_the_header_of_each_table() -> None:
-    form = MatchingRecords()
+    line = matching_records()
     raws = [(b"1,\xff\r\n", b"id,text\r\n"), (b"2,b\n", b"id,text\r\n"), (b"c\td\n", b"text\tid\n"), (b"line\n", b"")]
-    written = [form.line(1, Record("", raw, (), header), SAID) for raw, header in raws]
+    written = [line(1, Record("", raw, (), header), SAID) for raw, header in raws]
     assert written == [b"id,text\r\n1,\xff\r\n", b"2,b\n", b"text\tid\nc\td\n", b"line\n"]
