@@ -94,7 +94,9 @@ def test_completion_needs_no_arithmetic(line: str, tmp_path: Path) -> None:
         ("doctor a.keras", "numpy", HEAVY | SERVING),
         ("init reviews.csv", "numpy", HEAVY),
         ("data reviews.csv", "numpy", HEAVY),
-        ("data reviews.csv --label-issues 1", "sklearn", TENSORFLOW | {"h5py", "matplotlib"}),
+        pytest.param(
+            "data reviews.csv --label-issues 1", "sklearn", TENSORFLOW | {"h5py"}, marks=pytest.mark.process
+        ),  # as slow as evaluate
         ("evaluate a.keras --data reviews.csv", "sklearn", TENSORFLOW | {"h5py"}),
         ("shuffle-test a.keras --data reviews.csv", "numpy", TENSORFLOW | {"h5py"}),
         pytest.param("export a.keras -f onnx -o a.onnx --data reviews.csv", "onnxruntime", LEARNING, marks=pytest.mark.extras),

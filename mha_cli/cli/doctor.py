@@ -1,21 +1,25 @@
-"""`mha doctor`."""
+"""`mha doctor`: facts for an error report, found without TensorFlow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
+from mha_cli.checkpoint.runs import CHECKPOINT, CHECKPOINT_VARIABLE, PACKAGED, RUNS, checkpoint_in
 from mha_cli.cli.completion import checkpoints_like
 from mha_cli.cli.console import print_figures, print_json
 from mha_cli.cli.options import JsonOption
-from mha_cli.errors import listed
+from mha_cli.errors import listed, plural
+from mha_cli.system.memory import machine_memory, memory_limit
+from mha_cli.version import __version__
 
-if TYPE_CHECKING:
-    from mha_cli.cli.diagnosis import CheckpointReport, Diagnosis, Place
-
+PACKAGES = ("tensorflow", "keras", "numpy", "openvino")
 MOST_CLASSES = 10
 """Names of classes that are shown."""
 
@@ -41,54 +45,133 @@ def doctor(
 
     The exit code is 2 if the checkpoint is refused.
     """
-    from mha_cli.cli.diagnosis import diagnose
-
-    diagnosis = diagnose(checkpoint)
-    print_json(diagnosis) if as_json else _print(diagnosis)
-
-
-def _print(diagnosis: Diagnosis) -> None:
-
-    versions = [(name, found or "not installed") for name, found in diagnosis.versions.items()]
-    sections = {"Installation": versions, "Machine": machine(diagnosis), "Places": map(_place, diagnosis.places)}
-    if diagnosis.checkpoint is not None:
-        sections["Checkpoint, in order"] = _checkpoint(diagnosis.checkpoint)
-    for title, rows in sections.items():
-        print_figures(title, rows)
+    found = diagnose(checkpoint)
+    if as_json:
+        print_json(found)
+        return
+    print_figures("Installation", installation(found))
+    print_figures("Machine", machine(found))
+    print_figures("Places", map(_place, found["places"]))
+    if found["checkpoint"]:
+        print_figures("Checkpoint, in order", _checkpoint(found["checkpoint"]))
 
 
-def machine(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+def diagnose(checkpoint: Path | None = None, root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The facts, by the names of docs/doctor.md.
+
+    Args:
+        checkpoint: file to check.
+        root: folder of the file system that holds ``proc`` and ``sys``.
+        environment: environment variables.
+    """
+    from mha_cli.runtime.engine import usual_engine
+    from mha_cli.system.processor import available_cores, bfloat16_features
+
+    report = None if checkpoint is None else check_checkpoint(checkpoint)  # first: its fault is the answer
+    memory = machine_memory(root)
+    return {
+        "versions": {"mha": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "cores": available_cores(),
+        "engine": usual_engine(),
+        "bfloat16": bfloat16_features(root / "proc/cpuinfo"),
+        "memory_bytes": memory.get("MemTotal"),
+        "memory_available_bytes": memory.get("MemAvailable"),
+        "memory_limit_bytes": memory_limit(root),
+        "places": _places(environment),
+        "checkpoint": report,
+    }
+
+
+def check_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint as every command does, and put it to no use."""
+    import hashlib
+
+    from mha_cli.checkpoint.archive import MAX_FILE_BYTES, open_regular
+    from mha_cli.checkpoint.file import FORMAT_VERSION, read_checkpoint
+
+    path = checkpoint_in(path)
+    checkpoint = read_checkpoint(path)
+    with open_regular(path, MAX_FILE_BYTES) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = os.fstat(file.fileno()).st_size
+    return {
+        "path": str(path),
+        "bytes": size,
+        "sha256": digest,
+        "format": FORMAT_VERSION,
+        "class_names": checkpoint.class_names,
+        "vocabulary_size": len(checkpoint.vocabulary),
+        "num_weights": checkpoint.num_weights,
+        "metrics": checkpoint.metrics,
+        "thresholds": checkpoint.thresholds,
+    }
+
+
+def installation(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Versions, in words."""
+    return ((name, number or "not installed") for name, number in found["versions"].items())
+
+
+def machine(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the machine has, in words."""
-    yield "cores", f"{diagnosis.cores}"
-    yield "long inputs", diagnosis.engine
-    yield "bfloat16", ", ".join(diagnosis.bfloat16) or "no"
-    yield "memory", _gigabytes(diagnosis.memory_bytes)
-    yield "memory available", _gigabytes(diagnosis.memory_available_bytes)
-    yield "memory limit", "none" if diagnosis.memory_limit_bytes is None else _gigabytes(diagnosis.memory_limit_bytes)
+    yield "cores", f"{found['cores']}"
+    yield "long inputs", found["engine"]
+    yield "bfloat16", ", ".join(found["bfloat16"]) or "no"
+    yield "memory", _gigabytes(found["memory_bytes"])
+    yield "memory available", _gigabytes(found["memory_available_bytes"])
+    yield "memory limit", _gigabytes(found["memory_limit_bytes"], "none")
 
 
-def _place(place: Place) -> tuple[str, str]:
-    if place.path is None:
-        return place.what, f"${place.named_by} is not set"
-    found = "exists" if place.exists else "does not exist"
-    if place.exists and place.checkpoints is not None:
-        found = f"{place.checkpoints} checkpoint{'s' * (place.checkpoints != 1)}"
-    return place.what, f"{place.path} ({'' if place.named_by == 'default' else f'${place.named_by}, '}{found})"
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
-def _checkpoint(report: CheckpointReport) -> Iterator[tuple[str, str]]:
-    yield "file", report.path
-    yield "size", f"{report.bytes:,} bytes"
-    yield "SHA-256", report.sha256
-    yield "format", f"{report.format}"
-    yield "classes", f"{len(report.class_names):,}: {listed(report.class_names, MOST_CLASSES)}"
-    yield "vocabulary", f"{report.vocabulary_size:,} ids"
-    yield "weights", f"{report.num_weights:,}"
-    for name, value in report.metrics.items():
+def _places(environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Where data and checkpoints are looked for; ``named_by`` is an environment variable or ``default``."""
+    from mha_cli.data.tfds import DEFAULT_DATA_DIR
+
+    data_dir, checkpoint = environment.get("TFDS_DATA_DIR"), environment.get(CHECKPOINT_VARIABLE) or None
+    data = os.path.expanduser(data_dir or DEFAULT_DATA_DIR)
+    try:
+        runs = str(RUNS.absolute())
+    except FileNotFoundError:  # the current folder has been removed
+        runs = str(RUNS)
+    there = checkpoint is not None and os.path.isfile(checkpoint_in(Path(checkpoint)))
+    places = (
+        ("TensorFlow Datasets", data, "TFDS_DATA_DIR" if data_dir else "default", os.path.isdir(data), None),
+        ("checkpoint", checkpoint, CHECKPOINT_VARIABLE, there, None),
+        ("trained runs", runs, "default", RUNS.is_dir(), len(list(RUNS.glob(f"*/{CHECKPOINT}")))),
+        ("model that comes with mha", str(PACKAGED), "default", PACKAGED.is_file(), None),
+    )
+    return [dict(zip(("what", "path", "named_by", "exists", "checkpoints"), place, strict=True)) for place in places]
+
+
+def _place(place: Mapping[str, Any]) -> tuple[str, str]:
+    if place["path"] is None:
+        return place["what"], f"${place['named_by']} is not set"
+    found = "exists" if place["exists"] else "does not exist"
+    if place["exists"] and place["checkpoints"] is not None:
+        found = plural(place["checkpoints"], "checkpoint")
+    named = "" if place["named_by"] == "default" else f"${place['named_by']}, "
+    return place["what"], f"{place['path']} ({named}{found})"
+
+
+def _checkpoint(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "file", report["path"]
+    yield "size", f"{report['bytes']:,} bytes"
+    yield "SHA-256", report["sha256"]
+    yield "format", f"{report['format']}"
+    yield "classes", f"{len(report['class_names']):,}: {listed(report['class_names'], MOST_CLASSES)}"
+    yield "vocabulary", f"{report['vocabulary_size']:,} ids"
+    yield "weights", f"{report['num_weights']:,}"
+    for name, value in report["metrics"].items():
         yield name.replace("_", " "), f"{value:.6g}"
-    if report.thresholds:
-        yield "thresholds", listed([f"{name} {value:.4f}" for name, value in report.thresholds.items()], MOST_CLASSES)
+    if thresholds := report["thresholds"]:
+        yield "thresholds", listed([f"{name} {value:.4f}" for name, value in thresholds.items()], MOST_CLASSES)
 
 
-def _gigabytes(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / 1e9:,.1f} GB"
+def _gigabytes(size: int | None, otherwise: str = "unknown") -> str:
+    return otherwise if size is None else f"{size / 1e9:,.1f} GB"

@@ -13,7 +13,7 @@ from mha_cli.checkpoint.runs import CHECKPOINT, checkpoint_in, read_history, run
 from mha_cli.cli import options
 from mha_cli.cli.console import print_line
 from mha_cli.cli.data_option import data_section
-from mha_cli.cli.doctor import machine
+from mha_cli.cli.doctor import diagnose, installation, machine
 from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.config.settings import Config
@@ -85,11 +85,8 @@ def report(
 
 def _made_with() -> dict[str, str]:
     """Versions and machine, by name."""
-    from mha_cli.cli.diagnosis import diagnose
-
-    diagnosis = diagnose()
-    versions = {name: version or "not installed" for name, version in diagnosis.versions.items()}
-    return versions | {name: value for name, value in machine(diagnosis) if name != "memory available"}  # which is never the same
+    found = diagnose()
+    return dict(installation(found)) | {name: value for name, value in machine(found) if name != "memory available"}  # never the same
 
 
 def _commands(checkpoint: Path, config: Config, options: Mapping[str, Sequence[str | None] | None], flags: Sequence[str]) -> list[str]:

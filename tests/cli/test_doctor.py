@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING
 
 import mha_cli
 from mha_cli.checkpoint.runs import PACKAGED
+from mha_cli.cli.doctor import diagnose
 from tests.checkpoints import rewrite, small_checkpoint, small_checkpoint_file
-from tests.cli.command import run_mha, tree
+from tests.cli.command import tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cli.command import Mha
 
-def test_versions_machine_and_places(tmp_path: Path) -> None:
+NAMES = ("one", "two", "[bold]\x1b[31mthree")
+
+
+def test_versions_and_places(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "runs" / "one").mkdir(parents=True)
     small_checkpoint_file(tmp_path / "runs" / "one" / "checkpoint.keras")
     before = tree(tmp_path)
-    result = run_mha("doctor", "--json", cwd=tmp_path, env={"TFDS_DATA_DIR": "/no/where", "MHA_CHECKPOINT": ""})
+    result = mha("doctor", "--json", env={"TFDS_DATA_DIR": "/no/where", "MHA_CHECKPOINT": ""})
     assert (result.code, result.stderr) == (0, "")
     assert tree(tmp_path) == before
     found = json.loads(result.stdout)
@@ -42,27 +47,41 @@ def test_versions_machine_and_places(tmp_path: Path) -> None:
     assert found["checkpoint"] is None
 
 
-def test_a_checkpoint_in_order(tmp_path: Path) -> None:
-    path = small_checkpoint_file(tmp_path / "a.keras", ("one", "two", "[bold]\x1b[31mthree"))
-    result = run_mha("doctor", "a.keras", "--json", cwd=tmp_path)
-    assert result.code == 0
-    assert json.loads(result.stdout)["checkpoint"] == {
+def test_the_machine(tmp_path: Path) -> None:
+    for name, text in {
+        "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu sse amx_bf16 avx512_bf16 amx_tile\n\nprocessor\t: 1\nflags\t\t: fpu\n",
+        "proc/meminfo": "MemTotal:       24684000 kB\nMemFree:         100 kB\nMemAvailable:   21000000 kB\n",
+        "proc/self/cgroup": "0::/outer/inner\n",
+        "sys/fs/cgroup/outer/memory.max": "2000000000\n",
+        "sys/fs/cgroup/outer/inner/memory.max": "max\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = diagnose(root=tmp_path, environment={})
+    assert found["bfloat16"] == ("amx_bf16", "avx512_bf16")
+    assert (found["memory_bytes"], found["memory_available_bytes"]) == (24_684_000 * 1024, 21_000_000 * 1024)
+    assert found["memory_limit_bytes"] == 2_000_000_000
+
+
+def test_a_checkpoint_in_order(tmp_path: Path, mha: Mha) -> None:
+    path = small_checkpoint_file(tmp_path / "a.keras", NAMES)
+    assert json.loads(mha("doctor", "a.keras", "--json").stdout)["checkpoint"] == {
         "path": "a.keras",
         "bytes": path.stat().st_size,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "format": 3,
-        "class_names": ["one", "two", "[bold]\x1b[31mthree"],
+        "class_names": [*NAMES],
         "vocabulary_size": 13,
-        "num_weights": sum(math.prod(parameter.shape) for parameter in small_checkpoint(("one", "two", "three")).parameters),
+        "num_weights": sum(math.prod(parameter.shape) for parameter in small_checkpoint(NAMES).parameters),
         "metrics": {"epoch": 3, "validation_accuracy": 0.75, "validation_loss": 0.5},
         "thresholds": {},
     }
 
 
-def test_what_a_person_sees(tmp_path: Path) -> None:
-    path = small_checkpoint_file(tmp_path / "a.keras", ("one", "two", "[bold]\x1b[31mthree"))
+def test_what_a_person_sees(tmp_path: Path, mha: Mha) -> None:
+    path = small_checkpoint_file(tmp_path / "a.keras", NAMES)
     rewrite(path, thresholds={"two": 0.25, "one": 2 / 3})
-    result = run_mha("doctor", "a.keras", cwd=tmp_path, env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"})
+    result = mha("doctor", "a.keras", env={"MHA_CHECKPOINT": "gone.keras", "COLUMNS": "300"})
     assert (result.code, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
     for words in (
