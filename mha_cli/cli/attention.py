@@ -15,9 +15,7 @@ from mha_cli.cli.output import refuse_output, refuse_picture, save_picture
 from mha_cli.errors import printable, shown_path
 from mha_cli.records.reader import Dialect
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha attention "The acting was dreadful, not superb."
+EXAMPLES = """mha attention "The acting was dreadful, not superb."
 
 mha attention "The acting was dreadful, not superb." --head 1 --png head.png
 

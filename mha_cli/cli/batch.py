@@ -23,9 +23,7 @@ from mha_cli.system.numpy_setup import prepare_to_compute
 if TYPE_CHECKING:
     from mha_cli.batch.run import BatchSummary
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha batch reviews --output labels
+EXAMPLES = """mha batch reviews --output labels
 
 mha batch "archive/**/*.jsonl.gz" --output labels --output-format parquet
 

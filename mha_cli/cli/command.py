@@ -103,7 +103,7 @@ def load_command(name: str) -> Any:
     """A whole command, from the module that is called like it."""
     name_in_python = name.replace("-", "_")
     module = import_module(f"mha_cli.cli.{name_in_python}")
-    info = CommandInfo(name, cls=Command, callback=getattr(module, name_in_python), epilog=module.EXAMPLES)
+    info = CommandInfo(name, cls=Command, callback=getattr(module, name_in_python), epilog=f"[bold]Examples[/bold]\n\n{module.EXAMPLES}")
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 

@@ -18,9 +18,7 @@ from mha_cli.errors import MhaError
 from mha_cli.records.reader import Dialect
 from mha_cli.system.numpy_setup import prepare_to_compute
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha compare runs/imdb runs/imdb-fast
+EXAMPLES = """mha compare runs/imdb runs/imdb-fast
 
 mha compare runs/book runs/imdb runs/imdb-fast --data films.csv \\
     --plot accuracy.png"""

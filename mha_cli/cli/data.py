@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from mha_cli.data.overview import DataOverview, SplitOverview
     from mha_cli.linear.label_issues import LabelIssueReport
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha data reviews.csv
+EXAMPLES = """mha data reviews.csv
 
 mha data text --set data.train=reviews.csv --set data.test=more.csv \\
     --set data.label_column=stars

@@ -23,9 +23,7 @@ PACKAGES = ("tensorflow", "keras", "numpy", "openvino")
 MOST_CLASSES = 10
 """Names of classes that are shown."""
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha doctor
+EXAMPLES = """mha doctor
 
 mha doctor runs/imdb/checkpoint.keras --json"""
 

@@ -23,9 +23,7 @@ from mha_cli.system.numpy_setup import prepare_to_compute
 if TYPE_CHECKING:
     from mha_cli.analysis.thresholds import Measure
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha evaluate runs/imdb
+EXAMPLES = """mha evaluate runs/imdb
 
 mha evaluate runs/imdb/checkpoint.keras --data mine.csv \\
     --text-column review --label-column verdict

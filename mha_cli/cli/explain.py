@@ -14,9 +14,7 @@ from mha_cli.cli.output import refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.records.reader import Dialect
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha explain "I expected the plot to be dreadful, and it was superb."
+EXAMPLES = """mha explain "I expected the plot to be dreadful, and it was superb."
 
 mha explain "I expected the plot to be dreadful, and it was superb." \\
     --gradients --html why.html

@@ -18,9 +18,7 @@ from mha_cli.cli.progress import status
 from mha_cli.errors import printable
 from mha_cli.records.reader import Dialect
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
+EXAMPLES = """mha export runs/imdb/checkpoint.keras --format int8 --output small.keras \\
     --data tfds:imdb_reviews
 
 mha export runs/imdb/checkpoint.keras --format onnx --output imdb.onnx

@@ -18,9 +18,7 @@ from mha_cli.cli.progress import training_progress
 from mha_cli.errors import MhaError, plural
 from mha_cli.records.reader import Dialect
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha heads runs/imdb --plot heads.png
+EXAMPLES = """mha heads runs/imdb --plot heads.png
 
 mha heads runs/sample --prune 2 --output runs/sample/pruned.keras --retrain 1"""
 

@@ -24,9 +24,7 @@ from mha_cli.system.whole_files import atomic_write
 if TYPE_CHECKING:
     from mha_cli.data.profile import DataProfile
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha init reviews.csv
+EXAMPLES = """mha init reviews.csv
 
 mha init reviews.csv --text-column review --label-column stars \\
     --output stars.yaml

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from mha_cli.records.readers import Format
     from mha_cli.runtime.stream import Answer
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha predict "A superb, moving film." "Two hours that I will not get back."
+EXAMPLES = """mha predict "A superb, moving film." "Two hours that I will not get back."
 
 mha predict < reviews.txt > labels.tsv
 

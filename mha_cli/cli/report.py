@@ -21,9 +21,7 @@ from mha_cli.errors import MhaError, need, shown_path
 from mha_cli.records.reader import Dialect
 from mha_cli.system.working_memory import refuse_confusion_matrix
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha report runs/imdb
+EXAMPLES = """mha report runs/imdb
 
 mha report runs/sample --split twins --output twins.html
 

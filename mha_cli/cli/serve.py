@@ -15,9 +15,7 @@ from mha_cli.cli.options import CheckpointOption
 from mha_cli.errors import need, printable
 from mha_cli.system.numpy_setup import prepare_to_compute
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha serve
+EXAMPLES = """mha serve
 
 mha serve --checkpoint runs/imdb --port 8080
 

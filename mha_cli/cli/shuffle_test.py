@@ -23,9 +23,7 @@ from mha_cli.records.reader import Dialect
 from mha_cli.system.cluster import refuse_several_workers
 from mha_cli.system.numpy_setup import prepare_to_compute
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha shuffle-test --config sample
+EXAMPLES = """mha shuffle-test --config sample
 
 mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 

@@ -23,9 +23,7 @@ from mha_cli.system.callbacks import SILENT
 from mha_cli.system.cluster import task_of
 from mha_cli.system.memory import settings_for_less_memory
 
-EXAMPLES = """[bold]Examples[/bold]
-
-mha train --config sample
+EXAMPLES = """mha train --config sample
 
 mha train --config imdb --set model.num_heads=8 --output runs/eight-heads
 
