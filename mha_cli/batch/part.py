@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import IO, Any, Literal, TypeAlias
 from mha_cli.batch.files import Folder, Status
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.records.gzipped import CHUNK_BYTES
+from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.objects import plain_json
 from mha_cli.records.reader import USUAL, Dialect, Reading
 from mha_cli.records.readers import read_records
@@ -27,23 +28,23 @@ Row: TypeAlias = dict[str, Any]
 
 PART_FORMATS: tuple[PartFormat, ...] = ("jsonl", "parquet")
 UNREADABLE = "unreadable"
-"""Mark of a row that could not be read."""
+"""Flag of a row that could not be read."""
 ATTEMPTS = 3
 """How often a shard is begun whose process ends in the middle."""
 SHOWN_FAULTS = 10
-"""Faults of rows that a manifest tells."""
+"""Faults of rows that a manifest holds."""
 NO_MANIFEST = (ValueError, LookupError, TypeError, IsADirectoryError, RecursionError)
-"""What is raised by the reading of one that is not ours, or of another version."""
+"""Errors of reading a manifest that is not ours, or of another version."""
 GROUP_PROBABILITIES = 1 << 15
 """Probabilities after which a row group of Parquet is full."""
 
 
 class Unreadable(Record):
-    """What stands in for a record that could not be read; its field is the fault."""
+    """A record that could not be read; its field is the fault."""
 
 
-class ShardFault(Exception):
-    """A shard cannot be classified; the message says why. Others may be."""
+class ShardFault(MhaError):
+    """A shard cannot be classified; others may be."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,10 @@ class Job:
     """What is the same for all shards.
 
     Args:
-        classifier: classifier that answers.
         model_sha256: hash of the checkpoint's file.
         output: folder of the parts.
-        part_format: format of the parts.
         text_column: column or key of the text; None takes that of the training data.
         workers: processes that compute one shard; 1 is this one alone.
-        dialect: encoding and quoting of the shards.
     """
 
     classifier: Classifier
@@ -70,21 +68,19 @@ class Job:
 
     @property
     def columns(self) -> Columns:
-        """What is wanted of a shard's records."""
+        """The column of the text."""
         return Columns(self.text_column or self.classifier.checkpoint.text_column)
 
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What a shard came to.
+    """The result of a shard.
 
     Args:
         name: name of its file.
-        rows: rows of its part.
-        unreadable: rows among them that could not be read.
+        unreadable: rows of the part that could not be read.
         earlier: True if the part was there already.
         fault: why there is no part; empty if there is one.
-        warnings: what is odd about the shard and was read all the same.
     """
 
     name: str
@@ -146,10 +142,9 @@ def _write_part(shard: Shard, status: Status, job: Job) -> ShardReport:
                 found: list[Row] = []
                 for record, prediction in batch:
                     rows += 1
-                    broken = isinstance(record, Unreadable)
-                    unreadable += broken
-                    if broken and len(faults) < SHOWN_FAULTS:
-                        faults.extend(map(str, record.fields))
+                    if broken := isinstance(record, Unreadable):
+                        unreadable += 1
+                        faults.extend(map(str, record.fields if unreadable <= SHOWN_FAULTS else ()))
                     found.append(_row(shard.name, rows, None if broken else prediction))
                 write_rows(found)
 
@@ -208,16 +203,18 @@ def _is_stale(shard: Shard, job: Job) -> bool:
         return False
 
 
-def _manifest(shard: Shard, job: Job) -> dict[str, Any]:
-    """What stands where a shard's manifest belongs; empty where nothing does."""
-    found: dict[str, Any] = json.loads(job.output.read(manifest_name(shard)) or b"{}")
-    return found
+def _manifest(shard: Shard, job: Job) -> Any:
+    """The manifest of a shard's part, or whatever has its name; empty where nothing has."""
+    return json.loads(job.output.read(manifest_name(shard)) or b"{}")
 
 
 def _has_bytes_of(shard: Shard, status: Status, given: dict[str, Any]) -> bool:
     """Whether a shard has the bytes that a manifest's input had; they are read only if the time has changed."""
-    same: bool = given["size"] == status.size and (given["modified_ns"] == status.modified_ns or given["sha256"] == _sha256(shard))
-    return same
+    if given["size"] != status.size or given["modified_ns"] == status.modified_ns:
+        return bool(given["size"] == status.size)
+    digest = hashlib.sha256()
+    deque(_chunks(shard, digest), maxlen=0)
+    return bool(given["sha256"] == digest.hexdigest())
 
 
 def _settings(shard: Shard, job: Job) -> dict[str, object]:
@@ -226,30 +223,35 @@ def _settings(shard: Shard, job: Job) -> dict[str, object]:
 
 
 def _status(shard: Shard) -> Status:
-    try:
-        if (status := shard.files.status(shard.path)) is None:
-            raise ShardFault(f"{shard.name}: no such file")
-    except (OSError, ValueError) as error:
-        raise ShardFault(str(_unreadable(shard, error))) from None
+    with _faults_of(shard):
+        status = shard.files.status(shard.path)
+    if status is None:
+        raise ShardFault(f"{shard.name}: no such file")
     return status
 
 
 def _chunks(shard: Shard, digest: Any) -> Iterator[bytes]:
     """The bytes of a shard, which are hashed as they are read."""
-    try:
+    with _faults_of(shard):
         file = shard.files.open(shard.path)
-    except (OSError, ValueError) as error:
-        raise _unreadable(shard, error) from None
     with file:
         while True:
-            try:
+            with _faults_of(shard):
                 chunk = file.read(CHUNK_BYTES)
-            except (OSError, ValueError) as error:
-                raise _unreadable(shard, error) from None
             if not chunk:
                 return
             digest.update(chunk)
             yield chunk
+
+
+@contextmanager
+def _faults_of(shard: Shard) -> Iterator[None]:
+    """Raise the errors of reading a shard as its faults."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise ShardFault(f"{shard.name}: cannot be read: {reason}") from None
 
 
 def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | None:
@@ -266,21 +268,6 @@ def _rows_of(file: IO[bytes], part_format: PartFormat, sha256: str) -> int | Non
 
     num_rows: int = parquet.ParquetFile(file).metadata.num_rows
     return num_rows
-
-
-def _sha256(shard: Shard) -> str:
-    digest = hashlib.sha256()
-    try:
-        for _ in _chunks(shard, digest):
-            pass
-    except MhaError as error:
-        raise ShardFault(str(error)) from None
-    return digest.hexdigest()
-
-
-def _unreadable(shard: Shard, error: OSError | ValueError) -> MhaError:
-    reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-    return MhaError(f"{shard.name}: cannot be read: {reason}")
 
 
 def _remove(shard: Shard, job: Job, part_formats: Sequence[PartFormat]) -> None:
@@ -302,13 +289,8 @@ def _row(name: str, number: int, prediction: Prediction | None) -> Row:
     """A row of a part, without probabilities where the text could not be read."""
     if prediction is None:
         return {"file": name, "row": number, "label": None, "probabilities": None, "flags": UNREADABLE}
-    return {
-        "file": name,
-        "row": number,
-        "label": prediction.answer,
-        "probabilities": {name: round(value, 6) for name, value in prediction.probabilities.items()},
-        "flags": prediction.flags,
-    }
+    probabilities = {class_name: round(value, 6) for class_name, value in prediction.probabilities.items()}
+    return {"file": name, "row": number, "label": prediction.answer, "probabilities": probabilities, "flags": prediction.flags}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A batch from its inputs to what it comes to."""
+"""A batch from its inputs to its summary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mha_cli.system.processor import available_cores
 
 @dataclass(frozen=True)
 class BatchSummary:
-    """What a batch has come to.
+    """The progress of a batch, or its result.
 
     Args:
         output: folder of the parts.
@@ -33,10 +33,10 @@ class BatchSummary:
         written: files whose parts have been written.
         earlier: files whose parts were there already.
         failed: faults of files that could not be classified, by their names.
-        rows: rows of all parts, those of earlier runs too.
+        rows: rows of all parts, also those of earlier runs.
         unreadable: rows among them that could not be read.
         texts: rows of the parts that have been written now.
-        warnings: what is odd about files whose parts have been written now, by their names.
+        warnings: warnings about files whose parts have been written now, by their names.
         seconds: time since the files were found.
     """
 
@@ -77,20 +77,17 @@ def classify_archive(
     dialect: Dialect = USUAL,
     part_format: PartFormat = "jsonl",
 ) -> Generator[BatchSummary, None, None]:
-    """Write a part and a manifest for every file; what it has come to, at first and after each of them.
+    """Write a part and a manifest for every file; gives the progress at first and after each of them.
 
     Args:
         inputs: files, folders, and patterns of them, local or by URI.
         output: folder of the parts, or its URI.
-        checkpoint: model to classify with.
-        checkpoint_path: file that it was read from.
+        checkpoint_path: file that the checkpoint was read from.
         address: address of a Ray cluster to join; None is this machine alone.
         workers: processes that compute; None takes all cores, or one with ``shard``.
         shard: ``i/n`` to do every n-th file from the i-th on.
         form: format of the inputs; None takes each one's from its extension.
         text_column: column of the text; None is that of the training data.
-        dialect: encoding and quoting of the inputs.
-        part_format: format of the parts.
     """
     folder = Folder(output)
     shards: Sequence[Shard] = find_shards(inputs, form, folder)

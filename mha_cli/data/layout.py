@@ -14,7 +14,7 @@ from mha_cli.data.files import file_pieces, file_reading, is_folder, labelled_fo
 from mha_cli.data.labels import name_of
 from mha_cli.errors import MhaError, listed, plural, shown_path
 from mha_cli.records.headers import LABEL_NAMES, are_numbers, has_header, plain_name
-from mha_cli.records.json_lines import json_object
+from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
 from mha_cli.records.reader import USUAL, Dialect

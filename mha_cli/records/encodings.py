@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from mha_cli.errors import MhaError
-from mha_cli.records.gzipped import GZIP_MAGIC, beginning_of
+from mha_cli.records.lines import GZIP_MAGIC, beginning_of
 
 BOM = codecs.BOM_UTF8
 MARKS = {
@@ -64,8 +64,6 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
     """The bytes of a text stream in UTF-8, without a byte-order mark. Bytes that should be UTF-8 come as they are, right or wrong.
 
     Args:
-        pieces: bytes of the stream, unpacked.
-        name: name of the stream in messages.
         encoding: encoding of a stream without a byte-order mark; None is UTF-8.
     """
     pieces = iter(pieces)
@@ -99,13 +97,13 @@ def utf_8(pieces: Iterable[bytes], name: str, encoding: str | None = None) -> It
 
 def refuse_binary(beginning: bytes, name: str, encoding: str | None = None) -> None:
     """Raise an MhaError if a stream begins as a file that holds no text: by its first bytes, or by many control characters."""
-    found = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
-    if found is None and beginning[_TAR_AT:].startswith(_TAR):
-        found = "a tar archive", "unpack it first"
     probed = beginning[:_PROBED_BYTES]
     controls = len(probed.translate(None, _NO_CONTROLS))
-    if found is None and encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
-        found = "binary data", _EXPORT
+    found = next((known for magic, known in BINARIES.items() if beginning.startswith(magic)), None)
+    if beginning[_TAR_AT:].startswith(_TAR):
+        found = found or ("a tar archive", "unpack it first")
+    elif encoding is None and len(probed) >= _LEAST_PROBED and controls > MOST_CONTROLS * len(probed):
+        found = found or ("binary data", _EXPORT)
     if found:
         raise MhaError(f"{name}: {found[0]}, not texts", found[1])
 

@@ -1,28 +1,73 @@
-"""Bytes to lines."""
+"""Bytes to lines: gzip data are unpacked as they come, and only a line feed ends a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
+from itertools import chain
+from typing import IO, cast
 
 from mha_cli.errors import MhaError
 
+GZIP_MAGIC = b"\x1f\x8b"
+CHUNK_BYTES = 1 << 16
+"""The largest piece that data unpack to: a few bytes may be gigabytes."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is refused before it fills the memory."""
 
 
-class LineTooLong(MhaError):
-    """A line has more than ``MAX_LINE_BYTES``."""
+class _PackedFile:
+    """The pieces of a stream as the file that ``gzip`` reads; each comes as soon as it is there."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces, self._left = filter(None, pieces), b""
+
+    def read(self, size: int) -> bytes:
+        left = self._left or next(self._pieces, b"")
+        self._left = left[size:]
+        return left[:size]
 
 
-def lines_of(pieces: Iterable[bytes], name: str) -> Iterator[bytes | LineTooLong]:
-    """The lines of a stream, each with its line feed, and a fault for each line that is too long.
-
-    A line feed ends a line, nothing else does; but where the whole stream has no line feed, carriage returns do.
+def unpacked(pieces: Iterable[bytes], name: str, gzipped: bool = False) -> Iterator[bytes]:
+    """The bytes of a stream as they are, or unpacked if they begin as gzip data do.
 
     Args:
         pieces: bytes of the stream.
         name: name of the stream in messages.
+        gzipped: True to take nothing but gzip data.
+    """
+    pieces = iter(pieces)
+    first = beginning_of(pieces, GZIP_MAGIC.startswith)
+    if not first.startswith(GZIP_MAGIC):
+        if gzipped and first:
+            raise MhaError(f"{name}: not a gzip file", "compress it with gzip, or drop .gz from its name")
+        yield first
+        yield from pieces
+        return
+    file = gzip.GzipFile(fileobj=cast(IO[bytes], _PackedFile(chain([first], pieces))))
+    try:
+        while piece := file.read1(CHUNK_BYTES):
+            yield piece
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise MhaError(f"{name}: the gzip data is cut short or damaged", "copy or compress the file again") from None
+
+
+def beginning_of(pieces: Iterator[bytes], is_open: Callable[[bytes], bool]) -> bytes:
+    """The first bytes of a stream, one piece or as many as it takes until the beginning is no longer open."""
+    beginning = b""
+    for piece in pieces:
+        beginning += piece
+        if not is_open(beginning):
+            break
+    return beginning
+
+
+def lines_of(pieces: Iterable[bytes], name: str) -> Iterator[bytes | MhaError]:
+    """The lines of a stream, each with its line feed, and a fault for each line that is too long.
+
+    Where the whole stream has no line feed, carriage returns end its lines.
     """
     number, parts, size = 0, list[bytes](), 0
     for piece in pieces:
@@ -33,7 +78,7 @@ def lines_of(pieces: Iterable[bytes], name: str) -> Iterator[bytes | LineTooLong
                 parts.append(part)
             elif before <= MAX_LINE_BYTES:  # told at once: it may have no end
                 parts.clear()
-                yield LineTooLong(f"{name}:{number + 1}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
+                yield MhaError(f"{name}:{number + 1}: a line longer than {MAX_LINE_BYTES:,} bytes", "write one text a line")
             if ended:
                 number += 1
                 if parts:

@@ -17,8 +17,7 @@ from mha_cli.system.whole_files import temporary_faults
 
 BATCH_ROWS = 16
 """Rows that are decoded together: few, since a small file may say that all of them hold the same long text."""
-BUFFER_BYTES = 1 << 20
-MOST_METADATA_BYTES = 1 << 26
+BUFFER_BYTES, MOST_METADATA_BYTES = 1 << 20, 1 << 26
 NEEDS = "it takes the whole file, unpacked"
 
 
@@ -55,11 +54,9 @@ def whole_file(pieces: Iterable[bytes]) -> Iterator[IO[bytes]]:
 
 
 def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, as objects.
+    """The rows of a whole Parquet file, as objects.
 
     Args:
-        file: the whole file.
-        name: name of it in messages.
         wanted: columns to read, and the option or setting that names each; None for all.
     """
     from pyarrow import parquet

@@ -1,17 +1,15 @@
-"""Options of every format, and records of plain lines."""
+"""How a stream is read: options of every format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError
 from mha_cli.records.lines import not_utf_8
-from mha_cli.records.record import ALL, TEXT_COLUMN, Columns, Record
+from mha_cli.records.record import Columns, Record
 from mha_cli.records.warnings import StreamWarnings
-
-NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
 
 
 class Dialect(NamedTuple):
@@ -27,7 +25,6 @@ class Dialect(NamedTuple):
 
 
 USUAL = Dialect()
-"""UTF-8, and tables with quotes."""
 
 
 def raised(fault: MhaError, _line: int) -> Record:
@@ -59,16 +56,12 @@ class Reading:
     @property
     def encoding_setting(self) -> str:
         """The option or setting that names an encoding."""
-        return "data.encoding=" if self._by_config else "--encoding "
+        return "data.encoding=" if self.columns.by_config else "--encoding "
 
     @property
     def no_quoting(self) -> str:
         """The option or setting that takes quotes literally."""
-        return "data.quoting=false" if self._by_config else "--no-quoting"
-
-    @property
-    def _by_config(self) -> bool:
-        return self.columns.text_setting.startswith("data.")
+        return "data.quoting=false" if self.columns.by_config else "--no-quoting"
 
     def decoded(self, line: bytes, number: int) -> str:
         """A line as text. Bytes that are not UTF-8 become U+FFFD, unless ``warnings`` refuses them."""
@@ -78,54 +71,3 @@ class Reading:
             fault = not_utf_8(error, self.name, number, self.encoding_setting)
         self.warnings.count_not_utf_8(fault, number)
         return line.decode("utf-8", "replace")
-
-
-def line_records(
-    lines: Iterable[bytes | MhaError], reading: Reading, record_of: Callable[[str, bytes, int], Record], skip_blank: bool = True
-) -> Iterator[Record]:
-    """One record per line.
-
-    Args:
-        lines: lines, and faults of lines that are too long.
-        reading: how the stream is read.
-        record_of: function from a line, its bytes and its number to its record; it may raise an MhaError.
-        skip_blank: True to leave blank lines out.
-    """
-    for number, raw in enumerate(lines, 1):
-        try:
-            if isinstance(raw, MhaError):
-                raise raw
-            line = reading.decoded(raw, number)
-            if skip_blank and line.isspace():
-                reading.warnings.num_blank += 1
-                continue
-            record = record_of(line, raw, number)
-        except MhaError as fault:
-            record = reading.on_fault(fault, number)
-        yield record
-
-
-def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
-    """Plain lines: each is a record, blank ones too, whose only column is ``text``."""
-    fields = reading.columns.fields
-    refuse_fields_of_plain_lines(fields, reading.name, f"{NAME_FORMAT} if they are no plain lines")
-
-    def record_of(line: str, raw: bytes, number: int) -> Record:
-        if number == 1:
-            reading.warnings.begin_plain(line.strip(), reading.name, reading.columns.text)
-        text = line.removesuffix("\n").removesuffix("\r")
-        return Record(text, raw, fields_of_plain_line(fields, text), b"", number)
-
-    return line_records(lines, reading, record_of, skip_blank=False)
-
-
-def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str) -> None:
-    """Raise an MhaError for a column other than ``text``."""
-    for field_name in fields:
-        if field_name not in (TEXT_COLUMN, ALL):
-            raise MhaError(f'--field {printable(field_name)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)
-
-
-def fields_of_plain_line(fields: Sequence[str], text: str) -> tuple[object, ...]:
-    """The fields of a plain line, whose only column is its text."""
-    return tuple([{TEXT_COLUMN: text} if field_name == ALL else text for field_name in fields])

@@ -9,12 +9,10 @@ from typing import Literal
 
 from mha_cli.errors import MhaError
 from mha_cli.records.encodings import utf_8
-from mha_cli.records.fasttext import fasttext_records
-from mha_cli.records.gzipped import unpacked
-from mha_cli.records.json_lines import json_records
-from mha_cli.records.lines import lines_of
+from mha_cli.records.line_formats import fasttext_records, json_records, plain_records
+from mha_cli.records.lines import lines_of, unpacked
 from mha_cli.records.parquet import parquet_records
-from mha_cli.records.reader import Reading, plain_records
+from mha_cli.records.reader import Reading
 from mha_cli.records.record import Record
 from mha_cli.records.tables import table_records
 
@@ -39,13 +37,7 @@ EXTENSIONS: dict[str, Format] = {
 
 
 def read_records(form: Format, pieces: Iterable[bytes], reading: Reading) -> Iterator[Record]:
-    """The records of a stream, each as soon as its last line is there.
-
-    Args:
-        form: format of the stream.
-        pieces: bytes of the stream, however they are cut.
-        reading: how the stream is read.
-    """
+    """The records of a stream, however its bytes are cut, each as soon as its last line is there."""
     if form == "parquet":
         return parquet_records(unpacked(pieces, reading.name, reading.gzipped), reading)
     return _OF_LINES[form](text_lines(pieces, reading), reading)

@@ -15,7 +15,6 @@ ALL = "*"
 LABEL_PREFIX = "__label__"
 """Prefix of a label in a line of fastText."""
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
-"""Characters between the columns of a table, in words."""
 _SHOWN_COLUMNS = 20
 _MOST_DIGITS = 6
 """Digits of a column number; longer digits are a name."""
@@ -25,7 +24,6 @@ class Record(NamedTuple):
     """One text of a stream.
 
     Args:
-        text: text to be classified.
         raw: bytes of the record as they came, with a line feed at the end.
         fields: values of the other columns that were asked for, in that order; strings, in JSON lines any JSON value. That of ``ALL`` is
             a dictionary with all columns by their names, in a table without a header line by their numbers.
@@ -41,7 +39,7 @@ class Record(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns or keys to read.
+    """The columns or keys to read, and the settings or options that name them.
 
     In a table, a column is a name or a number from 1; if all are numbers, the table has no header line. In objects, a dot leads into a
     nested object, unless a key has the dot itself.
@@ -49,8 +47,6 @@ class Columns(NamedTuple):
     Args:
         text: column or key of the text; plain lines ignore it.
         fields: further columns or keys; ``ALL`` for all of them, unless they are required.
-        text_setting: setting or option that names the first one, for messages.
-        field_setting: setting or option that names a further one.
         required: True to refuse a JSON object without the further keys; else a missing value is null.
     """
 
@@ -66,6 +62,11 @@ class Columns(NamedTuple):
         return ",".join(map(printable, (self.text, *self.fields)))
 
     @property
+    def by_config(self) -> bool:
+        """Whether settings of a config name the columns, rather than options."""
+        return self.text_setting.startswith("data.")
+
+    @property
     def takes_all(self) -> bool:
         """Whether all columns are wanted."""
         return ALL in self.fields and not self.required
@@ -76,12 +77,7 @@ class Columns(NamedTuple):
         return not all(is_number(column) for column in (self.text, *self.fields) if not (self.takes_all and column == ALL))
 
     def find(self, names: Sequence[str], location: str) -> tuple[int, list[int]]:
-        """Positions of the text and of the further columns in a row; ``ALL`` is behind the last column.
-
-        Args:
-            names: header line, or the first row of a table that has none.
-            location: file and line of it, for messages.
-        """
+        """Positions of the text and of the further columns in a row, by the first row; ``ALL`` is behind the last column."""
         wanted = [(self.text, self.text_setting), *((field, self.field_setting) for field in self.fields)]
         missing = [(column, setting) for column, setting in wanted if column not in names and not is_number(column)]
         if self.required and len(missing) == len(wanted) and len(names) > 1 and not any(close_column(name, names) for name, _ in missing):

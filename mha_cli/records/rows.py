@@ -13,26 +13,17 @@ from mha_cli.records.reader import Reading
 from mha_cli.records.record import SEPARATORS
 
 DOUBLE = 'a quote inside a quoted text is written twice: ""'
-UNCLOSED_QUOTE = "unexpected end of data"
-TEXT_BEHIND_QUOTE = "expected after"
+UNCLOSED_QUOTE, TEXT_BEHIND_QUOTE = "unexpected end of data", "expected after"
 """What the csv module says of a quote that is not closed, and of one with text behind it."""
 ROW_TOO_LONG = "row too long"
-
 MOST_AGAIN, FREE_AGAIN = 4, 1_000
 """Most lines read again after broken rows: four per line of the table plus 1,000. One stray quote needs fewer."""
-
 MOST_BLANK = 10
 """Lines to look ahead at for the next one that is not blank."""
 
 
 class Row(NamedTuple):
-    """A row of a table.
-
-    Args:
-        values: values of the row, none in a blank line.
-        lines: its lines as they came.
-        line: number of the first of them, from 1.
-    """
+    """A row of a table: its values, none in a blank line, its lines as they came, and the number of the first of them, from 1."""
 
     values: list[str]
     lines: list[bytes]
@@ -40,13 +31,7 @@ class Row(NamedTuple):
 
 
 class BrokenRow(MhaError):
-    """A row that the csv module refuses.
-
-    Args:
-        message: fault, with its line.
-        hint: next thing to do.
-        line: line that the row begins on, from 1.
-    """
+    """The fault of a row that the csv module refuses; ``line`` is the first line of the row, from 1."""
 
     def __init__(self, message: str, hint: str, line: int) -> None:
         super().__init__(message, hint)
@@ -56,9 +41,7 @@ class BrokenRow(MhaError):
 class TableLines:
     """Lines for the csv module, with look-ahead and a way to read lines again.
 
-    Args:
-        lines: lines of the stream, and faults of lines that are too long: one may stand in the middle of a row, so it is raised.
-        reading: how the stream is read.
+    The fault of a line that is too long is raised: it may be in the middle of a row.
 
     Attributes:
         taken: lines of the row that is being read.
@@ -143,8 +126,7 @@ def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row
 def num_quoted_rows(row: Row, separator: str) -> int:
     """Lines inside a row that would be rows by themselves: an open quote may have drawn them into it. 0 unless most of them would.
 
-    Blank lines do not count.
-    A line of prose has a space behind its commas, so a cell that begins with a space speaks against it.
+    Blank lines do not count. A line of prose has a space behind its commas, so a cell that begins with a space speaks against it.
     """
     if len(row.lines) < 2 or len(row.values) < 2:
         return 0
@@ -154,14 +136,10 @@ def num_quoted_rows(row: Row, separator: str) -> int:
 
 
 def _quotes_are_literal(lines: TableLines, width: int) -> bool:
-    """Whether the quotes of the next line of a table with tabs are characters like any other.
+    """Whether the quotes of the next line of a table with tabs, of a width or of 0 for an unknown one, are characters like any other.
 
     Without quoting, the line must be a row. Then its quotes are literal where text follows a closing quote, where the row has another
     width with quoting, and where a quote is not closed on its line but the next line is a row by itself.
-
-    Args:
-        lines: lines of the table.
-        width: columns of the table; 0 if not known yet.
     """
     raw = lines.peek()
     if raw is None or b'"' not in raw:

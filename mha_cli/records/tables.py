@@ -1,31 +1,29 @@
-"""CSV and TSV."""
+"""CSV and TSV: separator, header and records."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from mha_cli.errors import MhaError, printable
+from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.headers import are_numbers, is_header
+from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import Reading
-from mha_cli.records.record import SEPARATORS, Record
+from mha_cli.records.record import SEPARATORS, Record, is_number
 from mha_cli.records.rows import BrokenRow, Row, TableLines, num_quoted_rows, rows_of
-from mha_cli.records.separators import find_separator
+from mha_cli.records.warnings import StreamWarnings
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
 """What Excel may put before a table."""
+MOST_LINES = 100
+"""Lines that are looked at before one of several separators that fit is taken."""
 
 
 def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> tuple[str, Iterator[Row | BrokenRow]]:
-    """The separator of a table and its rows, the header line too.
-
-    Args:
-        preferred: separator where the first lines leave it open.
-        lines: lines of the stream, and faults of those that are too long.
-        reading: how the stream is read.
-    """
+    """The separator of a table, ``preferred`` where the first lines leave it open, and its rows, the header line too."""
     table = TableLines(lines, reading)
     if found := EXCEL_LINE.fullmatch(table.peek() or b""):
         next(table)
@@ -33,6 +31,51 @@ def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Readi
     else:
         separator = find_separator(table, preferred, reading)
     return separator, rows_of(table, separator, reading)
+
+
+def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
+    """The separator of a table, from as few of its first lines as tell it; they are still to be read.
+
+    A header line tells at once: of the names that are wanted, the right separator finds the most. Without one, it is the separator that
+    gives every row the same number of columns, two at least; of several that do, the preferred one.
+    """
+    columns, quiet = reading.columns, replace(reading, warnings=StreamWarnings())
+    wanted = (columns.text, *columns.fields)
+    tables = {separator: rows_of(TableLines(_first_lines(lines), quiet), separator, quiet) for separator in (preferred, *SEPARATORS)}
+    first: dict[str, list[str]] = {}
+
+    def fit(separator: str) -> tuple[int, bool, int]:
+        names = [name.strip() for name in first[separator]]
+        return sum(name in names for name in wanted), len(names) > 1 and separator == preferred, len(names)
+
+    least = max([2, *(int(column) for column in wanted if is_number(column))])
+    fitting, ended = list(tables), False
+    while len(fitting) > 1 and not ended:
+        for separator, rows in list(tables.items()):
+            row = next((row for row in rows if not isinstance(row, Row) or row.values), None)
+            if row is None:
+                ended = True
+            elif not isinstance(row, Row) or len(first.setdefault(separator, row.values)) != len(row.values):
+                del tables[separator]  # a row that it cannot read, or of another width
+                first.pop(separator, None)
+        if first and columns.has_header:
+            return max(first, key=fit)
+        fitting = [separator for separator, values in first.items() if len(values) >= least]
+    if not fitting or preferred in fitting:
+        return preferred
+    if len(fitting) > 1:
+        names = " and ".join(f"{SEPARATORS[separator]}s" for separator in fitting)
+        raise MhaError(f"{reading.name}:1: {names} part every row alike", "put a header line first, and name the columns as it does")
+    return fitting[0]
+
+
+def _first_lines(lines: TableLines) -> Iterator[bytes]:
+    size = 0
+    for ahead in range(MOST_LINES):
+        if size > MAX_LINE_BYTES or (line := lines.peek(ahead)) is None:
+            return
+        size += len(line)
+        yield line
 
 
 def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
@@ -80,7 +123,7 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
 def other_width(row: Row, num_columns: int, separator: str, name: str, header: bool) -> MhaError:
     """The fault of a row that has more or fewer columns than the first one."""
     first = "header" if header else "first row"
-    found = f"{len(row.values)} field{'' if len(row.values) == 1 else 's'} where the {first} has {num_columns}"
+    found = f"{plural(len(row.values), 'field')} where the {first} has {num_columns}"
     return MhaError(f"{name}:{row.line}: {found}", f"put a text that holds a {SEPARATORS[separator]} in double quotes")
 
 

@@ -40,11 +40,9 @@ class StreamWarnings:
         """All warnings, one line each."""
         found = [self._format] if self._format else []
         if self.num_quoted_rows:
-            one = self.num_quoted_rows == 1
-            held = (
-                f"a quoted field holds {'a line' if one else f'{self.num_quoted_rows:,} lines'} that would be {'a row' if one else 'rows'}"
-            )
-            found.append(f"{self._first_quoted}: {held} without the quote; {self._way_out} reads every line as a row")
+            rows = "a line that would be a row" if self.num_quoted_rows == 1 else f"{self.num_quoted_rows:,} lines that would be rows"
+            said = f"{self._first_quoted}: a quoted field holds {rows} without the quote"
+            found.append(f"{said}; {self._way_out} reads every line as a row")
         if fault := self._first_fault:
             number = f", the first of {self._num_faulty:,} such lines" if self._num_faulty > 1 else ""
             found.append(f"{fault.message}{number}; such bytes are read as U+FFFD; {fault.hint}")
@@ -66,13 +64,7 @@ class StreamWarnings:
         self._last_faulty = max(line, self._last_faulty)
 
     def count_quoted_rows(self, location: str, number: int, way_out: str) -> None:
-        """Count lines that an open quote may have drawn into a row.
-
-        Args:
-            location: file and first line of the row.
-            number: lines inside it that would be rows by themselves.
-            way_out: option or setting that reads them as rows.
-        """
+        """Count lines that an open quote may have drawn into a row, and note the option or setting that reads them as rows."""
         self._first_quoted, self._way_out = self._first_quoted or location, way_out
         self.num_quoted_rows += number
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records import lines as lines_module
 from mha_cli.records.encodings import BINARIES
-from mha_cli.records.gzipped import CHUNK_BYTES, GZIP_MAGIC, unpacked
+from mha_cli.records.lines import CHUNK_BYTES, GZIP_MAGIC, unpacked
 from mha_cli.records.reader import Dialect, Reading
 from mha_cli.records.readers import text_lines
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from mha_cli.errors import EXIT_USAGE, MhaError
 from mha_cli.records import rows as rows_module
-from mha_cli.records.reader import NAME_FORMAT, Dialect, Reading
+from mha_cli.records.line_formats import NAME_FORMAT
+from mha_cli.records.reader import Dialect, Reading
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
 from mha_cli.records.rows import BrokenRow, Row, TableLines, rows_of

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from mha_cli.errors import MhaError
-from mha_cli.records.gzipped import CHUNK_BYTES
-from mha_cli.records.reader import NAME_FORMAT
+from mha_cli.records.line_formats import NAME_FORMAT
+from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.record import Record
 from mha_cli.runtime import inputs, workers
 from mha_cli.runtime.classifier import Classifier

@@ -1,0 +1,123 @@
+"""Formats with one record per line: plain lines, JSON lines and fastText's lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from mha_cli.errors import MhaError, printable
+from mha_cli.records.objects import json_kind
+from mha_cli.records.reader import Reading
+from mha_cli.records.record import ALL, LABEL_PREFIX, TEXT_COLUMN, Record
+
+NAME_FORMAT = "add --format csv, tsv, jsonl, fasttext or parquet"
+FASTTEXT_COLUMNS = ("text", "label")
+_JSON_HINT = "write one JSON object a line, a text each"
+_COMPACT = {"[": "jq -c '.[]'", "[{": "jq -c '.[]'", "{": "jq -c ."}
+"""By the first line of a JSON file that has line feeds inside, the command that writes a line per object."""
+_LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)
+"""As in fastText, only ASCII white space ends a label."""
+
+
+def line_records(
+    lines: Iterable[bytes | MhaError], reading: Reading, record_of: Callable[[str, bytes, int], Record], skip_blank: bool = True
+) -> Iterator[Record]:
+    """One record per line.
+
+    Args:
+        lines: lines, and faults of lines that are too long.
+        reading: how the stream is read.
+        record_of: function from a line, its bytes and its number to its record; it may raise an MhaError.
+        skip_blank: True to leave blank lines out.
+    """
+    for number, raw in enumerate(lines, 1):
+        try:
+            if isinstance(raw, MhaError):
+                raise raw
+            line = reading.decoded(raw, number)
+            if skip_blank and line.isspace():
+                reading.warnings.num_blank += 1
+                continue
+            record = record_of(line, raw, number)
+        except MhaError as fault:
+            record = reading.on_fault(fault, number)
+        yield record
+
+
+def plain_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
+    """Plain lines: each is a record, blank ones too, whose only column is ``text``."""
+    fields = reading.columns.fields
+    refuse_fields_of_plain_lines(fields, reading.name, f"{NAME_FORMAT} if they are no plain lines")
+
+    def record_of(line: str, raw: bytes, number: int) -> Record:
+        if number == 1:
+            reading.warnings.begin_plain(line.strip(), reading.name, reading.columns.text)
+        text = line.removesuffix("\n").removesuffix("\r")
+        return Record(text, raw, fields_of_plain_line(fields, text), b"", number)
+
+    return line_records(lines, reading, record_of, skip_blank=False)
+
+
+def refuse_fields_of_plain_lines(fields: Sequence[str], name: str, hint: str) -> None:
+    """Raise an MhaError for a column other than ``text``."""
+    for field_name in fields:
+        if field_name not in (TEXT_COLUMN, ALL):
+            raise MhaError(f'--field {printable(field_name)}: {name}: plain lines have only the column "{TEXT_COLUMN}"', hint)
+
+
+def fields_of_plain_line(fields: Sequence[str], text: str) -> tuple[object, ...]:
+    """The fields of a plain line, whose only column is its text."""
+    return tuple([{TEXT_COLUMN: text} if field_name == ALL else text for field_name in fields])
+
+
+def json_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
+    """JSON objects, one a line; blank lines are skipped."""
+
+    def record_of(line: str, raw: bytes, number: int) -> Record:
+        location = f"{reading.name}:{number}"
+        return reading.columns.record(json_object(line, location), location, raw, number)
+
+    return line_records(lines, reading, record_of)
+
+
+def json_object(line: str, location: str) -> dict[str, object]:
+    """The object in a line; an MhaError is raised for a line that is not JSON, or another kind of it."""
+    if command := _COMPACT.get(line.strip()):
+        raise MhaError(f"{location}: JSON that goes on over further lines", f"{_JSON_HINT}; {command} writes it so")
+    try:
+        value = json.loads(line.rstrip("\r\n"))
+    except json.JSONDecodeError as error:
+        raise MhaError(f"{location}: not JSON: {printable(error.msg)} at place {error.pos + 1}", _JSON_HINT) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, or brackets without end
+        raise MhaError(f"{location}: JSON with a number too long or brackets too deep", _JSON_HINT) from None
+    if not isinstance(value, dict):
+        of_objects = isinstance(value, list) and value and isinstance(value[0], dict)
+        hint = f"{_JSON_HINT}; {_COMPACT['[']} writes it so" if of_objects else _JSON_HINT
+        raise MhaError(f"{location}: {json_kind(value)} where a JSON object belongs", hint)
+    return value
+
+
+def fasttext_records(lines: Iterable[bytes | MhaError], reading: Reading) -> Iterator[Record]:
+    """A text a line with its label, which begins with ``__label__``; blank lines are skipped.
+
+    The columns are ``text`` and ``label``. A label is there if it is required; else null stands in for it.
+    """
+    columns = reading.columns
+    for field in columns.fields:
+        if field not in FASTTEXT_COLUMNS and not (columns.takes_all and field == ALL):
+            hint = f"take one of {', '.join(FASTTEXT_COLUMNS)}"
+            raise MhaError(f"--field {printable(field)}: {reading.name}: fastText's lines have no such column", hint)
+
+    def record_of(line: str, raw: bytes, number: int) -> Record:
+        found = list(_LABEL.finditer(line))
+        if len(found) > 1:
+            names = " and ".join(printable(label[1]) for label in found[:2])
+            raise MhaError(f"{reading.name}:{number}: {len(found)} labels: {names}", "give every text one class")
+        if columns.required and not found:
+            raise MhaError(f"{reading.name}:{number}: no label", f"begin the line with {LABEL_PREFIX} and the name of its class")
+        text, label = _LABEL.sub("", line).strip(), found[0][1] if found else None
+        row: dict[str, object] = {"text": text, "label": label}
+        return Record(text, raw, tuple([row if field == ALL else row[field] for field in columns.fields]), b"", number)
+
+    return line_records(lines, reading, record_of)
