@@ -62,7 +62,7 @@ def tune(
 
     The first trial is the recipe as it is; if none is better, nothing is trained. The same command goes on with what was interrupted.
     """
-    from mha_cli.tuning.study import STUDY, Budget, held_study
+    from mha_cli.tuning.study import STUDY, held_study
 
     config_file = config_path(config)
     settings = load_config(config_file, overrides or [])
@@ -74,18 +74,16 @@ def tune(
     from mha_cli.data.preparation import prepare
     from mha_cli.plots.figures import search_figure
 
-    budget = Budget(minutes, trials)
     with settings_for_less_memory(), stop_request() as request:
         try:
-            with held_study(folder, settings, search or []) as study, training_progress() as callbacks:
+            with held_study(folder, settings, search or [], minutes, trials) as study, training_progress() as callbacks:
                 request.log = callbacks.log
-                study.refuse_finished(budget)
                 data = prepare(tried, callbacks)
                 space = space_of(search or default_search(data.config), data.config)
                 callbacks.log("starting TensorFlow")
                 from mha_cli.tuning.search import tune as run_search
 
-                summary = run_search(settings, study, space, budget, data, request.watched(callbacks))
+                summary = run_search(settings, study, space, data, request.watched(callbacks))
         except KeyboardInterrupt:
             if not (folder / STUDY).is_file():
                 raise MhaError("interrupted before there was anything to keep", "start again", request.exit_code) from None

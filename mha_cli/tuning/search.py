@@ -31,18 +31,18 @@ from mha_cli.training.run import TrainingSummary, fingerprint, fit, fit_linear_m
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
 from mha_cli.tuning.space import Space, own_values, settings_of, size_of, values_of, with_settings
-from mha_cli.tuning.study import QUARTERS, Budget, Study, Trial
+from mha_cli.tuning.study import QUARTERS, Study, Trial
 
 BEST = "best.yaml"
 
-KEPT_SCORES = 3
-"""N-gram scores that are kept for further trials: a table may have a hundred megabytes."""
+KEPT_LINEAR = 3
+"""Linear models that are kept for further trials: a table may have a hundred megabytes."""
 
 FIRST_AT_RANDOM = 6
-"""Trials before what they gave decides which is the next."""
+"""Random trials before earlier results choose the next one."""
 
 LEAST_TRIALS = 10
-"""Trials from which on it is said which setting mattered."""
+"""Trials that the importance of settings needs."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class TuningSummary:
         num_validation: texts that trials were judged by.
         seconds: time of all trials.
         importance: share of the differences between trials that a setting makes, by its name, the largest first; empty for few trials.
-        trials: all trials.
         training: training of the best settings; None if no trial beat the recipe, or they were trained before.
     """
 
@@ -72,14 +71,13 @@ class TuningSummary:
     training: TrainingSummary | None
 
 
-def tune(config: Config, study: Study, space: Space, budget: Budget, data: PreparedData, callbacks: Callbacks = SILENT) -> TuningSummary:
-    """Search until the budget is spent, then train the best settings in the study's run directory if they beat the recipe.
+def tune(config: Config, study: Study, space: Space, data: PreparedData, callbacks: Callbacks = SILENT) -> TuningSummary:
+    """Search until the study's budget is spent, then train the best settings in its run directory if they beat the recipe.
 
     Args:
         config: settings of the run.
-        study: trials so far.
-        space: what is searched.
-        budget: what is spent on trials; the first comes to its end in any case.
+        study: trials so far; the first trial is trained to its end in any case.
+        space: searched settings.
         data: texts for the trials, by ``trial_config``.
 
     Raises:
@@ -87,9 +85,7 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
     """
     output, config = study.output, config.model_copy(update={"data": with_columns(config.data)})
     study.refuse_other_texts(fingerprint(data.config, data))
-    chooser = _chooser(study, space, config.seed)
-    if study.seconds_left(budget) or not study.complete:
-        _search(config, study, chooser, space, budget, data, callbacks)
+    _search(config, study, _chooser(study, space, config.seed), space, data, callbacks)
     best, training = study.best, None
     tuned = _keep(config, best, output / BEST)
     if study.has_gained and not (output / METRICS).is_file():
@@ -105,7 +101,7 @@ def tune(config: Config, study: Study, space: Space, budget: Budget, data: Prepa
         num_validation=len(data.validation),
         seconds=sum(trial.seconds for trial in study.trials),
         importance=_importance(study.trials, space, config.seed),
-        trials=list(study.trials),
+        trials=study.trials,
         training=training,
     )
 
@@ -136,15 +132,22 @@ def _frozen(trial: Trial, space: Space, value: float | None) -> optuna.trial.Fro
     )
 
 
-def _search(
-    config: Config, study: Study, chooser: optuna.Study, space: Space, budget: Budget, data: PreparedData, callbacks: Callbacks
-) -> None:
-    scored = _Scores(data, callbacks)
-    while study.seconds_left(budget) or not study.complete:
+def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, data: PreparedData, callbacks: Callbacks) -> None:
+    """Try settings until the budget is spent, and keep every trial that ends."""
+
+    @lru_cache(KEPT_LINEAR)
+    def linear_of(settings: str, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
+        """The data to learn from and the linear model, fitted once for all trials that do not differ in its settings."""
+        model = data.config.model.model_copy(update=json.loads(settings))
+        training = data.config.training.model_copy(update={"class_weights": class_weights})
+        fitted = data.config.model_copy(update={"model": model, "training": training})
+        return fit_linear_models(fitted, data, callbacks.log, Distribution())[:2]
+
+    while study.seconds_left or not study.complete:
         is_first, number = not study.complete, len(study.trials)
         if is_first:
             chooser.enqueue_trial(own_values(space, data.config))
-        trial, left = chooser.ask(space), study.seconds_left(budget)
+        trial, left = chooser.ask(space), study.seconds_left
         settings = settings_of(trial.params)
         if not study.is_new(settings, size_of(space)) and not is_first:
             chooser.tell(trial, state=TrialState.FAIL)
@@ -154,7 +157,11 @@ def _search(
         stopped, record, reached = True, None, dict[int, float]()
         try:
             with graphs_let_go():
-                record, stopped = _try(trial, end, scored, data, callbacks, reached)
+                tried = with_settings(data.config, settings, "these settings")
+                refuse_what_does_not_fit(tried, data)
+                scored = {name: value for name, value in tried.model.model_dump().items() if name.startswith("score_")}
+                to_learn, linear = linear_of(json.dumps(scored), tried.training.class_weights)
+                record, stopped = _try(trial, end, Trainer(tried, to_learn), Validation(tried, data, linear), callbacks, reached)
         except MhaError as error:
             if is_first:
                 raise
@@ -171,45 +178,15 @@ def _search(
             callbacks.note(f"{done}{others}")
 
 
-class _Scores:
-    """What trials have of n-gram scores, which are fitted once for all that do not differ in them."""
-
-    def __init__(self, data: PreparedData, callbacks: Callbacks) -> None:
-        @lru_cache(KEPT_SCORES)
-        def fitted(settings: str, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
-            model = data.config.model.model_copy(update=json.loads(settings))
-            training = data.config.training.model_copy(update={"class_weights": class_weights})
-            config = data.config.model_copy(update={"model": model, "training": training})
-            to_learn, scores, _ = fit_linear_models(config, data, callbacks.log, Distribution())
-            return to_learn, scores
-
-        self._fitted = fitted
-
-    def of(self, config: Config) -> tuple[PreparedData, LinearModel | None]:
-        """What the encoder of a config learns from, and the scores, if there are any."""
-        settings = {name: value for name, value in config.model.model_dump().items() if name.startswith("score_")}
-        return self._fitted(json.dumps(settings), config.training.class_weights)
-
-
 def _try(
-    trial: optuna.Trial, end: float, scored: _Scores, data: PreparedData, callbacks: Callbacks, reached: dict[int, float]
+    trial: optuna.Trial, end: float, trainer: Trainer, validation: Validation, callbacks: Callbacks, reached: dict[int, float]
 ) -> tuple[EpochRecord, bool]:
     """Train a trial; the epoch that it keeps, or the last one, and whether it was stopped before its end.
 
     Args:
-        trial: Optuna's trial.
         end: time of ``time.monotonic`` at which to stop.
-        scored: n-gram scores.
-        data: texts.
         reached: dictionary that takes the validation loss after each quarter of the epochs.
-
-    Raises:
-        KeyboardInterrupt: the callbacks asked to stop.
     """
-    config = with_settings(data.config, settings_of(trial.params), "these settings")
-    refuse_what_does_not_fit(config, data)
-    to_learn, scores = scored.of(config)
-    validation = Validation(config, data, scores)
 
     def on_step(progress: StepProgress) -> None:
         callbacks.on_step(progress)
@@ -217,16 +194,16 @@ def _try(
             raise KeyboardInterrupt
 
     kept = record = None
-    quarter = 0
-    for record in fit(Trainer(config, to_learn), validation, on_step):
+    quarter, epochs = 0, trainer.config.training.epochs
+    for record in fit(trainer, validation, on_step):
         kept = record if record.best else kept
-        if (now := QUARTERS * record.epoch // config.training.epochs) > quarter:
+        if (now := QUARTERS * record.epoch // epochs) > quarter:
             quarter = now
             reached[quarter] = record.validation_loss
             trial.report(record.validation_loss, quarter)
             if quarter < QUARTERS and trial.should_prune():
                 return record, True
-        if time.monotonic() > end and record.epoch < config.training.epochs:
+        if time.monotonic() > end and record.epoch < epochs:
             return record, True
     assert kept is not None
     return kept, False

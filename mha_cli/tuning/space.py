@@ -1,4 +1,4 @@
-"""What is searched: settings, and the values that each of them may have. A distribution is Optuna's; a choice is JSON in it."""
+"""The searched settings, each with an Optuna distribution, in which a choice is JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mha_cli.errors import MhaError, need, printable
 FORM = "write for example --search training.learning_rate=0.001..0.01 or --search model.embed_dim=32,64,128"
 
 BY_MAGNITUDE = 10
-"""A range whose end is so many times its beginning is searched by orders of magnitude."""
+"""A range whose end is this many times its beginning is searched on a logarithmic scale."""
 
 SEARCHED = ("model", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
 NOT_SEARCHED = ("refit_scores", "score_vectors", "distill_linear", "keep_linear", "finetune_epochs")
-"""Settings of training that stay as they are: they say what is learnt from what, and go together."""
+"""Settings of training that stay as they are: they choose the texts to learn from, and go together."""
 
 LEAST_SHARE = 0.2
 """Share of the texts that trials are judged by, at least: on few, the best of many is the luckiest."""
@@ -31,17 +31,17 @@ Space = dict[str, Any]
 
 
 def default_search(config: Config) -> list[str]:
-    """What is searched where nobody says what, as ``--search`` has it: what depends on the texts most, round what the config has."""
+    """The settings that depend on the texts most, around the values of the config, in the form of ``--search``."""
     model, training = config.model, config.training
     rate, epochs, width = training.learning_rate, training.epochs, model.embed_dim
     widths = [size for size in (max(1, width // 2), width, 2 * width) if model.key_dim or not any(size % heads for heads in model.heads)]
     searched = {
-        # How far the weights go, and how often they see a text.
+        # how far the weights go, and how often they see a text
         "training.learning_rate": f"{rate / 4:g}..{min(10.0, rate * 4):g}",
         "training.epochs": f"{max(training.finetune_epochs + 1, epochs // 2)}..{2 * epochs}",
-        # How much the encoder can hold.
+        # how much the encoder can hold
         "model.embed_dim": ",".join(map(str, widths)),
-        # What keeps it from learning few texts by heart.
+        # against learning few texts by heart
         "model.dropout": "0..0.6",
         "model.embedding_dropout": "0..0.6",
         "training.word_dropout": "0..0.3",
@@ -55,12 +55,7 @@ def default_search(config: Config) -> list[str]:
 
 
 def space_of(search: Sequence[str], config: Config) -> Space:
-    """The distributions that ``KEY.PATH=VALUES`` stand for; what the config has is always among the values.
-
-    Args:
-        search: settings, each with a range ``LOW..HIGH`` or with values between commas.
-        config: settings of the run.
-    """
+    """The distributions of ``KEY.PATH=VALUES``, a range ``LOW..HIGH`` or values between commas, each with the config's own value."""
     choices = dict(_choices(one, config) for one in search)
     need("mha tune", "tune", "optuna")
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -76,7 +71,7 @@ def space_of(search: Sequence[str], config: Config) -> Space:
 
 
 def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
-    """A setting, the values that are named for it with the config's own, and whether they are a range; see ``space_of``."""
+    """A setting, its values with the config's own, and whether they are a range."""
     name, _, text = one.partition("=")
     section, _, setting = name.partition(".")
     if not text.strip() or not setting:
@@ -95,7 +90,7 @@ def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
 
 
 def own_values(space: Space, config: Config) -> dict[str, Any]:
-    """What the config has for the settings that are searched, as a trial has it."""
+    """The config's values of the searched settings, as those of a trial."""
     return values_of(space, {name: getattr(getattr(config, name.partition(".")[0]), name.partition(".")[2]) for name in space})
 
 
@@ -105,7 +100,7 @@ def values_of(space: Space, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def size_of(space: Space) -> float:
-    """Number of different trials that there can be."""
+    """Number of different trials, infinite for a range of floats."""
     sizes = (
         len(one.choices) if hasattr(one, "choices") else one.high - one.low + 1 if isinstance(one.high, int) else math.inf
         for one in space.values()
@@ -119,13 +114,7 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> Config:
-    """The config with other settings.
-
-    Args:
-        config: settings of the run.
-        settings: values by name with the section.
-        source: what names them, for the message.
-    """
+    """The config with other settings, by name with the section; ``source`` names them in messages."""
     whole = config_to_dict(config)
     for name, value in settings.items():
         section, _, setting = name.partition(".")

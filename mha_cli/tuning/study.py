@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy.typing as npt
-from pydantic import Field, FiniteFloat, TypeAdapter
+from pydantic import BaseModel, Field, FiniteFloat, PrivateAttr, field_validator
 
 from mha_cli.checkpoint.runs import METRICS, STATE, RunDirectory, held_directory, refuse_other_settings, refuse_used
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.settings import Config
 from mha_cli.errors import MhaError, plural, shown_path
-from mha_cli.system.whole_files import atomic_replace
+from mha_cli.system.whole_files import atomic_write
 
 STUDY = "study.json"
 
 QUARTERS = 4
 """Parts of a trial after which it is compared with others, however many epochs it has."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When a search ends; trials of earlier calls count.
-
-    Args:
-        minutes: time for all trials together.
-        trials: number of trials; None for any.
-    """
-
-    minutes: float
-    trials: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +36,6 @@ class Trial:
         stopped: True if it was not trained to its end.
         loss: validation loss of the epoch that it would keep, or of the last one, in nats; None if it could not be trained.
         accuracy: validation accuracy of the same epoch, in [0, 1].
-        seconds: time that it took.
         settings: settings that were searched.
         reached: validation loss after each quarter of its epochs.
     """
@@ -72,46 +59,35 @@ class Trial:
         return f"trial {self.number}: {'stopped early, ' * self.stopped}{figures}, {self.seconds:.0f} s"
 
 
-@dataclass
-class _Kept:
-    """The content of the file.
+class Study(BaseModel):
+    """The trials of a run directory, as its file holds them, and the budget of this call; get one with ``held_study``.
 
     Args:
         given: config and search of the first call.
         texts: digest of the texts that trials are judged by; empty before the first trial.
-        exhausted: True if every combination of settings has been tried.
-        trials: all trials, in order.
+        exhausted: whether every combination of settings has been tried.
+        trials: trials that ended or were stopped early, in order.
     """
 
     given: dict[str, Any]
     texts: str = ""
     exhausted: bool = False
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[Trial] = []
+    _output: RunDirectory = PrivateAttr()
+    _seconds: float = PrivateAttr()
+    _most_trials: float = PrivateAttr()
 
-    def __post_init__(self) -> None:
-        """Refuse trials that are missing or out of order."""
-        if [trial.number for trial in self.trials] != list(range(len(self.trials))):
+    @field_validator("trials")
+    @classmethod
+    def _in_order(cls, trials: list[Trial]) -> list[Trial]:
+        if [trial.number for trial in trials] != list(range(len(trials))):
             raise ValueError("trials out of order")
-
-
-class Study:
-    """The trials of a run directory.
-
-    Args:
-        output: run directory, which this process holds.
-        kept: content of its file.
-
-    Attributes:
-        output: the same directory.
-    """
-
-    def __init__(self, output: RunDirectory, kept: _Kept) -> None:
-        self.output, self._kept = output, kept
+        return trials
 
     @property
-    def trials(self) -> Sequence[Trial]:
-        """The trials that ended or were stopped early."""
-        return self._kept.trials
+    def output(self) -> RunDirectory:
+        """The run directory."""
+        return self._output
 
     @property
     def complete(self) -> list[Trial]:
@@ -128,17 +104,18 @@ class Study:
         """Whether a trial was better than the recipe as it is."""
         return self.best is not self.complete[0]
 
-    def seconds_left(self, budget: Budget) -> float:
+    @property
+    def seconds_left(self) -> float:
         """Time that is left for trials; 0 if there may or can be no more."""
-        if self._kept.exhausted or (budget.trials is not None and len(self.trials) >= budget.trials):
+        if self.exhausted or len(self.trials) >= self._most_trials:
             return 0.0
-        return max(0.0, 60.0 * budget.minutes - sum(trial.seconds for trial in self.trials))
+        return max(0.0, self._seconds - sum(trial.seconds for trial in self.trials))
 
     def is_new(self, settings: dict[str, Any], size: float) -> bool:
         """Whether settings have not been tried before. The search is exhausted once ``size`` combinations, all of them, were tried."""
         tried = {json.dumps(earlier.settings, sort_keys=True) for earlier in self.trials}
         if len(tried) >= size:
-            self._kept.exhausted = True
+            self.exhausted = True
             self._write()
         return json.dumps(settings, sort_keys=True) not in tried
 
@@ -147,62 +124,52 @@ class Study:
         if not trial.stopped and (not self.complete or (trial.loss or 0.0) < (self.best.loss or 0.0)):
             (self.output / METRICS).unlink(missing_ok=True)
             shutil.rmtree(self.output / STATE.parent, ignore_errors=True)
-        self._kept.trials.append(trial)
+        self.trials.append(trial)
         self._write()
 
-    def refuse_finished(self, budget: Budget) -> None:
-        """Refuse to go on where nothing is left to do."""
-        if self.complete and not self.seconds_left(budget) and ((self.output / METRICS).is_file() or not self.has_gained):
-            name, count = shown_path(self.output), len(self.trials)
-            more = "search more, in another folder" if self._kept.exhausted else "give more --minutes or --trials, or another folder"
-            raise MhaError(f"--output {name}: its search is finished, with {plural(count, 'trial')}", more)
-
     def refuse_other_texts(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
-        """Refuse texts that earlier trials were not judged by.
-
-        Args:
-            arrays: numbers that differ where texts, settings or mha do.
-        """
+        """Refuse texts that earlier trials were not judged by, given arrays that differ where texts, settings or mha do."""
         digest = hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).hexdigest()
-        if self._kept.texts not in ("", digest):
+        if self.texts not in ("", digest):
             name = shown_path(self.output)
             raise MhaError(f"--output {name}: its trials had other texts, or another version of mha", "choose another folder")
-        self._kept.texts = digest
+        self.texts = digest
 
     def _write(self) -> None:
-        with atomic_replace(self.output / STUDY) as file:
-            file.write(json.dumps(asdict(self._kept), indent=1).encode())
+        with atomic_write(self.output / STUDY) as file:
+            file.write(self.model_dump_json(indent=1).encode())
 
 
 @contextmanager
-def held_study(output: Path, config: Config, search: list[str]) -> Iterator[Study]:
-    """Hold a run directory and the study in it, which goes on if it is there already.
+def held_study(output: Path, config: Config, search: list[str], minutes: float, most_trials: int | None = None) -> Iterator[Study]:
+    """Hold a run directory and the study in it, which goes on if it is there already; refuse one with nothing left to do.
 
     A study that ends before its first trial has leaves the folder as it was.
 
     Args:
         output: run directory; made if it is missing.
         config: settings of the run.
-        search: what is searched, as the user gave it.
+        search: searched settings, as the user gave them.
+        minutes: time for all trials, those of earlier calls included.
+        most_trials: number of trials, likewise; None for any.
     """
-    path = output / STUDY
+    path, name = output / STUDY, shown_path(output)
 
     def refuse() -> None:
         if not path.is_file():
             refuse_used(output)
 
     with held_directory(output, refuse):
-        given = {**config_to_dict(config), "search": search}
-        kept = _read(output, given) if path.is_file() else _Kept(given)
-        yield Study(RunDirectory(output), kept)
-
-
-def _read(output: Path, given: Mapping[str, Any]) -> _Kept:
-    """The study of a run directory."""
-    name = shown_path(output)
-    try:
-        kept = TypeAdapter(_Kept).validate_json((output / STUDY).read_bytes())
-    except (OSError, ValueError):
-        raise MhaError(f"--output {name}: its {STUDY} is damaged, or not of mha tune", "choose another folder") from None
-    refuse_other_settings(output, kept.given, given, "give what was given before, or choose another folder")
-    return kept
+        study = Study(given={**config_to_dict(config), "search": search})
+        if path.is_file():
+            now = study.given
+            try:
+                study = Study.model_validate_json(path.read_bytes())
+            except (OSError, ValueError):
+                raise MhaError(f"--output {name}: its {STUDY} is damaged, or not of mha tune", "choose another folder") from None
+            refuse_other_settings(output, study.given, now, "give what was given before, or choose another folder")
+        study._output, study._seconds, study._most_trials = RunDirectory(output), 60.0 * minutes, most_trials or math.inf
+        if study.complete and not study.seconds_left and ((output / METRICS).is_file() or not study.has_gained):
+            more = "search more, in another folder" if study.exhausted else "give more --minutes or --trials, or another folder"
+            raise MhaError(f"--output {name}: its search is finished, with {plural(len(study.trials), 'trial')}", more)
+        yield study
