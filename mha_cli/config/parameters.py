@@ -65,16 +65,19 @@ def _scores(config: Config, vocabulary_size: int, units: int) -> Iterator[Parame
 
 
 def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:
-    weights = {"token_embeddings": (vocabulary_size, config.model.embed_dim)}
-    if config.model.positions == "learned":
-        weights["position_embeddings"] = (config.text.sequence_length, config.model.embed_dim)
-    if config.model.max_ngram > 1:
-        weights["ngram_embeddings"] = (config.model.ngram_buckets, config.model.embed_dim)
-    if config.model.subword_buckets:
-        weights["subword_embeddings"] = (config.model.subword_buckets, config.model.embed_dim)
-    if config.model.conv_kernel_size:
-        weights["convolution_kernel"] = (config.model.conv_kernel_size, config.model.embed_dim)
-    return _group("embedding", "layers/positional_embedding", weights)
+    model, group = config.model, "layers/positional_embedding"
+    rows = {"words": vocabulary_size}
+    if model.max_ngram > 1:
+        rows["ngrams"] = model.ngram_buckets
+    if model.subword_buckets:
+        rows["subwords"] = model.subword_buckets
+    if model.conv_kernel_size:
+        rows["convolution_kernel"] = model.conv_kernel_size
+    tables = {name: (number, model.embed_dim) for name, number in rows.items()}
+    yield from _group("embedding/token_embedding", f"{group}/token_embedding", tables)
+    if model.positions == "learned":
+        table = {"embeddings": (config.text.sequence_length, model.embed_dim)}
+        yield from _group("embedding/position_embedding", f"{group}/position_embedding", table)
 
 
 def _encoder(config: Config, block: int) -> Iterator[Parameter]:

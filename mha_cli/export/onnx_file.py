@@ -139,25 +139,25 @@ def _probabilities(graph: _Graph, checkpoint: Checkpoint) -> str:
 def _embed(graph: _Graph, mask_BL: str, checkpoint: Checkpoint) -> str:
     """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
     model, weights = checkpoint.config.model, checkpoint.weights
-    x_BLD = graph("Gather", graph.constant(weights["embedding/token_embeddings"], "token_embeddings"), graph.ids_BL, name="embedding")
+    x_BLD = graph("Gather", graph.constant(weights["embedding/token_embedding/words"], "token_embeddings"), graph.ids_BL, name="embedding")
     if model.max_ngram > 1:
-        table = graph.constant(weights["embedding/ngram_embeddings"], "ngram_embeddings")
+        table = graph.constant(weights["embedding/token_embedding/ngrams"], "ngram_embeddings")
         for n in range(2, model.max_ngram + 1):
             bucket_BL, whole_BL = _ngrams(graph, mask_BL, n, model.ngram_buckets)
             ngrams_BLD = graph("Mul", graph("Gather", table, bucket_BL), _unsqueeze(graph, _as_float(graph, whole_BL), 2))
             x_BLD = graph("Add", x_BLD, ngrams_BLD)
     if model.subword_buckets:
-        table = graph.constant(weights["embedding/subword_embeddings"], "subword_embeddings")
+        table = graph.constant(weights["embedding/token_embedding/subwords"], "subword_embeddings")
         sums_BLD, numbers_BL1 = _subword_sums(graph, table, model.subword_buckets, checkpoint.config.text.subword_characters)
         mean_BLD = graph("Div", sums_BLD, graph("Max", numbers_BL1, graph.constant(np.float32(1.0))))
         x_BLD = graph("Add", x_BLD, mean_BLD)
     if model.conv_kernel_size:
-        x_BLD = _with_neighbours(graph, x_BLD, mask_BL, weights["embedding/convolution_kernel"])
+        x_BLD = _with_neighbours(graph, x_BLD, mask_BL, weights["embedding/token_embedding/convolution_kernel"])
     if model.positions == "none":
         return x_BLD
     learned = model.positions == "learned"
     longest = checkpoint.config.text.sequence_length
-    positions_SD = weights["embedding/position_embeddings"] if learned else sinusoid(longest, model.embed_dim)
+    positions_SD = weights["embedding/position_embedding/embeddings"] if learned else sinusoid(longest, model.embed_dim)
     positions_LD = _first(graph, graph.constant(positions_SD, "position_embeddings"), _length(graph), axis=0)
     return graph("Add", x_BLD, positions_LD, name="embedded")
 

@@ -7,6 +7,7 @@ from mha_cli.layers.normalization import LayerNormalization
 from mha_cli.layers.pooling import GlobalMaxPooling1D
 from mha_cli.layers.positions import PositionalEmbedding, sinusoidal_positions
 from mha_cli.layers.scores import NgramScores
+from mha_cli.layers.tokens import TokenEmbedding
 
 __all__ = [
     "GlobalMaxPooling1D",
@@ -14,6 +15,7 @@ __all__ = [
     "MultiHeadAttention",
     "NgramScores",
     "PositionalEmbedding",
+    "TokenEmbedding",
     "TransformerEncoder",
     "additive_attention",
     "blockwise_attention",

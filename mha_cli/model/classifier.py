@@ -36,11 +36,13 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
         embed_dim=model.embed_dim,
         positions=model.positions,
         dropout=model.embedding_dropout,
-        max_ngram=model.max_ngram,
-        ngram_buckets=model.ngram_buckets,
-        ngram_dropout=model.ngram_dropout,
-        subword_buckets=model.subword_buckets,
-        conv_kernel_size=model.conv_kernel_size,
+        token_options={
+            "max_ngram": model.max_ngram,
+            "ngram_buckets": model.ngram_buckets,
+            "ngram_dropout": model.ngram_dropout,
+            "subword_buckets": model.subword_buckets,
+            "conv_kernel_size": model.conv_kernel_size,
+        },
         name="embedding",
     )(token_ids)
     for block in range(model.num_blocks):

@@ -89,19 +89,19 @@ def classify(features_BD: Array, weights: Weights) -> Array:
 
 def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
     """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
-    token_ids_BL = ids_of(tokens)
-    x_BLD = weights["embedding/token_embeddings"].take(token_ids_BL, axis=0)  # several times faster than an index
+    token_ids_BL, tables = ids_of(tokens), below(weights, "embedding/token_embedding/")
+    x_BLD = tables["words"].take(token_ids_BL, axis=0)  # several times faster than an index
     for n in range(2, model.max_ngram + 1):
         buckets_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets)
-        x_BLD += weights["embedding/ngram_embeddings"].take(buckets_BL, axis=0) * ngrams_end(token_ids_BL, n)[:, :, None].astype(np.float32)
+        x_BLD += tables["ngrams"].take(buckets_BL, axis=0) * ngrams_end(token_ids_BL, n)[:, :, None].astype(np.float32)
     if model.subword_buckets:
-        sums_BLD, numbers_BL1 = subword_sums(weights["embedding/subword_embeddings"], tokens)
+        sums_BLD, numbers_BL1 = subword_sums(tables["subwords"], tokens)
         x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
     if model.conv_kernel_size:
-        x_BLD = with_neighbours(x_BLD, token_ids_BL != 0, weights["embedding/convolution_kernel"])
+        x_BLD = with_neighbours(x_BLD, token_ids_BL != 0, tables["convolution_kernel"])
     length = token_ids_BL.shape[1]
     if model.positions == "learned":
-        x_BLD += weights["embedding/position_embeddings"][:length]
+        x_BLD += weights["embedding/position_embedding/embeddings"][:length]
     elif model.positions == "sinusoidal":
         x_BLD += sinusoid(length, model.embed_dim)
     return x_BLD

@@ -25,7 +25,7 @@ from mha_cli.training.epoch import EpochInputs, EpochPosition, Pace
 from mha_cli.training.optimizers import build_optimizer, build_table_optimizer, learning_rate_schedule
 from mha_cli.training.precision import choose_precision, computing_in
 
-EMBEDDING_TABLES = ("embedding/token_embeddings", "embedding/ngram_embeddings", "embedding/subword_embeddings")
+EMBEDDING_TABLES = tuple(f"embedding/token_embedding/{name}" for name in ("words", "ngrams", "subwords"))
 """Weights of which a step touches few rows."""
 
 Floats = npt.NDArray[np.float32]

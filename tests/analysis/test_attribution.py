@@ -55,8 +55,8 @@ def test_equals_a_computation_written_out(num_classes: int) -> None:
     checkpoint, steps = small_checkpoint(CLASSES[num_classes]), 5
     weights = {path: tf.constant(weight, tf.float64) for path, weight in checkpoint.weights.items()}
     token_ids = Classifier(checkpoint).encoder.encode(TEXT).tokens
-    words = tf.gather(weights["embedding/token_embeddings"], token_ids)
-    places = weights["embedding/position_embeddings"][: len(token_ids)]
+    words = tf.gather(weights["embedding/token_embedding/words"], token_ids)
+    places = weights["embedding/position_embedding/embeddings"][: len(token_ids)]
     (said,) = Classifier(checkpoint).predict([TEXT])
     np.testing.assert_allclose(probabilities_from_embeddings(places + words, weights), list(said.probabilities.values()), atol=1e-5)
     for class_id, label in enumerate(checkpoint.class_names):
@@ -111,9 +111,9 @@ def test_a_review_so_long_that_attention_is_computed_in_blocks() -> None:
 def test_a_word_that_the_model_cannot_see_gets_nothing() -> None:
     """Every unknown word has the same embedding; where that is zero, it adds nothing."""
     checkpoint = small_checkpoint()
-    table = checkpoint.weights["embedding/token_embeddings"].copy()
+    table = checkpoint.weights["embedding/token_embedding/words"].copy()
     table[1] = 0.0
-    blind = dataclasses.replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embeddings": table})
+    blind = dataclasses.replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embedding/words": table})
     attributions, _ = integrated_gradients(blind, "the unheard film", "pos")
     assert attributions[1] == 0.0
     assert attributions[0] != 0.0

@@ -247,9 +247,9 @@ def with_training(checkpoint: Checkpoint, **training: Any) -> Checkpoint:
 @pytest.mark.usefixtures("untraced")
 def test_retraining_mends_and_keeps_the_shapes(checkpoint_path: Path) -> None:
     pruned = with_training(without_heads(read_checkpoint(checkpoint_path), [(0, 0)]), learning_rate=3e-2)
-    embeddings = pruned.weights["embedding/token_embeddings"]
+    embeddings = pruned.weights["embedding/token_embedding/words"]
     noisy = embeddings + np.random.default_rng(0).normal(0, 0.5, embeddings.shape).astype(np.float32)
-    pruned = dataclasses.replace(pruned, weights={**pruned.weights, "embedding/token_embeddings": noisy})
+    pruned = dataclasses.replace(pruned, weights={**pruned.weights, "embedding/token_embedding/words": noisy})
     records: list[EpochRecord] = []
     retrained = retrain(pruned, 2, pruned.config.data, Callbacks(on_epoch=records.append))
     assert {path: weight.shape for path, weight in retrained.weights.items()} == {

@@ -70,8 +70,8 @@ def as_torch_has_them(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for to, of in zip(("weight", "bias"), ofs, strict=True)
     }
     return layers | {
-        "tokens.weight": weights["embedding/token_embeddings"],
-        "positions.weight": weights["embedding/position_embeddings"],
+        "tokens.weight": weights["embedding/token_embedding/words"],
+        "positions.weight": weights["embedding/position_embedding/embeddings"],
         "projections.weight": of_heads("kernel").T,
         "projections.bias": of_heads("bias")[0],
         "output.weight": weights["encoder_0/attention/output_kernel"].reshape(10, -1).T,

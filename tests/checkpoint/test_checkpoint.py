@@ -79,7 +79,7 @@ def test_thresholds_are_written_and_change_nothing_else(small: bool, path: Path)
 
 def test_an_empty_vocabulary(path: Path) -> None:
     checkpoint = small_checkpoint()
-    weights = {**checkpoint.weights, "embedding/token_embeddings": np.ones((2, 14), np.float32)}
+    weights = {**checkpoint.weights, "embedding/token_embedding/words": np.ones((2, 14), np.float32)}
     empty = dataclasses.replace(checkpoint, vocabulary=Vocabulary([]), weights=weights)
     write_checkpoint(path, empty)
     assert same(read_checkpoint(path), empty)
@@ -212,7 +212,7 @@ ZEROS = np.zeros((14, 1), np.float32)
         (replaced(shape=(14, 1), dtype=np.float32, external=[("/etc/passwd", 0, 56)]), "HEAD has more than a plain array or group has"),
         (lambda file: file[HEAD].attrs.create("a", 1), "HEAD has more than a plain array or group has"),
         (virtual, "HEAD has more than a plain array or group has"),
-        (linked(h5py.SoftLink("/layers/positional_embedding/vars/0")), "0 is a link"),
+        (linked(h5py.SoftLink("/layers/positional_embedding/token_embedding/vars/0")), "0 is a link"),
         (linked(h5py.ExternalLink("/tmp/other.h5", "/x")), "layers/dense/vars has more than a plain array or group has"),
         (lambda file: file.pop(HEAD), "HEAD is missing"),
         (lambda file: file.create_group("layers/another\x1b[31m"), r"holds layers/another\x1b[31m, which does not belong there"),

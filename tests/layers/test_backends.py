@@ -104,7 +104,7 @@ def all_cases() -> dict[str, Case]:
         "encoder-pre": layer_case(TransformerEncoder(14, 17, 2, normalization="pre"), {"inputs": x, "head_mask": random(2)}),
         "pooling": layer_case(GlobalMaxPooling1D(), {"inputs": x, "mask": real}),
         "embedding": layer_case(
-            PositionalEmbedding(13, 23, 5, positions="sinusoidal", max_ngram=5, ngram_buckets=64, conv_kernel_size=5),
+            PositionalEmbedding(13, 23, 5, "sinusoidal", token_options={"max_ngram": 5, "ngram_buckets": 64, "conv_kernel_size": 5}),
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(

@@ -158,7 +158,11 @@ LONG = "One two THREE four five Six seven eight nine ten eleven"
 def test_words_of_a_review_that_was_cut(truncation: str, words: list[str]) -> None:
     checkpoint = with_text(small_checkpoint(), sequence_length=5, truncation=truncation)
     checkpoint = dataclasses.replace(
-        checkpoint, weights={**checkpoint.weights, "embedding/position_embeddings": checkpoint.weights["embedding/position_embeddings"][:5]}
+        checkpoint,
+        weights={
+            **checkpoint.weights,
+            "embedding/position_embedding/embeddings": checkpoint.weights["embedding/position_embedding/embeddings"][:5],
+        },
     )
     view = view_attention(checkpoint, LONG)
     assert view.words == words

@@ -146,9 +146,9 @@ def test_little_is_read_ahead_of_slow_workers() -> None:
 @pytest.mark.parametrize("number_of_workers", [1, 2])
 def test_what_cannot_be_computed_comes_after_all_answers_before_it(number_of_workers: int) -> None:
     checkpoint = small_checkpoint(positions="none")
-    table = checkpoint.weights["embedding/token_embeddings"].copy()
+    table = checkpoint.weights["embedding/token_embedding/words"].copy()
     table[2 + WORDS.index("dreadful")] = 3e38
-    classifier = Classifier(replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embeddings": table}))
+    classifier = Classifier(replace(checkpoint, weights={**checkpoint.weights, "embedding/token_embedding/words": table}))
     records = [Record("a superb film", b"")] * 1000 + [Record("dreadful dreadful", b"")] * 500
     found: list[Answer] = []
     with pytest.raises(MhaError, match="the model's weights are so large that its numbers overflow"):

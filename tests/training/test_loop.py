@@ -223,8 +223,8 @@ def test_weight_decay_leaves_biases_and_norms_alone(tiny_config: Config) -> None
             np.testing.assert_allclose(weight.numpy(), old * (1 - 0.1 * 0.5), rtol=1e-5, err_msg=weight.path)
             decayed.add(weight.path)
     assert decayed == {
-        "embedding/token_embeddings",
-        "embedding/position_embeddings",
+        "embedding/token_embedding/words",
+        "embedding/position_embedding/embeddings",
         *(f"encoder_0/attention/{name}_kernel" for name in ("query", "key", "value", "output")),
         "encoder_0/feed_forward_in/kernel",
         "encoder_0/feed_forward_out/kernel",
@@ -256,7 +256,7 @@ def test_same_seed_same_numbers_other_seed_other_numbers(chancy_config: Config, 
         np.testing.assert_array_equal(weight, weights_again[path], err_msg=path)
 
     other = Trainer(chancy_config.model_copy(update={"seed": 4}), tiny_data)
-    assert (weights["embedding/token_embeddings"] != other.weights()["embedding/token_embeddings"]).any()
+    assert (weights["embedding/token_embedding/words"] != other.weights()["embedding/token_embedding/words"]).any()
     assert not np.array_equal(np.concatenate(Trainer(chancy_config, tiny_data).inputs.batches(1)), np.concatenate(other.inputs.batches(1)))
 
 

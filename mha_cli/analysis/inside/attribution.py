@@ -43,9 +43,10 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     model = to_model(checkpoint)
     tokens_1L = tf.constant(tokens[None])
     embedding, no_padding_1L = model.get_layer("embedding"), tf.ones((1, len(tokens)), dtype=tf.bool)
+    token_embedding = embedding.token_embedding
     text_1LD = tf.convert_to_tensor(embedding(tokens_1L, training=False))
-    words_1LD = tf.convert_to_tensor(embedding.embed_words(tokens_1L, training=False))
-    start_1LD = text_1LD - embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
+    words_1LD = tf.convert_to_tensor(token_embedding.embed_words(tokens_1L, training=False))
+    start_1LD = text_1LD - token_embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
     scores_1U = scores_of(model, tokens_1L)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
@@ -54,7 +55,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
         path_SLD = some_S11 * words_1LD
         with tf.GradientTape() as tape:
             tape.watch(path_SLD)
-            embedded_SLD = start_1LD + embedding.with_neighbours(path_SLD, no_padding_1L)
+            embedded_SLD = start_1LD + token_embedding.with_neighbours(path_SLD, no_padding_1L)
             total = tf.reduce_sum(class_probability(model, embedded_SLD, scores_1U, class_id))
         mean_gradient_LD += tf.reduce_sum(tape.gradient(total, path_SLD), axis=0) / steps
     attributions = tf.reduce_sum(mean_gradient_LD * words_1LD[0], axis=-1)
