@@ -95,32 +95,19 @@ def split_option(default: str) -> Any:
 
 
 SplitOption = Annotated[str | None, split_option("test")]
-TextColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--text-column",
-        metavar="NAME",
-        help="Column of the text in --data, by name or number.",
-        show_default="as in training, else guessed",
-    ),
-]
-LabelColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--label-column",
-        metavar="NAME",
-        help="Column of the class in --data, by name or number.",
-        show_default="as in training, else guessed",
-    ),
-]
-GuessedTextColumnOption = Annotated[
-    str | None,
-    typer.Option("--text-column", metavar="NAME", help="Column of the text in FILE, by name or number.", show_default="guessed"),
-]
-GuessedLabelColumnOption = Annotated[
-    str | None,
-    typer.Option("--label-column", metavar="NAME", help="Column of the class in FILE, by name or number.", show_default="guessed"),
-]
+
+
+def _column(what: str, where: str, default: str) -> Any:
+    """--text-column or --label-column."""
+    help_text = f"Column of the {what} in {where}, by name or number."
+    return typer.Option(f"--{what}-column", metavar="NAME", help=help_text, show_default=default)
+
+
+TextColumnOption = Annotated[str | None, _column("text", "--data", "as in training, else guessed")]
+LabelColumnOption = Annotated[str | None, _column("label", "--data", "as in training, else guessed")]
+GuessedTextColumnOption = Annotated[str | None, _column("text", "FILE", "guessed")]
+GuessedLabelColumnOption = Annotated[str | None, _column("label", "FILE", "guessed")]
+InputTextColumnOption = Annotated[str | None, _column("text", "the input", "as in training, else text")]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)]
 
 
@@ -149,12 +136,6 @@ NoQuotingOption = Annotated[
 FormatOption = Annotated[
     Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
-]
-InputTextColumnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--text-column", metavar="NAME", help="Column or key of the text, or its number.", show_default="as in training, else text"
-    ),
 ]
 OneInputOption = Annotated[
     Path | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.", show_default=False)

@@ -25,8 +25,6 @@ from tests.cli.command import (
     obey_signals,
     refusal,
     run_from_scratch,
-    run_here,
-    run_mha,
     run_on_terminal,
 )
 
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from tests.cli.command import Mha
 
-PAGES: list[tuple[str, ...]] = [(), *((command,) for command in COMMANDS)]
 GROUP: Any = typer.main.get_command(app)
 WHOLE = {name: load_command(name) for name in COMMANDS}
 
@@ -45,70 +42,59 @@ def words(text: str) -> str:
     return re.sub(r"[\s│]+", " ", text)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_shows_the_first_line_of_each_page(name: str) -> None:
-    assert GROUP.commands[name].help == WHOLE[name].help.partition("\n")[0]
-
-
 def test_version(tmp_path: Path) -> None:
     result = run_from_scratch("--version", cwd=tmp_path)
     assert (result.code, result.stdout, result.stderr) == (0, f"mha {mha_cli.__version__}\n", "")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
-def test_help(page: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run_mha(*page, "--help", cwd=tmp_path)
-    assert run_here(*page, "-h", cwd=tmp_path, monkeypatch=monkeypatch) == result
-    assert (result.code, result.stderr) == (0, "")
-    assert not has_control_characters(result.stdout)
-    assert f"Usage: {' '.join(('mha', *page))} [OPTIONS]" in words(result.stdout)
-    assert "[bold]" not in result.stdout
-    if page:
-        examples = result.stdout.partition("Examples")[2]
-        assert examples.count(f"mha {page[0]}") >= 2
-    else:
-        assert all(command in result.stdout for command in COMMANDS)
-        assert "Start with: mha train --config sample" in result.stdout
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page[0] if page else "mha")
-def test_help_on_a_terminal_of_80_columns(page: tuple[str, ...], tmp_path: Path) -> None:
-    result = run_on_terminal(*page, "--help", cwd=tmp_path, env={"COLUMNS": "80"})
-    assert (result.code, result.stderr) == (0, "")
-    shown = re.sub(r"\x1b\[[\d;]*m", "", result.stdout)
-    assert max(map(len, shown.splitlines())) <= 80
-    assert not re.search(r"<bool>|<list|\[default: \(", shown)
-    command = WHOLE[page[0]] if page else GROUP
-    examples = re.sub(r"\[/?bold\]", "", command.epilog)
-    assert shown.endswith(f"\n\n{examples}\n\n")  # so that a line can be pasted: none is broken but by a backslash at its very end
-    lines = examples.splitlines()
-    goes_on = [line.startswith("    ") for line in lines]
-    assert goes_on == [False, *(line.endswith(" \\") for line in lines[:-1])]
-    assert not any(line.endswith(" ") for line in lines)
-    if page:
-        pasted = shown.partition("\nExamples\n")[2]
-        assert subprocess.run(["bash", "-n"], input=pasted, capture_output=True, text=True, check=False).stderr == ""
+def test_no_arguments_at_all_are_answered_with_help_alone(mha: Mha) -> None:
+    result = mha()
+    assert (result.code, mha("-h").code) == (2, 0)
+    assert words(mha("--help").stdout) == words(result.stdout + result.stderr)
+    assert "Usage: mha [OPTIONS] COMMAND" in words(result.stdout + result.stderr)
+    assert "Start with: mha train --config sample" in words(result.stdout + result.stderr)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_parameter_has_a_help_text_and_stands_on_the_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_help_page_names_every_option_and_ends_in_examples(name: str, mha: Mha) -> None:
     command = WHOLE[name]
-    page = words(run_here(name, "--help", cwd=tmp_path, monkeypatch=monkeypatch).stdout)
-    assert command.help
+    assert GROUP.commands[name].help == command.help.partition("\n")[0]
+    result = mha(name, "--help")
+    assert (result.code, result.stderr) == (0, "")
+    page = words(result.stdout)
+    assert f"Usage: mha {name} [OPTIONS]" in page
     for parameter in command.params:
-        assert parameter.help, parameter.name
         assert parameter.help.partition(" [dim]")[0].endswith("."), parameter.name
         for option in parameter.opts if parameter.opts[0].startswith("-") else []:
             assert f" {option} " in page
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_examples_name_options_that_exist(command: str) -> None:
-    known = {option for parameter in WHOLE[command].params for option in parameter.opts}
-    examples = "\n".join(line for line in str(WHOLE[command].epilog).splitlines() if not line.startswith("curl "))
-    named = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", examples))
+    assert not re.search(r"<bool>|<list|\[default: \(|\[/?bold", page)
+    examples = re.sub(r"\[/?bold\]", "", command.epilog)
+    known = {option for parameter in command.params for option in parameter.opts}
+    named = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", re.sub(r"(?m)^curl .*", "", examples)))
+    assert examples.count(f"mha {name}") >= 2
     assert named
     assert named <= known
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_can_be_pasted_from_a_page_of_80_columns(name: str, mha: Mha) -> None:
+    shown = mha(name, "--help", env={"COLUMNS": "80"}).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not has_control_characters(shown)
+    examples = re.sub(r"\[/?bold\]", "", WHOLE[name].epilog)
+    assert shown.endswith(f"\n\n{examples}\n\n")  # none of its lines is broken but by a backslash at its very end
+    lines = examples.splitlines()
+    assert [line.startswith("    ") for line in lines] == [False, *(line.endswith(" \\") for line in lines[:-1])]
+    assert not any(line.endswith(" ") for line in lines)
+    pasted = shown.partition("\nExamples\n")[2]
+    assert subprocess.run(["bash", "-n"], input=pasted, capture_output=True, text=True, check=False).stderr == ""
+
+
+def test_help_on_a_terminal(mha: Mha, tmp_path: Path) -> None:
+    result = run_on_terminal("predict", "--help", cwd=tmp_path, env={"COLUMNS": "80"})
+    assert (result.code, result.stderr) == (0, "")
+    assert "\x1b[1m" in result.stdout
+    assert re.sub(r"\x1b\[[\d;]*m", "", result.stdout) == mha("predict", "--help", env={"COLUMNS": "80"}).stdout
 
 
 @pytest.mark.parametrize(
@@ -130,37 +116,21 @@ def test_missing_packages_are_named(arguments: str, message: str, mha: Mha, tmp_
     assert not (tmp_path / "runs").exists()
 
 
-def test_no_arguments_at_all_are_answered_with_help_alone(tmp_path: Path) -> None:
-    result = run_mha(cwd=tmp_path)
-    assert result.code == 2
-    assert "Usage: mha [OPTIONS] COMMAND" in words(result.stdout + result.stderr)
-    assert "error" not in result.stderr
-
-
-def test_shell_completion_knows_the_commands(tmp_path: Path) -> None:
-    env = {"_MHA_COMPLETE": "complete_bash", "COMP_WORDS": "mha ", "COMP_CWORD": "1"}
-    result = run_mha(cwd=tmp_path, env=env)
-    assert result.code == 0
-    assert set(COMMANDS) <= set(result.stdout.split())
-
-
 # The output cannot be written
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("flag", ["--version", "--help"])
-def test_a_full_disk(flag: str, tmp_path: Path) -> None:
+def test_a_full_disk(tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
-        process = fork([flag], tmp_path, (PIPE, full.fileno(), PIPE))
+        process = fork(["--help"], tmp_path, (PIPE, full.fileno(), PIPE))
     assert process.communicate(timeout=TIMEOUT)[1] == b"error: cannot write the output: No space left on device\n"
     assert process.wait() == 1
 
 
-@pytest.mark.parametrize("flag", ["--version", "--help"])
-def test_a_reader_that_left(flag: str, tmp_path: Path) -> None:
+def test_a_reader_that_left(tmp_path: Path) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
-    process = fork([flag], tmp_path, (PIPE, theirs, PIPE))
+    process = fork(["--help"], tmp_path, (PIPE, theirs, PIPE))
     os.close(theirs)
     assert process.communicate(timeout=TIMEOUT)[1] == b""
     assert process.wait() == 1
@@ -180,46 +150,42 @@ sys.meta_path.insert(0, Interruption())
 """
 
 
-@pytest.mark.parametrize(("before", "code"), [("", -signal.SIGINT), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 0)])
-def test_ctrl_c_at_the_first_moment(before: str, code: int, tmp_path: Path) -> None:
-    program = f"{INTERRUPTED}{before}\n{COMMAND[-1]}"
-    command = [sys.executable, "-c", program, "--version"]
+MISSING = "x.keras: no such file; give a checkpoint that `mha train` wrote"
+LATER = """
+import os, signal
+import mha_cli.checkpoint.file
+mha_cli.checkpoint.file.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "said"),
+    [
+        (INTERRUPTED, "", -signal.SIGINT, ""),
+        (f"{INTERRUPTED}signal.signal(signal.SIGINT, signal.SIG_IGN)", "", 2, f"error: {MISSING}\n"),
+        ("", LATER, 130, "error: interrupted\n"),
+    ],
+    ids=["while importing", "where it is ignored", "later"],
+)
+def test_ctrl_c(before: str, after: str, code: int, said: str, tmp_path: Path) -> None:
+    program = f"{before}\n{COMMAND[-1].replace('main()', '')}\n{after}\nmain()"
+    command = [sys.executable, "-c", program, "predict", "-c", "x.keras", "film"]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
     )
-    assert (done.returncode, done.stderr) == (code, "")
-
-
-def test_ctrl_c_later_is_answered(tmp_path: Path) -> None:
-    program = f"{COMMAND[-1].replace('main()', '')}\nimport os, signal\nimport mha_cli.checkpoint.file\n"
-    program += "mha_cli.checkpoint.file.read_checkpoint = lambda path: os.kill(os.getpid(), signal.SIGINT)\nmain()"
-    command = [sys.executable, "-c", program, "doctor", "x.keras"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == said
 
 
 # Faults
 
 
-def test_a_traceback_only_on_request(tmp_path: Path) -> None:
-    quiet = run_mha("doctor", "nowhere.keras", cwd=tmp_path)
-    loud = run_mha("doctor", "nowhere.keras", cwd=tmp_path, env={"MHA_DEBUG": "1"})
-    assert refusal(quiet) == "nowhere.keras: no such file; give a checkpoint that `mha train` wrote"
+def test_a_traceback_only_on_request(mha: Mha) -> None:
+    quiet, loud = (mha("predict", "-c", "x.keras", "film", env={"MHA_DEBUG": debug}) for debug in "01")
+    assert refusal(quiet) == MISSING
     assert "Traceback (most recent call last)" in loud.stderr
     assert loud.stderr.endswith(quiet.stderr)
     assert loud.code == 2
-
-
-def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_args: object) -> None:
-        raise RuntimeError("\x1b[31mbroken\nin two")
-
-    monkeypatch.setattr("mha_cli.cli.train.load_config", fail)
-    result = run_here("train", "--config", "x.yaml", cwd=tmp_path, monkeypatch=monkeypatch)
-    assert result.code == 1
-    assert result.stderr == "error: RuntimeError: \\x1b[31mbroken; this is a fault in mha, MHA_DEBUG=1 shows where\n"
 
 
 @pytest.mark.parametrize(
@@ -227,13 +193,13 @@ def test_a_fault_of_ours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         (MemoryError(), 1, "out of memory; close other programs, or give fewer or shorter texts"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("\x1b[31mbroken\nin two"), 1, "RuntimeError: \\x1b[31mbroken; this is a fault in mha, MHA_DEBUG=1 shows where"),
     ],
 )
-def test_what_can_happen_to_anybody(error: BaseException, code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_happen_to_anybody(error: BaseException, code: int, message: str, mha: Mha, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: object) -> None:
         raise error
 
-    run_here("evaluate", "x.keras", cwd=tmp_path, monkeypatch=monkeypatch)  # imports modules that would else keep what stands in below
     monkeypatch.setattr("mha_cli.checkpoint.file.read_checkpoint", fail)
-    result = run_here("evaluate", "x.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = mha("predict", "-c", "x.keras", "film")
     assert (result.code, result.stdout, result.stderr) == (code, "", f"error: {message}\n")

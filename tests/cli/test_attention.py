@@ -15,12 +15,14 @@ from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoin
 from mha_cli.plots.figures import attention_figure
 from mha_cli.runtime.inspection import view_attention
 from tests.checkpoints import small_checkpoint
-from tests.cli.command import Result, has_control_characters, run_here, run_mha, tree
+from tests.cli.command import Result, has_control_characters, run_mha, tree
 from tests.cli.pages import HOSTILE, data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.cli.command import Mha
 
     Attention = Callable[..., Result]
 
@@ -29,22 +31,19 @@ WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
 LONG = " ".join(f"{word}{number}" for number in range(30) for word in ("the", "film"))
 BEGINNINGS = {".png": b"\x89PNG\r\n\x1a\n", ".PDF": b"%PDF-", ".svg": b"<?xml"}
 ODD_TEXTS = (
-    HOSTILE,
-    "[bold]the film[/bold] was [red]superb[/] [/nonsense]",
-    "\x1b[31mthe film\x1b[0m \x1b]0;title\x07 superb",
-    "$x_1$ \\frac{1}{2} 50% {film}",
+    "[bold]the[/bold] [/x] \x1b[31m film \x1b]0;title\x07 $x_1$ \\frac{1}{2} %",
     "映画 は 素晴らしい 🙂👩‍👩‍👧 ﷽",
     "a" * 500,
 )
 
 
 @pytest.fixture
-def attention(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attention:
+def attention(small: Path, mha: Mha) -> Attention:
     """``mha attention ARGS -c SMALL``."""
-    return lambda *args: run_here("attention", *args, "-c", small, cwd=tmp_path, monkeypatch=monkeypatch)
+    return lambda *args: mha("attention", *args, "-c", small)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two blocks with three heads and one, that reads up to 200 words."""
     checkpoint = small_checkpoint(num_blocks=2, num_heads=[3, 1], key_dim=5, positions="sinusoidal")
@@ -87,30 +86,22 @@ def test_a_short_review_is_a_heat_map(attention: Attention, small: Path) -> None
     assert numbers.index("3") == rows[0].index(WORDS[0]) + 8 + 3 * 3 + 2  # a number stands above the end of its column
 
 
-def test_the_mean_of_the_heads_by_default(attention: Attention) -> None:
-    assert "; block 0, mean over the heads: entropy 1.7" in attention(TEXT).lines[0]
-
-
 def test_unknown_words_are_marked_and_the_mark_explained(attention: Attention) -> None:
     legend = "* not in the model's vocabulary: it reads all such words as one"
     result = attention("The Zyzzyva was * superb")
     assert [row.split()[1] for row in result.lines[3:8]] == ["The", "Zyzzyva*", "was", "**", "superb"]
     assert result.lines[8:] == [legend]
-    assert legend not in attention(TEXT).stdout
 
 
 def test_a_text_that_was_cut_is_told_of(attention: Attention) -> None:
-    told = "the model reads 13 of the 20 words; the others are not shown"
-    assert attention("the film " * 10).lines[-1] == told
-    assert told not in attention(TEXT).stdout
+    lines = attention("the film " * 10).lines
+    assert "; block 0, mean over the heads: entropy " in lines[0]
+    assert lines[-1] == "the model reads 13 of the 20 words; the others are not shown"
 
 
-@pytest.mark.parametrize("choice", [[], ["--head", "0"]], ids=["mean", "one"])
-def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(
-    choice: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attention_close_to_uniform_is_said_in_place_of_equal_shades(mha: Mha, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "even.keras", even_heads(0, 1))
-    result = run_here("attention", TEXT, *choice, "-c", "even.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = mha("attention", TEXT, "-c", "even.keras")
     assert (result.code, result.stderr) == (0, "")
     heading, said, way_out = result.lines
     assert heading.endswith(f": entropy {math.log(8):.3f} of at most {math.log(8):.3f} nats")
@@ -129,17 +120,17 @@ def test_the_headings_of_heads_do_not_run_into_each_other() -> None:
     assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[:number])
 
 
-def test_a_head_that_is_not_uniform_by_itself_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_is_not_uniform_by_itself_is_named(mha: Mha, tmp_path: Path) -> None:
     checkpoint = even_heads(*range(6), num_heads=7)
     write_checkpoint(tmp_path / "even.keras", checkpoint)
     weights = view_attention(checkpoint, TEXT).weights[0]
     assert math.exp(entropy_of(weights[6])) < 0.95 * 8 <= math.exp(entropy_of(weights.mean(axis=0)))
-    result = run_here("attention", TEXT, "-c", "even.keras", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = mha("attention", TEXT, "-c", "even.keras")
     assert result.lines[2] == f"not uniform by themselves: --head 6 ({entropy_of(weights[6]):.3f})"
 
 
-def test_links_and_a_summary_of_a_long_review(blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run_here("attention", LONG, "-c", blocks, "--block", "1", "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch)
+def test_links_and_a_summary_of_a_long_review(blocks: Path, mha: Mha) -> None:
+    result = mha("attention", LONG, "-c", blocks, "--block", "1", "--head", "0")
     assert (result.code, result.stderr) == (0, "")
     view = view_attention(read_checkpoint(blocks), LONG)
     weights = view.of(1, 0).copy()
@@ -199,8 +190,8 @@ def test_json_has_the_weights_of_every_block_and_head(blocks: Path, tmp_path: Pa
 # Pages and pictures
 
 
-def test_the_page_is_complete_in_itself(blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run_here("attention", TEXT, "-c", blocks, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
+def test_the_page_is_complete_in_itself(blocks: Path, mha: Mha, tmp_path: Path) -> None:
+    result = mha("attention", TEXT, "-c", blocks, "--html", "page.html")
     assert (result.code, result.stderr) == (0, "")
     data, view = data_of(tmp_path / "page.html"), view_attention(read_checkpoint(blocks), TEXT)
     assert data["words"] == WORDS
@@ -214,7 +205,7 @@ def test_the_page_is_complete_in_itself(blocks: Path, tmp_path: Path, monkeypatc
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
-def test_the_page_tells_of_the_model_what_its_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_tells_of_the_model_what_its_file_says(mha: Mha, tmp_path: Path) -> None:
     """Whatever that is: a stranger's names and figures are cut, escaped, or not believed."""
     names = ("bad", "\x1b[31m" + "x" * 100, *map(str, range(30)))
     checkpoint = small_checkpoint(names)
@@ -223,7 +214,7 @@ def test_the_page_tells_of_the_model_what_its_file_says(tmp_path: Path, monkeypa
     for accuracy, shown in ((0.75, "75.00%, as its file says"), (1e300, "not in its file"), (None, "not in its file")):
         metrics = {} if accuracy is None else {"validation_accuracy": accuracy}
         write_checkpoint(path, dataclasses.replace(checkpoint, metrics=metrics))
-        run_here("attention", "the film", "-c", path, "--html", "page.html", cwd=tmp_path, monkeypatch=monkeypatch)
+        mha("attention", "the film", "-c", path, "--html", "page.html")
         model = data_of(tmp_path / "page.html")["model"]
         assert model["model"] == "runs/a.keras"
         assert model["validation accuracy"] == shown
@@ -237,8 +228,7 @@ def test_a_hostile_review_is_only_data(attention: Attention, tmp_path: Path) -> 
     assert words == ["<", "/", "script", ">", "<", "b", ">", "&", "the", "<", "!", "-", "-"]
 
 
-@pytest.mark.parametrize("ending", BEGINNINGS)
-@pytest.mark.parametrize("choice", [[], ["--head", "1"]], ids=["all", "one"])
+@pytest.mark.parametrize(("ending", "choice"), [(".png", []), (".PDF", ["--head", "1"])])
 def test_a_picture(ending: str, choice: list[str], attention: Attention, tmp_path: Path) -> None:
     result = attention(TEXT, "--png", f"heads{ending}", *choice)
     assert (result.code, result.stderr) == (0, "")
@@ -246,38 +236,33 @@ def test_a_picture(ending: str, choice: list[str], attention: Attention, tmp_pat
     assert list(tree(tmp_path)) == [f"heads{ending}"]
 
 
-def test_the_picture_names_the_words_of_every_head(blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_here("attention", TEXT, "-c", blocks, "--png", "heads.svg", cwd=tmp_path, monkeypatch=monkeypatch)
+def test_the_picture_names_heads_and_words_marks_unknown_ones_and_tells_the_entropy(blocks: Path, mha: Mha, tmp_path: Path) -> None:
+    text = "The Zyzzyva it’s superb"
+    mha("attention", text, "-c", blocks, "--png", "heads.svg")
     drawn = (tmp_path / "heads.svg").read_text()
     assert xml.etree.ElementTree.fromstring(drawn).tag.endswith("svg")
-    for label in ("block 0, head 0", "block 0, head 2", "DREADFUL", "it’s", "word that looks", "attention weight"):
-        assert f"<!-- {label} -->" in drawn
-
-
-def test_the_picture_marks_unknown_words_and_tells_the_entropy(attention: Attention, small: Path, tmp_path: Path) -> None:
-    attention("The Zyzzyva was superb", "--png", "heads.svg")
-    drawn = (tmp_path / "heads.svg").read_text()
-    entropies = [entropy_of(head) for head in view_attention(read_checkpoint(small), "The Zyzzyva was superb").weights[0]]
+    entropies = [entropy_of(head) for head in view_attention(read_checkpoint(blocks), text).weights[0]]
     for label in (
-        "Zyzzyva*",
+        *("block 0, head 0", "block 0, head 2", "it’s", "word that looks", "attention weight", "Zyzzyva*"),
         "* not in the model&#x27;s vocabulary: it reads all such words as one",
         *(f"entropy {entropy:.3f} of at most {math.log(4):.3f} nats" for entropy in entropies),
     ):
         assert f"<!-- {html.unescape(label)} -->" in drawn, label
 
 
-@pytest.mark.parametrize("text", ["映画 was ภาพยนตร์ the film 🙂", pytest.param("עברית the ﷽ ༄ film", marks=pytest.mark.process)])
-def test_letters_without_a_glyph_are_told_of_in_one_line(text: str, small: Path, tmp_path: Path) -> None:
+def test_letters_without_a_glyph_are_told_of_in_one_line(small: Path, tmp_path: Path) -> None:
     """In a process of its own, where Matplotlib finds no folder for its caches either; it has something to say about all that."""
-    result = run_mha("attention", text, "-c", small, "--png", "a.png", cwd=tmp_path, env={"MPLCONFIGDIR": "/proc/nowhere"})
+    result = run_mha(
+        "attention", "映画 was ภาพยนตร์ the film 🙂", "-c", small, "--png", "a.png", cwd=tmp_path, env={"MPLCONFIGDIR": "/proc/nowhere"}
+    )
     assert result.code == 0
     told = re.fullmatch(r"a\.png: (\d+) of the \d+ words have letters .* lacks, drawn as boxes; --html shows all letters\n", result.stderr)
     assert told, result.stderr
     assert int(told[1]) >= 1
 
 
-def test_the_picture_of_a_long_review_has_a_size_that_opens(blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run_here("attention", "the film " * 100, "-c", blocks, "--png", "long.png", cwd=tmp_path, monkeypatch=monkeypatch)
+def test_the_picture_of_a_long_review_has_a_size_that_opens(blocks: Path, mha: Mha, tmp_path: Path) -> None:
+    result = mha("attention", "the film " * 60, "-c", blocks, "--png", "long.png")
     assert (result.code, result.stderr) == (0, "")
     header = (tmp_path / "long.png").read_bytes()[16:24]
     width, height = (int.from_bytes(part) for part in (header[:4], header[4:]))

@@ -10,12 +10,14 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.inspection import explain as explain_text
 from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import Result, has_control_characters, run_here, run_mha, run_on_terminal
+from tests.cli.command import Result, has_control_characters, run_on_terminal
 from tests.cli.pages import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.cli.command import Mha
 
     Explain = Callable[..., Result]
 
@@ -25,9 +27,9 @@ HONEST = "how much a word is looked at is not by itself an explanation (Jain and
 
 
 @pytest.fixture
-def explain(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Explain:
+def explain(small: Path, mha: Mha) -> Explain:
     """``mha explain ARGS -c SMALL``."""
-    return lambda *args: run_here("explain", *args, "-c", small, cwd=tmp_path, monkeypatch=monkeypatch)
+    return lambda *args: mha("explain", *args, "-c", small)
 
 
 def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> None:
@@ -53,15 +55,15 @@ def test_the_review_and_a_table_of_its_words(explain: Explain, small: Path) -> N
     assert result.lines[-1] == HONEST
 
 
-def test_words_are_coloured_by_what_they_decide(small: Path, tmp_path: Path) -> None:
-    """Where there are colours, in a process of its own."""
-    result = run_mha("explain", TEXT, "-c", small, cwd=tmp_path, env={"FORCE_COLOR": "1"})
+def test_words_are_coloured_by_what_they_decide_on_a_terminal(small: Path, tmp_path: Path) -> None:
+    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path)
     assert (result.code, result.stderr) == (0, "")
+    assert "; green words speak for it, red ones against it" in result.lines[0]
+    assert "+" not in result.lines[1]
     expected = explain_text(read_checkpoint(small), TEXT)
     largest = max(map(abs, expected.occlusion))
-    review = result.stdout[result.stdout.index("\n") : result.stdout.index("What decides")]
     for word, fall in zip(WORDS, expected.occlusion, strict=True):
-        found = re.search(rf"(\x1b\[([\d;]*)m)?{re.escape(word)}(?=\x1b|\s)", review)
+        found = re.search(rf"(\x1b\[([\d;]*)m)?{re.escape(word)}(?=\x1b|\s|$)", result.lines[1])
         assert found is not None
         codes = set((found[2] or "").split(";"))
         assert ("32" in codes) == (fall / largest >= 0.1), (word, found[0])
@@ -69,20 +71,12 @@ def test_words_are_coloured_by_what_they_decide(small: Path, tmp_path: Path) -> 
         assert ("7" in codes) == (abs(fall) / largest > 0.66)
 
 
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
-def test_no_colours_are_named_on_a_terminal_without_them(env: dict[str, str], small: Path, tmp_path: Path) -> None:
-    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path, env=env)
+def test_no_colours_are_named_on_a_terminal_without_them(small: Path, tmp_path: Path) -> None:
+    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path, env={"NO_COLOR": "1"})
     heading, review = result.lines[:2]
     assert heading.endswith("; + before a word: it speaks for it, - against it; the more, the stronger")
-    assert "green" not in result.stdout
     assert "++" in review or "--" in review
     assert "\x1b" not in review
-
-
-def test_colours_are_named_on_a_terminal_with_them(small: Path, tmp_path: Path) -> None:
-    result = run_on_terminal("explain", TEXT, "-c", small, cwd=tmp_path)
-    assert "; green words speak for it, red ones against it" in result.lines[0]
-    assert "+" not in result.lines[1]
 
 
 def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_path: Path) -> None:
@@ -97,21 +91,19 @@ def test_unknown_words_are_marked_and_the_mark_explained(explain: Explain, tmp_p
     assert legend not in explain(TEXT).stdout
 
 
-def test_unknown_words_say_something_by_their_subwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_words_say_something_by_their_subwords(mha: Mha, tmp_path: Path) -> None:
     small_checkpoint_file(tmp_path / "a.keras", subword_buckets=32)
-    found = [
-        run_here("explain", f"the {word} was superb", "-c", "a.keras", cwd=tmp_path, monkeypatch=monkeypatch) for word in ("zyzz", "zyzyx")
-    ]
+    found = [mha("explain", f"the {word} was superb", "-c", "a.keras") for word in ("zyzz", "zyzyx")]
     assert all("* not in the model's vocabulary: it reads such words by their subwords" in result.lines for result in found)
     assert found[0].lines[0] != found[1].lines[0]
 
 
-def test_attention_close_to_uniform_is_said(explain: Explain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_close_to_uniform_is_said(explain: Explain, mha: Mha, tmp_path: Path) -> None:
     checkpoint = small_checkpoint()
     for name in ("query_kernel", "query_bias"):
         checkpoint.weights[f"encoder_0/attention/{name}"][:] = 0
     write_checkpoint(tmp_path / "uniform.keras", checkpoint)
-    result = run_here("explain", TEXT, "-c", "uniform.keras", "--html", "why.html", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = mha("explain", TEXT, "-c", "uniform.keras", "--html", "why.html")
     assert result.lines[-2] == "all words are looked at about equally: entropy 2.079 of at most 2.079 nats"
     assert data_of(tmp_path / "why.html")["entropy"] == "Close to uniform: entropy 2.079 of at most 2.079 nats"
     assert "about equally" not in explain("the was superb").stdout
@@ -134,12 +126,8 @@ def test_json(explain: Explain, small: Path) -> None:
 def test_gradients_beside_it(explain: Explain, small: Path, tmp_path: Path) -> None:
     from mha_cli.analysis.inside.attribution import integrated_gradients
 
-    said = json.loads(explain(TEXT, "--gradients", "--json").stdout)
-    expected, _ = integrated_gradients(read_checkpoint(small), TEXT, said["label"])
-    assert said["gradients"] == pytest.approx(expected, abs=1e-6)
-    assert said["occlusion"] == json.loads(explain(TEXT, "--json").stdout)["occlusion"]
-
-    result = explain(TEXT, "--gradients", "--html", "why.html")
+    result, prediction = explain(TEXT, "--gradients", "--html", "why.html"), explain_text(read_checkpoint(small), TEXT).prediction
+    expected, _ = integrated_gradients(read_checkpoint(small), TEXT, prediction.label)
     assert result.code == 0
     assert "integrated" in result.stdout
     for value in expected:
@@ -166,7 +154,7 @@ def test_the_page_is_complete_in_itself_and_honest(explain: Explain, small: Path
     assert 'Jain and Wallace 2019, "Attention is not Explanation"' in page
 
 
-@pytest.mark.parametrize("text", ["[bold]the[/bold] film [/red]", "\x1b[31mthe\x1b[0m \x1b]0;title\x07", "映画 🙂 ﷽", "a" * 500, "superb"])
+@pytest.mark.parametrize("text", ["[bold]the[/bold] film [/red]", "\x1b[31mthe\x1b]0;title\x07 映画 🙂 ﷽", "a" * 500])
 def test_odd_texts_are_shown_harmlessly(text: str, explain: Explain) -> None:
     result = explain(text)
     assert (result.code, result.stderr) == (0, "")
@@ -176,10 +164,10 @@ def test_odd_texts_are_shown_harmlessly(text: str, explain: Explain) -> None:
         assert words == ["[", "bold", "]", "the", "[", "/", "bold", "]", "film", "[", "/", "red", "]"]
 
 
-def test_hostile_class_names_are_shown_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_class_names_are_shown_as_they_are(mha: Mha, tmp_path: Path) -> None:
     names = ("[red]bad[/red]", "[/nonsense]\x1b[31m", "</script>")
     checkpoint = small_checkpoint_file(tmp_path / "a.keras", class_names=names)
-    result = run_here("explain", TEXT, "-c", checkpoint, "--html", "why.html", cwd=tmp_path, monkeypatch=monkeypatch)
+    result = mha("explain", TEXT, "-c", checkpoint, "--html", "why.html")
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
     label = explain_text(read_checkpoint(checkpoint), TEXT).prediction.label.replace("\x1b", r"\x1b")

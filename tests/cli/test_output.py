@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import COMMAND, TIMEOUT, environment, obey_signals, run_here
+from tests.cli.command import TIMEOUT, environment, fork, obey_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WAYS = [("attention", "--html", "page.html"), ("attention", "--png", "picture.png"), ("explain", "--html", "page.html")]
-"""Beside those of ``mha predict --output``, which test_predict_output.py tests, and plots, which are written as pictures are."""
+    from tests.cli.command import Mha
+
+WAYS = [("predict", "-o", "labels.tsv"), ("attention", "--png", "picture.png"), ("explain", "--html", "page.html")]
+"""Plots are written as pictures are."""
 
 
 @pytest.mark.parametrize(("command", "option", "name"), WAYS)
-def test_a_file_behind_a_link_keeps_its_mode(
-    command: str, option: str, name: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_behind_a_link_keeps_its_mode(command: str, option: str, name: str, small: Path, mha: Mha, tmp_path: Path) -> None:
     (tmp_path / "real").write_text("earlier")
     (tmp_path / "real").chmod(0o600)
     (tmp_path / name).symlink_to("real")
     notes = [tmp_path / ".mha-notes.tmp", tmp_path / ".mha-notes_1.tmp"]
     for note in notes:
         note.touch()
-    assert run_here(command, "the film", "-c", small, option, name, cwd=tmp_path, monkeypatch=monkeypatch).code == 0
+    assert mha(command, "the film", "-c", small, option, name).code == 0
     assert (tmp_path / name).is_symlink()
     assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "real").read_bytes() != b"earlier"
@@ -41,11 +41,10 @@ def test_a_file_behind_a_link_keeps_its_mode(
 @pytest.mark.parametrize(("command", "option", "name"), WAYS)
 def test_a_pipe_is_written_to_and_not_replaced(command: str, option: str, name: str, small: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
-    arguments = [*COMMAND, command, "the film", "-c", small, option, name]
-    with subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL) as process:
+    with fork([command, "the film", "-c", small, option, name], tmp_path) as process:
         written = (tmp_path / name).read_bytes()
         assert process.wait(TIMEOUT) == 0
-    assert written.startswith((b"<!", b"\x89PNG"))
+    assert written.startswith((b"neg\t", b"pos\t", b"<!", b"\x89PNG"))
     assert stat.S_ISFIFO((tmp_path / name).stat().st_mode)
 
 
@@ -65,8 +64,7 @@ main()
 EXPORT = ("export", "a.keras", "-f", "int8", "-o", "small.keras")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_export_that_is_asked_to_end_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+def test_an_export_that_is_asked_to_end_leaves_nothing(tmp_path: Path) -> None:
     small_checkpoint_file(tmp_path / "a.keras")
     command = [sys.executable, "-c", HALF_EXPORTED, *EXPORT]
     with subprocess.Popen(
@@ -74,6 +72,6 @@ def test_an_export_that_is_asked_to_end_leaves_nothing(number: signal.Signals, t
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n"
-        process.send_signal(number)
-        assert process.wait(TIMEOUT) == 128 + number
+        process.terminate()
+        assert process.wait(TIMEOUT) == 128 + signal.SIGTERM
     assert os.listdir(tmp_path) == ["a.keras"]
