@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def most_connections() -> int:
-    """The number of connections that fit below the limit of open files (`ulimit -n`), beside the files that are open now."""
+    """Connections that fit below the limit of open files (`ulimit -n`), beside the files that are open now."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(2, limit - len(os.listdir("/dev/fd")) - SPARE_DESCRIPTORS)
 

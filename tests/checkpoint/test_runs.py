@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,9 +23,10 @@ from mha_cli.checkpoint.runs import (
 )
 from mha_cli.config.loading import config_from_dict, config_to_yaml, load_config
 from mha_cli.config.settings import Config
-from mha_cli.errors import EXIT_USAGE, MhaError
+from mha_cli.errors import MhaError, printable
 from mha_cli.system.callbacks import EpochRecord
-from mha_cli.system.whole_files import LOCK, locked
+from mha_cli.system.whole_files import LOCK, TEMPORARY_PREFIX, TEMPORARY_SUFFIX, locked
+from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,11 +58,11 @@ def test_the_history_of_a_run() -> None:
     assert read_history(Path("runs/b/checkpoint.keras")) == []
 
 
-@pytest.mark.parametrize("content", ["{}", "epoch 1\n", EPOCH + "\n", EPOCH.replace("true", '"<b>"'), EPOCH.replace("0.75", '"much"')])
+@pytest.mark.parametrize("content", ["{}", EPOCH + "\n", EPOCH.replace("true", '"<b>"')])
 def test_what_is_no_history(content: str) -> None:
     make_file("runs/a/history.jsonl", content=content)
-    with pytest.raises(MhaError, match=r"^runs/a/history\.jsonl: no history of a training that can be read; remove it"):
-        read_history(Path("runs/a/checkpoint.keras"))
+    message = "runs/a/history.jsonl: no history of a training that can be read; remove it, or put the one of this run there"
+    assert error_of(read_history, Path("runs/a/checkpoint.keras")) == message
 
 
 # Names
@@ -72,53 +71,25 @@ def test_what_is_no_history(content: str) -> None:
 def test_a_new_run_directory_takes_the_first_free_number() -> None:
     assert new_run_directory("imdb") == Path("runs/imdb")
     Path("runs/imdb").mkdir(parents=True)
-    assert new_run_directory("imdb") == Path("runs/imdb-2")
     make_file("runs/imdb-2")
     Path("runs/imdb-4").mkdir()
     assert new_run_directory("imdb") == Path("runs/imdb-3")
     assert sorted(os.listdir("runs")) == ["imdb", "imdb-2", "imdb-4"]
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "name"),
-    [("runs/imdb/checkpoint.keras", "imdb"), ("mine/best.keras", "best"), ("checkpoint.keras", None)],
-)
-def test_the_name_of_a_run(checkpoint: str, name: str | None, tmp_path: Path) -> None:
-    assert run_name(Path(checkpoint)) == (name or tmp_path.name)
+def test_the_name_of_a_run(tmp_path: Path) -> None:
+    names = {"runs/imdb/checkpoint.keras": "imdb", "mine/best.keras": "best", "checkpoint.keras": tmp_path.name}
+    assert {path: run_name(Path(path)) for path in names} == names
 
 
 # The checkpoint to use
 
 
-def test_the_given_checkpoint_comes_first() -> None:
-    make_file("runs/a/checkpoint.keras")
-    assert choose_checkpoint(Path("mine.keras"), {"MHA_CHECKPOINT": "other.keras"}) == (Path("mine.keras"), "")
-
-
-def test_the_environment_comes_second() -> None:
-    make_file("runs/a/checkpoint.keras")
-    assert choose_checkpoint(None, {"MHA_CHECKPOINT": "other.keras"}) == (Path("other.keras"), "$MHA_CHECKPOINT")
-
-
-def test_a_run_directory_stands_for_its_checkpoint() -> None:
-    make_file("runs/a/checkpoint.keras")
-    inside = Path("runs/a/checkpoint.keras")
-    assert choose_checkpoint(Path("runs/a"), {}) == (inside, "")
-    assert choose_checkpoint(None, {"MHA_CHECKPOINT": "runs/a"}) == (inside, "$MHA_CHECKPOINT")
-    for other in (inside, Path("runs"), Path("nowhere"), Path("a\0b"), Path("a" * 300)):
-        assert checkpoint_in(other) == other
-
-
-def test_the_name_of_a_run_alone_is_no_path() -> None:
-    make_file("runs/a/checkpoint.keras")
-    for name, hint in (("a", "did you mean runs/a?"), ("b", "give a checkpoint that `mha train` wrote")):
-        with pytest.raises(MhaError) as raised:
-            read_checkpoint(Path(name))
-        assert str(raised.value) == f"{name}: no such file; {hint}"
-
-
-@pytest.mark.parametrize("environment", [{}, {"MHA_CHECKPOINT": ""}])
-def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
+def test_the_checkpoint_is_the_given_one_or_that_of_the_environment_or_the_last_one_or_the_packaged_one() -> None:
+    packaged, reason = choose_checkpoint(None, {})
+    assert reason == "the model that comes with mha"
+    assert read_checkpoint(packaged).class_names == ("neg", "pos")
+    assert packaged.stat().st_size <= 4_000_000
     make_file("runs/z/checkpoint.keras", seconds=1)
     make_file("runs/both/with-positions/checkpoint.keras", seconds=3)
     make_file("runs/a/checkpoint.keras", seconds=2)
@@ -126,38 +97,29 @@ def test_the_last_trained_run_comes_third(environment: dict[str, str]) -> None:
     Path("runs/gone").mkdir()
     Path("runs/gone/checkpoint.keras").symlink_to("nowhere")
     # The two models of a shuffle-test lie one folder deeper: one of them cannot read order, and nobody trained it to be used.
-    assert choose_checkpoint(None, environment) == (Path("runs/a/checkpoint.keras"), "the last trained run")
+    for environment in ({}, {"MHA_CHECKPOINT": ""}):
+        assert choose_checkpoint(None, environment) == (Path("runs/a/checkpoint.keras"), "the last trained run")
+    assert choose_checkpoint(None, {"MHA_CHECKPOINT": "other.keras"}) == (Path("other.keras"), "$MHA_CHECKPOINT")
+    assert choose_checkpoint(Path("mine.keras"), {"MHA_CHECKPOINT": "other.keras"}) == (Path("mine.keras"), "")
 
 
-def test_the_packaged_model_comes_last() -> None:
-    Path("runs/empty").mkdir(parents=True)
-    path, reason = choose_checkpoint(None, {})
-    assert reason == "the model that comes with mha"
-    assert read_checkpoint(path).class_names == ("neg", "pos")
-    assert path.stat().st_size <= 4_000_000
+def test_a_run_directory_stands_for_its_checkpoint() -> None:
+    inside = make_file("runs/a/checkpoint.keras")
+    assert choose_checkpoint(Path("runs/a"), {}) == (inside, "")
+    assert choose_checkpoint(None, {"MHA_CHECKPOINT": "runs/a"}) == (inside, "$MHA_CHECKPOINT")
+    for other in (inside, Path("runs"), Path("nowhere"), Path("a\0b"), Path("a" * 300)):
+        assert checkpoint_in(other) == other
+    for name, hint in (("a", "did you mean runs/a?"), ("b", "give a checkpoint that `mha train` wrote")):
+        assert error_of(read_checkpoint, Path(name)) == f"{name}: no such file; {hint}"
 
 
 # A directory for a new run
 
 
-def test_a_directory_whose_run_was_killed_as_it_wrote_its_config() -> None:
-    program = """
-import os, sys
-from pathlib import Path
-from mha_cli.system.whole_files import atomic_write
-with atomic_write(Path("killed/config.yaml")):
-    os.kill(os.getpid(), 9)
-"""
-    Path("killed").mkdir()
-    subprocess.run([sys.executable, "-c", program], check=False)
-    assert len(os.listdir("killed")) == 1
-    with run_directory(Path("killed"), Config(seed=5)) as held:
-        assert sorted(os.listdir(held)) == [LOCK, CONFIG]
-
-
-@pytest.mark.parametrize("output", ["new", "deep/in/new", "empty"])
+@pytest.mark.parametrize("output", ["new", "deep/in/new", "empty", "killed"])
 def test_an_unused_directory(output: str) -> None:
     Path("empty").mkdir()
+    make_file(f"killed/{TEMPORARY_PREFIX}x{TEMPORARY_SUFFIX}")  # by a process that was killed as it wrote its config
     with run_directory(Path(output), Config(seed=5)) as held:
         assert sorted(os.listdir(held)) == [LOCK, CONFIG]
         assert load_config(held / CONFIG) == Config(seed=5)
@@ -165,15 +127,13 @@ def test_an_unused_directory(output: str) -> None:
     assert sorted(os.listdir(output)) == [CHECKPOINT, CONFIG]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), MhaError("no data")])
-@pytest.mark.parametrize("output", ["new", "empty"])
+@pytest.mark.parametrize(("output", "error"), [("empty/deep/new", KeyboardInterrupt()), ("empty", MhaError("no data"))])
 def test_a_run_that_learnt_nothing_leaves_a_directory_as_it_was(output: str, error: BaseException) -> None:
     Path("empty").mkdir()
     with pytest.raises(type(error)), run_directory(Path(output), Config()) as held:
         make_file(f"{held}/last/unfinished")
         raise error
-    assert os.listdir() == ["empty"]
-    assert os.listdir("empty") == []
+    assert [*Path().rglob("*")] == [Path("empty")]
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -198,9 +158,8 @@ def test_a_directory_is_held_by_one_run() -> None:
     with run_directory(Path("run"), Config()):
         make_file(f"run/{STATE}")
         for resume in (False, True):
-            with pytest.raises(MhaError) as raised, run_directory(Path("run"), Config(), resume):
-                pass
-            assert str(raised.value) == "run: another training writes there; wait for it, or choose another folder"
+            said = error_of(run_directory(Path("run"), Config(), resume).__enter__)
+            assert said == "run: another training writes there; wait for it, or choose another folder"
     with run_directory(Path("run"), Config(), resume=True):
         pass
 
@@ -225,26 +184,17 @@ def test_a_directory_is_checked_when_it_is_held(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("file", "output", "message"),
     [
-        ("used/metrics.json", "used", "--output used: holds a finished run; choose another folder, or remove this one"),
-        (
-            "used/config.yaml",
-            "used",
-            "--output used: holds an unfinished run; add --resume to go on with it, or choose another folder",
-        ),
-        ("used/mine.txt", "used", "--output used: is not empty; choose another folder"),
-        ("used/.hidden", "used", "--output used: is not empty; choose another folder"),
-        ("used/.lock", "used", "--output used: is not empty; choose another folder"),  # of another program; ours has our name
-        ("used", "used", "--output used: is a file; choose another folder"),
-        ("u\x1b[31m", "u\x1b[31m", r"--output u\x1b[31m: is a file; choose another folder"),
+        ("used/metrics.json", "used", "holds a finished run; choose another folder, or remove this one"),
+        ("used/config.yaml", "used", "holds an unfinished run; add --resume to go on with it, or choose another folder"),
+        ("used/.hidden", "used", "is not empty; choose another folder"),
+        ("used/.lock", "used", "is not empty; choose another folder"),  # of another program; ours has our name
+        ("u\x1b[31m", "u\x1b[31m", "is a file; choose another folder"),
     ],
 )
 def test_a_used_directory(file: str, output: str, message: str) -> None:
     kept = make_file(file, content="mine")
     for asking in (lambda: refuse_used(Path(output)), run_directory(Path(output), Config()).__enter__):
-        with pytest.raises(MhaError) as raised:
-            asking()
-        assert str(raised.value) == message
-        assert raised.value.exit_code == EXIT_USAGE
+        assert error_of(asking) == f"--output {printable(output)}: {message}"
     assert kept.read_text() == "mine"
 
 
@@ -258,16 +208,7 @@ def test_a_directory_that_cannot_be_made() -> None:
         "/proc/new": "made: No such file or directory",
     }
     for output, reason in reasons.items():
-        with pytest.raises(MhaError) as raised, run_directory(Path(output), Config()):
-            pass
-        assert str(raised.value).endswith(f": cannot be {reason}; choose another folder")
-
-
-def test_a_run_that_learns_nothing_leaves_no_folder() -> None:
-    Path("kept").mkdir()
-    with pytest.raises(KeyboardInterrupt), run_directory(Path("kept/made/run"), Config()):
-        raise KeyboardInterrupt
-    assert [*Path().rglob("*")] == [Path("kept")]
+        assert error_of(run_directory(Path(output), Config()).__enter__).endswith(f": cannot be {reason}; choose another folder")
 
 
 # A directory to resume
@@ -288,36 +229,22 @@ def test_an_interrupted_run_whose_columns_were_found() -> None:
     data = {"source": "files", "train": "x.csv"}
     make_file("run/config.yaml", content=config_to_yaml(config_from_dict({"data": {**data, "text_column": "body"}}, "test")))
     refuse_other_run(Path("run"), config_from_dict({"data": data}, "test"))
-    with pytest.raises(MhaError, match=r"data\.text_column=body, the config other"):
-        refuse_other_run(Path("run"), config_from_dict({"data": {**data, "text_column": "other"}}, "test"))
+    other = config_from_dict({"data": {**data, "text_column": "other"}}, "test")
+    assert "its run has data.text_column=body, the config other; " in error_of(refuse_other_run, Path("run"), other)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"seed": 4}, "--output run: its run has seed=3, the config 4; resume with --config run/config.yaml"),
-        (
-            {"training": {"epochs": 8}},
-            "--output run: its run has training.epochs=7, the config 8; resume with --config run/config.yaml",
-        ),
-        (
-            {"data": {"source": "files", "train": "x.csv"}},
-            "--output run: its run has data.source=sample, the config files; resume with --config run/config.yaml",
-        ),
+        ({"seed": 4}, "seed=3, the config 4"),
+        ({"training": {"epochs": 8}}, "training.epochs=7, the config 8"),
+        ({"data": {"source": "files", "train": "x.csv"}}, "data.source=sample, the config files"),
     ],
 )
 def test_a_run_of_another_config(changed: dict[str, object], message: str, config: Config) -> None:
     other = config_from_dict({"seed": 3, "training": {"epochs": 7}} | changed, "test")
-    with pytest.raises(MhaError) as raised:
-        refuse_other_run(Path("run"), other)
-    assert str(raised.value) == message
-
-
-def test_no_run_to_resume(config: Config) -> None:
-    with pytest.raises(MhaError) as raised, run_directory(Path("nowhere"), config, resume=True):
-        pass
-    assert not Path("nowhere").exists()
-    assert str(raised.value) == "--output nowhere: holds no run to resume; leave --resume out"
+    said = error_of(refuse_other_run, Path("run"), other)
+    assert said == f"--output run: its run has {message}; resume with --config run/config.yaml"
 
 
 @pytest.mark.parametrize("written", ["checkpoint.keras", "config.yaml", "history.jsonl", "metrics.json", "last", "last/state.npz"])
@@ -326,13 +253,13 @@ def test_a_run_that_would_be_written_elsewhere_is_not_resumed(written: str, conf
     Path("run", written).parent.mkdir(exist_ok=True)
     Path("run", written).unlink(missing_ok=True)
     Path("run", written).symlink_to(Path("elsewhere").absolute())
-    with pytest.raises(MhaError) as raised:
-        refuse_other_run(Path("run"), config)
-    assert str(raised.value) == f"--output run: its {written} is a link; put there what it leads to, or choose another folder"
+    message = f"--output run: its {written} is a link; put there what it leads to, or choose another folder"
+    assert error_of(refuse_other_run, Path("run"), config) == message
 
 
-def test_a_finished_run_is_not_resumed(config: Config) -> None:
+def test_no_run_and_a_finished_run_are_not_resumed(config: Config) -> None:
+    resumed = run_directory(Path("nowhere"), config, resume=True)
+    assert error_of(resumed.__enter__) == "--output nowhere: holds no run to resume; leave --resume out"
+    assert not Path("nowhere").exists()
     make_file("run/metrics.json")
-    with pytest.raises(MhaError) as raised:
-        refuse_other_run(Path("run"), config)
-    assert str(raised.value) == "--output run: its run is finished; choose another folder for a new one"
+    assert error_of(refuse_other_run, Path("run"), config) == "--output run: its run is finished; choose another folder for a new one"

@@ -121,6 +121,7 @@ def test_health(port: int) -> None:
     status, found = ask(port, "/healthz")
     assert (status, found["status"], found["version"]) == (200, "ok", __version__)
     assert found["model"].endswith("/small.keras")
+    assert found["model"].count("/") == 1  # nobody learns the folders before
     status, _, body = ask_raw(port, "/healthz", None, "HEAD")  # as balancers ask
     assert (status, body) == (200, b"")
 
@@ -133,7 +134,6 @@ FORM = '; send {"text": "…"}, or to /predict {"texts": ["…", …]}'
     ("body", "status", "message"),
     [
         (b'{"text": 5}', 422, "text: Input should be a valid string" + FORM),
-        (b'{"text": null}', 422, "text: Input should be a valid string" + FORM),
         (b'{"texts": ["a", 5]}', 422, "texts[1]: Input should be a valid string" + FORM),
         (b'{"texts": "a"}', 422, "texts: Input should be a valid list" + FORM),
         (b'{"text": "a", "texts": []}', 422, "text: Extra inputs are not permitted" + FORM),
@@ -162,30 +162,18 @@ def test_of_many_faults_of_a_body_one_is_looked_for(body: dict[str, Any]) -> Non
 
 def test_other_requests_are_refused(port: int) -> None:
     assert ask(port, "/nowhere") == (404, {"error": "Not Found"})
-    assert ask(port, "/predict/", {"text": "a"})[0] == 404
-    assert ask(port, "/docs")[0] == 404
+    assert ask(port, "/predict/", {"text": "a"})[0] == ask(port, "/docs")[0] == 404
     assert ask(port, "/predict") == (405, {"error": "Method Not Allowed"})
     assert ask_raw(port, "/predict")[1]["allow"] == "POST"
     unsent = {"error": "the body is not sent as JSON; add the header Content-Type: application/json"}
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""):  # those that other sites may send
         assert ask(port, "/predict", {"text": "a"}, Content_Type=kind) == (415, unsent)
-    for host in (
-        "evil.example",
-        "127.0.0.1.evil.example",
-        "10.0.0.1:8000",
-        "0.0.0.0",
-        "[::]",
-        "",
-        "[[[127.0.0.1]]]",
-        "[127.0.0.1]",
-        "::1",
-        "[::1",
-        "x@127.0.0.1",
-    ):
+    other_names = ("evil.example", "127.0.0.1.evil.example", "10.0.0.1:8000", "0.0.0.0", "[::]", "", "[127.0.0.1]", "::1", "x@127.0.0.1")
+    for host in other_names:
         assert ask(port, "/healthz", Host=host) == (421, {"error": "not a name of this machine; ask for 127.0.0.1 or localhost"})
-    for host in ("localhost", "LOCALHOST:1", "127.0.0.2", "[::1]", "[::1]:8000"):
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.2", "[::1]:8000"):
         assert ask(port, "/healthz", Host=host)[0] == 200
-    for version, status in {b"1.0": 200, b"1.1": 200, b"1.2": 505, b"9.9": 505, b"2.0": 505}.items():
+    for version, status in {b"1.0": 200, b"1.2": 505, b"2.0": 505}.items():
         with connected(port, b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n") as client:
             assert received(client).startswith(b"HTTP/1.1 %d " % status)
 
@@ -262,10 +250,6 @@ def test_what_is_much_too_large_is_refused_before_it_is_read(chunked: bool, port
     assert ask(port, "/healthz")[0] == 200
 
 
-def test_a_client_that_sends_all_of_it_reads_why_it_is_refused(port: int) -> None:
-    assert ask(port, "/predict", bytes(20_000_000))[0] == 413
-
-
 def test_a_text_that_takes_too_much_memory_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mha_cli.system.working_memory.MOST_BYTES", 10_000)
     status, found = ask(port, "/predict", {"text": "the film was superb"})
@@ -332,38 +316,23 @@ def test_a_client_that_does_not_read_its_answers(answers: int, monkeypatch: pyte
         until(lambda: lost)
 
 
-def test_what_is_computed_together_is_less_where_there_are_many_classes(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mha_cli.runtime.stream.MAX_BATCH_PROBABILITIES", 5)
-    head = HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}'
-    with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
-        with held(monkeypatch) as begun:
-            first = stack.enter_context(connected(port, head))
-            until(lambda: begun)
-            others = [stack.enter_context(connected(port, head)) for _ in range(5)]
-            until(lambda: ask(port, "/healthz")[0] == 200)
-        assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in (first, *others))
-    assert max(map(len, begun)) == 2
-
-
 def test_what_waits_is_computed_together_and_nothing_for_those_who_hang_up(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [json.dumps({"text": text}).encode() for text in "abcd"]
-    heads = [HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in asked]
-    with service(read_checkpoint(checkpoint)) as port:
-        with held(monkeypatch) as begun, connected(port, heads[0]) as first:
+    monkeypatch.setattr("mha_cli.runtime.stream.MAX_BATCH_PROBABILITIES", 5)  # of two texts
+    heads = [HEAD + b'Content-Length: 13\r\n\r\n{"text": "%c"}' % letter for letter in b"abcde"]
+    with service(read_checkpoint(checkpoint)) as port, contextlib.ExitStack() as stack:
+        with held(monkeypatch) as begun:
+            first = stack.enter_context(connected(port, heads[0]))
             until(lambda: begun)
-            others = [connected(port, head) for head in heads[1:]]
+            others = [stack.enter_context(connected(port, head)) for head in heads[1:]]
             until(lambda: ask(port, "/healthz")[0] == 200)  # the server has read what came before
-            others[1].close()
+            others.pop(1).close()
             assert ask(port, "/healthz")[0] == 200
             assert begun == [["a"]]
-        until(lambda: len(begun) == 2)
-        for client in (first, others[0], others[2]):
-            if client is not first:
-                assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
-            client.close()
-    assert [sorted(batch) for batch in begun] == [["a"], ["b", "d"]]
+        assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in (first, *others))
+    assert sorted(map(len, begun)) == [1, 1, 2]
+    assert sorted(text for batch in begun for text in batch) == ["a", "b", "d", "e"]
     assert capfd.readouterr().err == ""
 
 
