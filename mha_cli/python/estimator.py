@@ -90,8 +90,9 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float32]:
         """Probabilities of all classes, (N, C), in the order of ``classes_``."""
         check_is_fitted(self)
-        columns = [self.model_.classes.index(class_name(label, "classes_")) for label in self.classes_.tolist()]
-        return self.model_.score(texts_of(X)).probabilities[:, columns]
+        names = [class_name(label, "classes_") for label in self.classes_.tolist()]
+        rows = [[prediction.probabilities[name] for name in names] for prediction in self.model_.predict(texts_of(X))]
+        return np.array(rows, np.float32).reshape(-1, len(names))
 
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
         """The most probable class of every text, (N,)."""

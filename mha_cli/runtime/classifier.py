@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,10 @@ from mha_cli.runtime.forward import class_probabilities
 from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.text.encoding import TextPipeline
 
-NO_MARK = "-"
-"""Stands in the column of marks where nothing is odd about a text: so a line has as many words as columns."""
-
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the classifier says about one text.
+    """The classifier's answer to one text.
 
     Args:
         text: text as it came in.
@@ -75,36 +71,13 @@ class Prediction:
 
     @property
     def flags(self) -> str:
-        """What is odd about the text, and its answer therefore to be doubted, in a word or two for programs."""
-        marks = {"empty": self.empty, "unknown": self.all_unknown, "cut": self.truncated}
-        return ",".join(mark for mark, applies in marks.items() if applies) or NO_MARK
-
-
-class Scores(NamedTuple):
-    """What the model computes for N texts, without the texts.
-
-    Args:
-        probabilities: probabilities of all classes, (N, C).
-        num_tokens: tokens of the N whole texts.
-        num_read: tokens that the model reads of them.
-        num_unknown: tokens among those read that the vocabulary does not have.
-        num_marks: punctuation marks among those read that the vocabulary has.
-    """
-
-    probabilities: npt.NDArray[np.float32]
-    num_tokens: list[int]
-    num_read: list[int]
-    num_unknown: list[int]
-    num_marks: list[int]
+        """Reasons to doubt the answer, for programs; ``-`` for none, so that a line has as many words as columns."""
+        flags = {"empty": self.empty, "unknown": self.all_unknown, "cut": self.truncated}
+        return ",".join(flag for flag, applies in flags.items() if applies) or "-"
 
 
 class Classifier:
-    """Classifies texts with a checkpoint's weights.
-
-    Args:
-        checkpoint: model to classify with.
-        engine: what computes its encoder; None is NumPy.
-    """
+    """Classifies texts with a checkpoint's weights; ``engine`` computes its encoder, None is NumPy."""
 
     def __init__(self, checkpoint: Checkpoint, engine: Engine | None = None) -> None:
         self.checkpoint = checkpoint
@@ -129,30 +102,20 @@ class Classifier:
         write_checkpoint(Path(path), self.checkpoint, small=not self.checkpoint.keras_config)
 
     def predict(self, texts: Iterable[str]) -> list[Prediction]:
-        """One prediction a text, in order. Texts of similar length are computed together."""
+        """One prediction per text, in order. Texts of similar length are computed together."""
         given = texts_in(texts)
-        return self.predictions(given, self.score(given))
-
-    def score(self, texts: Sequence[str]) -> Scores:
-        """The long part of ``predict``, which may be done in another process."""
-        encoded = [self.encoder.encode(text) for text in texts]
-        return Scores(
-            probabilities_of([code.tokens for code in encoded], self.checkpoint, self.engine),
-            [code.num_tokens for code in encoded],
-            [len(code.tokens) for code in encoded],
-            [code.num_unknown for code in encoded],
-            [code.num_marks for code in encoded],
-        )
-
-    def predictions(self, texts: Sequence[str], scores: Scores) -> list[Prediction]:
-        """Texts and their scores put together."""
-        names, given = self.checkpoint.class_names, self.checkpoint.thresholds
-        labels = scores.probabilities.argmax(axis=1).tolist()
-        thresholds = [given.get(names[label], 0.0) for label in labels]
-        rows = zip(texts, labels, scores.probabilities.tolist(), *scores[1:], thresholds, strict=True)
-        return [
-            Prediction(text, names[label], row[label], dict(zip(names, row, strict=True)), *numbers) for text, label, row, *numbers in rows
-        ]
+        encoded = [self.encoder.encode(text) for text in given]
+        probabilities = probabilities_of([code.tokens for code in encoded], self.checkpoint, self.engine)
+        names, thresholds = self.checkpoint.class_names, self.checkpoint.thresholds
+        predictions = []
+        for text, code, row in zip(given, encoded, probabilities.tolist(), strict=True):
+            probability = max(row)
+            label = names[row.index(probability)]
+            counts = code.num_tokens, len(code.tokens), code.num_unknown, code.num_marks
+            predictions.append(
+                Prediction(text, label, probability, dict(zip(names, row, strict=True)), *counts, thresholds.get(label, 0.0))
+            )
+        return predictions
 
 
 def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:

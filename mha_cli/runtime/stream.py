@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, TypeAlias
 
 from mha_cli.errors import MhaError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIRST_BATCH_RECORDS = 64
 MAX_BATCH_RECORDS = 1024
 """Enough for texts of similar length to be found among them."""
-MAX_BATCH_PROBABILITIES = 3_000_000
+MAX_BATCH_PROBABILITIES = 1_000_000
 """A batch has fewer records where there are many classes: every probability of an answer is a Python object, of some 150 bytes in all."""
 MAX_BATCH_CHARACTERS = 1 << 22
 """A batch of long texts has fewer of them."""
@@ -102,7 +102,7 @@ class Answering:
         if self._num_workers > 1 and self._pool is None and (self._classifier.engine.at_once or self._is_full(self._first_records)):
             from mha_cli.runtime.workers import Workers
 
-            self._pool = self._stack.enter_context(Workers(self._classifier, self._num_workers))
+            self._pool = self._stack.enter_context(closing(Workers(self._classifier, self._num_workers)))
         records, self._held, self._num_characters = self._held, [], 0
         if not self._pool:
             self._write(list(zip(records, self._classifier.predict([record.text for record in records]), strict=True)))
@@ -113,8 +113,8 @@ class Answering:
         self._pool.begin(records)
 
     def _write_done(self) -> None:
-        for records, scores in self._pool.done() if self._pool else ():
-            self._write(list(zip(records, self._classifier.predictions([record.text for record in records], scores), strict=True)))
+        for answers in self._pool.done() if self._pool else ():
+            self._write(answers)
 
     def _finish(self) -> None:
         self._compute()

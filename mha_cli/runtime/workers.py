@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from traceback import format_exc
-from typing import Any, Self
+from typing import Any
 
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.record import Record
-from mha_cli.runtime.classifier import Classifier, Scores
+from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.inputs import WAIT_SECONDS
 
 JOBS_AHEAD = 3
@@ -27,20 +27,16 @@ JOBS_AHEAD = 3
 
 @dataclass
 class Job:
-    """A batch that a worker has been given, and its scores once they are there, or why there are none."""
+    """A batch that a worker has been given, and its predictions once they are there, or the error that has ended it."""
 
     records: list[Record]
-    scores: Scores | Exception | None = None
+    predictions: list[Prediction] | Exception | None = None
 
 
 class Worker:
-    """A process that answers what it is asked over a connection, with an exception where one is raised.
+    """A process that answers questions over a connection, by a function, with an exception where one is raised.
 
-    It ends by itself when this process is killed.
-
-    Args:
-        work: function from what is asked to the answer.
-        method: ``fork``, to be there within milliseconds and share the memory of the model; or ``spawn``.
+    It ends by itself when this process is killed. ``fork`` starts it in milliseconds and shares the model's memory; see ``serve``.
     """
 
     def __init__(self, work: Callable[[Any], Any], method: str = "fork") -> None:
@@ -68,46 +64,34 @@ class Worker:
 
 
 class Workers:
-    """Processes that compute scores. They end with the ``with`` block.
-
-    Args:
-        classifier: classifier that each of them uses.
-        number: processes to start.
-    """
+    """Processes that each classify a batch at a time, until ``close``."""
 
     def __init__(self, classifier: Classifier, number: int) -> None:
-        self._classifier = classifier
-        self._number = number
         self._workers: list[Worker] = []
-        self._idle: list[Connection] = []
         self._busy: dict[Connection, Job] = {}
         self._jobs: deque[Job] = deque()
-
-    def __enter__(self) -> Self:
-        """Start the processes."""
         try:
-            for _ in range(self._number):
-                self._workers.append(Worker(self._classifier.score))
+            while len(self._workers) < number:
+                self._workers.append(Worker(classifier.predict))
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
-        self._idle += [worker.connection for worker in self._workers]
-        return self
+        self._idle = [worker.connection for worker in self._workers]
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """End the processes, whatever they are doing."""
         for worker in self._workers:
             worker.end()
 
     @property
     def busy(self) -> bool:
-        """Whether any scores are still being computed."""
+        """Whether any batch is still being computed."""
         return bool(self._busy)
 
     @property
     def full(self) -> bool:
         """Whether another batch has to wait."""
-        return not self._idle or len(self._jobs) >= JOBS_AHEAD * self._number
+        return not self._idle or len(self._jobs) >= JOBS_AHEAD * len(self._workers)
 
     def begin(self, records: list[Record]) -> None:
         """Give a batch to a worker; only when not ``full``."""
@@ -118,33 +102,26 @@ class Workers:
         self._jobs.append(job)
 
     def wait(self, awaited: int | None = None) -> bool:
-        """Wait until a worker is done, the input goes on or ``WAIT_SECONDS`` are over; returns whether the input goes on.
-
-        Args:
-            awaited: descriptor of the input; None waits for the workers alone.
-        """
+        """Wait until a worker is done, the input (``awaited``) goes on or ``WAIT_SECONDS`` are over; returns whether the input goes on."""
         ready = wait([*self._busy] if awaited is None else [*self._busy, awaited], WAIT_SECONDS)
         for connection in [connection for connection in self._busy if connection in ready]:
             with _ended_is_an_error():
-                self._busy.pop(connection).scores = connection.recv()
+                self._busy.pop(connection).predictions = connection.recv()
             self._idle.append(connection)
         return awaited in ready
 
-    def done(self) -> Iterator[tuple[list[Record], Scores]]:
-        """Batches and their scores, as far as they are there from the first one on."""
-        while self._jobs and (scores := self._jobs[0].scores) is not None:
-            if isinstance(scores, Exception):
-                raise scores
-            yield self._jobs.popleft().records, scores
+    def done(self) -> Iterator[list[tuple[Record, Prediction]]]:
+        """Batches with their predictions, in order, up to the first that is still being computed."""
+        while self._jobs and (predictions := self._jobs[0].predictions) is not None:
+            if isinstance(predictions, Exception):
+                raise predictions
+            yield list(zip(self._jobs.popleft().records, predictions, strict=True))
 
 
 def serve(work: Callable[[Any], Any], connection: Connection, forked: bool) -> None:
     """Do a worker's work: answer what comes over a connection, until nobody asks any more.
 
-    Args:
-        work: function from what is asked to the answer.
-        connection: where it is asked.
-        forked: True if this process has inherited descriptors. Otherwise all are its own, such as those of an object store's client.
+    Descriptors are inherited where the process was ``forked``. Otherwise all are its own, such as those of an object store's client.
     """
     os.setpgrp()  # signals that a terminal or `timeout` sends are the parent's to answer
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # those of a progress line write to what is closed here
@@ -176,7 +153,7 @@ def end_with(connection: Connection) -> None:
 
 
 def _close_all_but(kept: int) -> None:
-    """Close what was inherited: while a worker has it open, nobody learns that the parent has ended or closed it."""
+    """Close inherited descriptors: while a worker has one open, nobody learns that the parent has ended or closed it."""
     for descriptor in map(int, os.listdir("/dev/fd")):
         if descriptor > 2 and descriptor != kept:
             with suppress(OSError):  # that of the list itself is closed already

@@ -32,9 +32,6 @@ from mha_cli.runtime.stream import most_together
 from mha_cli.serve.limits import Failure, error_response
 from mha_cli.version import __version__
 
-MOST_TEXTS = 1024
-MOST_PROBABILITIES = 1_000_000
-"""A request has fewer texts where there are many classes."""
 MOST_WORDS = 256
 """Of a text that is explained: its attention weights grow with the square."""
 FORM = 'send {"text": "…"}, or to /predict {"texts": ["…", …]}'
@@ -99,7 +96,7 @@ def application(checkpoint: Checkpoint) -> FastAPI:
     name = model_figures(checkpoint)["model"]
     checkpoint = replace(checkpoint, name=name)  # messages tell nobody the folders of this machine
     choice, batches = Choice(), Batches(Classifier(checkpoint))
-    most_texts = max(1, min(MOST_TEXTS, MOST_PROBABILITIES // len(checkpoint.class_names)))
+    most_texts = most_together(len(checkpoint.class_names))
     page = live_page(checkpoint)
     policy = content_security_policy(page)
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (400, 408, 413, 415, 421, 422, 429, 500, 503)}

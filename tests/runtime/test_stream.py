@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing.context import ForkProcess
 from typing import TYPE_CHECKING
@@ -177,7 +178,7 @@ def test_workers_end_with_their_work() -> None:
 
 
 def test_workers_hold_nothing_open_that_others_wait_for() -> None:
-    with workers.Workers(Classifier(small_checkpoint()), 3) as pool:
+    with closing(workers.Workers(Classifier(small_checkpoint()), 3)) as pool:
         pool.begin(numbered(3))
         pool.wait()  # one of them is past its preparations, and they are alike
         ours = {os.readlink(f"/proc/self/fd/{connection.fileno()}") for connection in pool._idle}

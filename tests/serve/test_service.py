@@ -224,7 +224,7 @@ def test_the_description_fits_what_is_answered(port: int) -> None:
 
 
 def test_texts_of_many_classes_come_fewer_at_a_time(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "MOST_PROBABILITIES", 5)
+    monkeypatch.setattr("mha_cli.runtime.stream.MAX_BATCH_PROBABILITIES", 5)
     with service(read_checkpoint(checkpoint)) as port:
         assert ask(port, "/predict", {"texts": ["a", "b"]})[0] == 200
         assert ask(port, "/predict", {"texts": ["a", "b", "c"]}) == (422, {"error": "3 texts; send 2 at a time at most"})
