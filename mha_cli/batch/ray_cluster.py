@@ -19,7 +19,7 @@ from mha_cli.batch.part import ATTEMPTS, Job, ShardReport, classify_shard, given
 from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError, need, printable
 from mha_cli.runtime.workers import end_with
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 SILENCE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Environment variables with which Ray sends nothing to its makers, and says less."""

@@ -18,7 +18,7 @@ from mha_cli.cli.progress import status
 from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import Dialect
 from mha_cli.records.warnings import shown_warnings
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
     from mha_cli.batch.run import BatchSummary

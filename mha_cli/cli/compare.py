@@ -16,7 +16,7 @@ from mha_cli.cli.output import refuse_picture, save_picture
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError
 from mha_cli.records.reader import Dialect
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha compare runs/imdb runs/imdb-fast
 

@@ -18,7 +18,7 @@ from mha_cli.cli.output import ended_in_order, refuse_output
 from mha_cli.cli.progress import status
 from mha_cli.errors import MhaError, printable
 from mha_cli.records.reader import Dialect
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
     from mha_cli.analysis.thresholds import Measure

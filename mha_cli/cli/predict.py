@@ -20,7 +20,7 @@ from mha_cli.records.record import ALL
 from mha_cli.records.warnings import shown_warnings
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:
     from mha_cli.records.readers import Format

@@ -13,7 +13,7 @@ import typer
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import CheckpointOption
 from mha_cli.errors import need, printable
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha serve
 

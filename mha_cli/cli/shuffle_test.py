@@ -21,7 +21,7 @@ from mha_cli.config.recipes import new_run_name
 from mha_cli.errors import MhaError
 from mha_cli.records.reader import Dialect
 from mha_cli.system.cluster import refuse_several_workers
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 
 EXAMPLES = """mha shuffle-test --config sample
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from mha_cli.errors import printable
 
 ABSENT: Final = object()
-"""What stands where an object has no such key."""
+"""The value of a key that an object does not have."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSAFE = re.compile("[\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -28,16 +29,13 @@ def value_at(found: Mapping[str, object], key: str) -> object:
 
 def dotted_keys(found: Mapping[str, object]) -> Iterator[str]:
     """The keys of an object, and those of a nested one with a dot before them."""
-    waiting = [("", iter(found.items()))]
+    waiting = deque(found.items())
     while waiting:
-        before, items = waiting[-1]
-        for key, value in items:
-            if isinstance(value, Mapping) and value:
-                waiting.append((f"{before}{key}.", iter(value.items())))
-                break
-            yield before + key
+        key, value = waiting.popleft()
+        if isinstance(value, Mapping) and value:
+            waiting.extendleft(reversed([(f"{key}.{inner}", each) for inner, each in value.items()]))
         else:
-            waiting.pop()
+            yield key
 
 
 def plain_json(value: object, default: Callable[[Any], object] | None = None, indent: int | None = None) -> str:

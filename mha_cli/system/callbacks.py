@@ -13,8 +13,7 @@ class StepProgress:
     Args:
         epoch: number of the epoch, from 1.
         step: steps done in this epoch, of ``steps``.
-        loss: mean over the reviews of this epoch so far.
-        accuracy: mean likewise, in [0, 1], with dropout active.
+        loss: mean over the reviews of this epoch so far, as is the accuracy, with dropout active.
         done: share of the reviews of all epochs, in [0, 1].
         reviews_per_second: rate since training began, or went on; None at the first step, which takes longer than all others.
         seconds_left: time to the end of the last epoch at this rate, without scoring and early stopping.

@@ -16,13 +16,7 @@ JOBS = ("chief", "worker")
 
 @dataclass(frozen=True)
 class Task:
-    """A process among those that train together.
-
-    Args:
-        index: number of the process, from 0, which is the chief's.
-        num_workers: processes, the chief included.
-        environment: what said so: ``TF_CONFIG``, ``SLURM``, or nothing where there is one process.
-    """
+    """A process among those that train together: its number, 0 for the chief, of how many, and the environment that says so."""
 
     index: int = 0
     num_workers: int = 1
@@ -47,9 +41,8 @@ def task_of(distribution: str, environment: Mapping[str, str] = os.environ) -> T
     if number.isdecimal() and count.isdecimal() and int(count) > 1:
         return Task(int(number), int(count), "SLURM")
     if distribution == "multi-worker":
-        raise MhaError(
-            "training.distribution=multi-worker: neither TF_CONFIG nor srun names the workers", "see docs/scale.md, or take none"
-        )
+        message = "training.distribution=multi-worker: neither TF_CONFIG nor srun names the workers"
+        raise MhaError(message, "see docs/scale.md, or take none")
     return ALONE
 
 

@@ -15,7 +15,7 @@ from mha_cli.system.entries import with_entry
 def import_tensorflow() -> None:
     """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr and with Keras's own settings.
 
-    A ``keras.json`` in the home folder is neither read nor written: its ``floatx`` and ``epsilon`` would change what is computed.
+    A ``keras.json`` in the home folder is neither read nor written: its ``floatx`` and ``epsilon`` would change results.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -13,38 +13,27 @@ from mha_cli.errors import MhaError
 
 MOST_BYTES = 2_000_000_000
 """The budget: a text that alone does not fit is refused."""
-
 BATCH_BYTES = 400_000_000
 """Memory up to which several texts are computed together; more at once are not faster, and every worker process takes as much."""
-
 BLOCK_BYTES = 1 << 27
 """Size of what NumPy computes block by block, as far as a single token, head or class does not take more."""
-
 FLOAT = 4
 ARRAYS_OF_WIDTH = 8
 """Arrays (B, L, D) alive at once in a block of the encoder: its input, what is added to it, and a normalization of the sum."""
-
 ARRAYS_OF_SCORES = 3
 """Arrays (B, H, L, M) alive at once where attention is not computed block by block, or (B, H, L, M, K) with additive scoring."""
-
 NGRAM_BYTES = 80
 """Memory for one n-gram of one text, where the text is scored."""
-
 CHARACTER_BYTES = 64
 """Memory for one character of one token, where the subwords that end there are found."""
-
 CONFUSION_BYTES = 24
 """Memory for one entry of a confusion matrix, while it is counted and made a list."""
-
 ARRAYS_OF_CLASSES = 6
 """Arrays (B, C) alive at once in the last layer and after it."""
-
 SCORE_BLOCK = 1 << 18
 """Attention scores that NumPy holds at a time, if one row of them is not more: a megabyte stays in a core's cache."""
-
 MOST_SCORES_AT_ONCE = 2**27
 """Attention weights of a call, B·H·L·M, up to which the implementation ``auto`` computes them all at once: 512 MiB in float32."""
-
 QUERIES_OF_A_BLOCK = 256
 """Queries of a block in ``blockwise``: enough for an efficient matrix product, few enough to keep the block's weights small."""
 
@@ -71,8 +60,6 @@ class MemoryEstimate:
     """What decides how much memory a forward pass takes.
 
     Args:
-        model: sizes of the model.
-        num_classes: classes, C.
         name: name of the model, for messages.
         in_blocks: True where NumPy computes it, and not TensorFlow.
         gradient: True where what every block of the encoder computes is kept for a gradient.

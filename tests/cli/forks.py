@@ -172,7 +172,7 @@ def _write_all(stream: IO[Any], data: Any) -> None:
 @functools.cache
 def numpy_server() -> ForkServer:
     """A server of commands that do without TensorFlow."""
-    return ForkServer(NUMPY_ONLY, "from mha_cli.system.numpy_setup import prepare_to_compute; prepare_to_compute()")
+    return ForkServer(NUMPY_ONLY, "from mha_cli.system.processor import prepare_to_compute; prepare_to_compute()")
 
 
 @functools.cache

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from mha_cli.records.reader import Reading
-from mha_cli.records.readers import read_records
+from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import Columns, Record
 from mha_cli.records.warnings import StreamWarnings, shown_warnings
 
 
-def doubts_of(data: bytes, text_column: str = "text", guessed: bool = True) -> list[str]:
-    """What is said of plain lines."""
+def warnings_of(data: bytes, text_column: str = "text", guessed: bool = True, form: Format = "lines") -> list[str]:
+    """Warnings about a stream whose broken records are left out."""
     warnings = StreamWarnings(guessed)
-    list(read_records("lines", [data], Reading("x", Columns(text_column), warnings=warnings)))
+    reading = Reading("x", Columns(text_column), warnings=warnings, on_fault=lambda fault, line: Record("", b"", line=line))
+    list(read_records(form, [data], reading))
     return warnings.lines
 
 
@@ -30,38 +31,37 @@ def doubts_of(data: bytes, text_column: str = "text", guessed: bool = True) -> l
     ],
 )
 def test_plain_lines_that_look_like_another_format(data: bytes, look: str, form: str) -> None:
-    assert doubts_of(data) == [f"x: read as plain lines, though the first {look}; add --format {form}, or --format lines if that is right"]
-    assert doubts_of(data, guessed=False) == []
+    assert warnings_of(data) == [
+        f"x: read as plain lines, though the first {look}; add --format {form}, or --format lines if that is right"
+    ]
+    assert warnings_of(data, guessed=False) == []
 
 
 def test_the_column_of_the_text_makes_a_header() -> None:
-    assert doubts_of(b"id,said\n") == []
-    assert len(doubts_of(b"id,said\n", "said")) == 1
+    assert warnings_of(b"id,said\n") == []
+    assert len(warnings_of(b"id,said\n", "said")) == 1
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"text\n", b"Great cast, awful script.\n", b"A text, a label\n", b"{a} film\n", b"Fine\n__label__x\n"]
 )
-def test_texts_are_not_doubted(data: bytes) -> None:
-    assert doubts_of(data) == []
+def test_texts_without_a_warning(data: bytes) -> None:
+    assert warnings_of(data) == []
 
 
 def test_lines_that_are_not_utf_8_are_counted() -> None:
     first = "not UTF-8: byte 0xE9 at place 4 of the line"
     end = "such bytes are read as U+FFFD; save it as UTF-8, or if it is from Windows, read it with --encoding windows-1252"
-    assert doubts_of("déjà\n".encode()) == []
-    assert doubts_of(b"caf\xe9\n") == [f"x:1: {first}; {end}"]
-    assert doubts_of(b"fine\ncaf\xe9\nd\xe9j\xe0\n\xff") == [f"x:2: {first}, the first of 3 such lines; {end}"]
+    assert warnings_of("déjà\n".encode()) == []
+    assert warnings_of(b"caf\xe9\n") == [f"x:1: {first}; {end}"]
+    assert warnings_of(b"fine\ncaf\xe9\nd\xe9j\xe0\n\xff") == [f"x:2: {first}, the first of 3 such lines; {end}"]
 
 
 def test_a_line_that_is_read_again_behind_a_broken_row_counts_once() -> None:
-    warnings = StreamWarnings()
-    reading = Reading("x", warnings=warnings, on_fault=lambda fault, line: Record("", b"", line=line))
-    assert [record.line for record in read_records("csv", [b'text\n"open\ncaf\xe9\n\xe9\n'], reading)] == [2, 3, 4]
-    assert ", the first of 2 such lines;" in warnings.lines[0]
+    assert ", the first of 2 such lines;" in warnings_of(b'text\n"open\ncaf\xe9\n\xe9\n', form="csv")[0]
 
 
-def test_many_doubts_are_counted() -> None:
+def test_many_warnings_are_counted() -> None:
     assert shown_warnings(["a", "b"]) == ["a", "b"]
     assert shown_warnings(["a"] * 1010) == ["a"] * 10 + ["and 1,000 more warnings"]
 
@@ -82,6 +82,4 @@ def test_many_doubts_are_counted() -> None:
     ],
 )
 def test_rows_that_an_open_quote_swallows(data: bytes, said: str) -> None:
-    warnings = StreamWarnings()
-    list(read_records("csv", [data], Reading("x", warnings=warnings, on_fault=lambda fault, line: Record("", b"", line=line))))
-    assert warnings.lines == ([f"{said} without the quote; --no-quoting reads every line as a row"] if said else [])
+    assert warnings_of(data, form="csv") == ([f"{said} without the quote; --no-quoting reads every line as a row"] if said else [])

@@ -13,37 +13,29 @@ SHOWN = "print(*(os.environ.get(name, '-') for name in THREAD_VARIABLES))"
 def threads_after(code: str, **environment: str) -> list[str]:
     """What the thread variables are after some code, in a process that begins with these."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
-    code = f"import os; from mha_cli.system.numpy_setup import THREAD_VARIABLES, prepare_to_compute; {code}; {SHOWN}"
+    code = f"import os; from mha_cli.system.processor import THREAD_VARIABLES, prepare_to_compute; {code}; {SHOWN}"
     done = subprocess.run([sys.executable, "-c", code], env=kept | environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
-
-
-def test_one_thread_where_nobody_says_otherwise() -> None:
-    assert threads_after("prepare_to_compute()") == ["1"] * 4
 
 
 @pytest.mark.parametrize(
     ("code", "environment", "expected"),
     [
+        ("prepare_to_compute()", {}, ["1"] * 4),  # so the module has not imported NumPy
         ("prepare_to_compute()", {"OPENBLAS_NUM_THREADS": "3"}, ["-", "3", "-", "-"]),
         ("import numpy; prepare_to_compute()", {}, ["-"] * 4),
     ],
-    ids=["the user's number", "too late"],
+    ids=["one thread", "the user's number", "too late"],
 )
-def test_what_is_decided_stays(code: str, environment: dict[str, str], expected: list[str]) -> None:
+def test_one_thread_unless_it_is_decided_already(code: str, environment: dict[str, str], expected: list[str]) -> None:
     assert threads_after(code, **environment) == expected
-
-
-def test_it_comes_before_numpy() -> None:
-    code = "import sys, mha_cli.system.numpy_setup; print('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
 def test_freed_memory_is_kept() -> None:
     code = """
 import resource, sys
-from mha_cli.system.numpy_setup import prepare_to_compute
+from mha_cli.system.processor import prepare_to_compute
 if sys.argv[1:]:
     prepare_to_compute()
 for _ in range(20):
