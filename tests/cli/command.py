@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"
 COMMAND = (sys.executable, "-c", "import sys; from mha_cli.__main__ import main; sys.argv[0] = 'mha'; main()")
-LEARNING = ("train", "tune", "evaluate", "report", "compare", "shuffle-test", "heads", "export")
+LEARNING = ("train", "tune", "report", "shuffle-test", "heads", "export")
 """Commands that import TensorFlow."""
 TINY = Path(__file__).with_name("tiny.yaml")
 TRACED_SOON = ("model.attention_implementation=fused", "training.optimizer=rmsprop")
