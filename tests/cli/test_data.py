@@ -1,4 +1,4 @@
-"""`mha data`: what it tells of labelled texts, and of which labels may be wrong."""
+"""`mha data`: the overview of labelled texts, and labels that may be wrong."""
 
 from __future__ import annotations
 
@@ -14,66 +14,64 @@ if TYPE_CHECKING:
 
 WORDS = {"bad": ("broken", "dim"), "good": ("bright", "fine")}
 ROWS = [(f"lamp {number}: {WORDS[label][number % 4 // 2]}", label) for number in range(40) for label in [("bad", "good")[number % 2]]]
-HEADER = "id;what happened;verdict\n"
+CONFIG = "auto: true\ntext: {sequence_length: 2}\ndata: {source: files, train: a.csv, text_column: what happened, label_column: verdict}"
 
 
 def table(rows: list[tuple[str, str]]) -> str:
-    return HEADER + "".join(f"7;{text};{label}\n" for text, label in rows)
+    return "id;what happened;verdict\n" + "".join(f"7;{text};{label}\n" for text, label in rows)
 
 
-def test_a_file_is_looked_at(tmp_path: Path) -> None:
+def test_a_file_is_looked_at(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "lamps.csv").write_text(table([*ROWS, ROWS[0], ("", "good")]))
     before = tree(tmp_path)
     result = run_mha("data", "lamps.csv", cwd=tmp_path)
     assert (result.code, result.stderr) == (0, "")
     for words in (
-        "text column     │ what happened (longest texts, ",
-        "texts           │ 42",
-        "classes         │ 2: bad (21), good (21)",
-        "tokens a text   │ 4 (median), 90 % up to 4, longest 4",
-        "odd             │ without a word: 1, repeated to the letter: 1",
+        "text column │ what happened (longest texts, ",
+        "texts │ 42",
+        "classes │ 2: bad (21), good (21)",
+        "tokens a text │ 4 (median), 90 % up to 4, longest 4",
+        "odd │ without a word: 1, repeated to the letter: 1",
         "cut to 16 tokens │ 0 (0.0%)",
-        "│ up to 4 │  97.6% ████████████████████ │",
+        "│ up to 4 │ 97.6% ████████████████████ │",
+        "unknown words",
     ):
-        assert " ".join(words.split()) in " ".join(result.stdout.split()), result.stdout
-    assert "unknown words" in result.stdout
+        assert words in " ".join(result.stdout.split()), result.stdout
     assert "in training too" not in result.stdout
+    found = json.loads(mha("data", "lamps.csv", "--set", "text.sequence_length=3", "--set", "data.test=lamps.csv", "--json").stdout)
+    assert (found["sequence_length"], found["train"]["num_cut"], found["test"]["num_in_training"]) == (3, 41, 41)  # all but the empty one
+    assert found["layout"]["label_column"] == "verdict"
     assert tree(tmp_path) == before
 
 
 def test_training_and_test_data_of_a_config(tmp_path: Path, mha: Mha) -> None:
     (tmp_path / "a.csv").write_text(table(ROWS))
     (tmp_path / "b.csv").write_text(table([*ROWS[:3], ("a new thing", "odd\x1b")]))
-    settings = (
-        "auto: true\ntext: {sequence_length: 2}\ndata: {source: files, train: a.csv, text_column: what happened, label_column: verdict}"
-    )
-    (tmp_path / "lamps.yaml").write_text(settings)
-    result = mha("data", "lamps.yaml", "--set", "data.test=b.csv")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text(settings)
-    assert mha("data", "run", "--set", "data.test=b.csv").stdout == result.stdout
+    for name in ("lamps.yaml", "run/config.yaml"):
+        (tmp_path / name).write_text(CONFIG)
+    result = mha("data", "lamps.yaml", "--set", "data.test=b.csv")
+    assert mha("data", "run", "--set", "data.test=b.csv") == result
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
-    rows = {cells[1].strip(): cells[2:4] for line in result.lines if len(cells := line.split("│")) == 5}
-    told = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
-    assert told["texts"] == ["40", "4"]
-    assert told["cut to 2 tokens"] == ["40 (100.0%)", "4 (100.0%)"]
-    assert told["in training too"] == ["", "3"]
-    assert told["of other classes"] == ["", "1"]
+    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:4]] for line in result.lines if len(cells := line.split("│")) == 5}
+    expected = {
+        "texts": ["40", "4"],
+        "cut to 2 tokens": ["40 (100.0%)", "4 (100.0%)"],
+        "in training too": ["", "3"],
+        "of other classes": ["", "1"],
+    }
+    assert rows.items() >= expected.items()
     assert "split test" in result.stdout
 
     found = json.loads(mha("data", "lamps.yaml", "--set", "data.test=b.csv", "--json").stdout)
     assert (found["layout"], found["data"], found["sequence_length"], found["vocabulary_size"]) == (None, "a.csv", 2, 48)
-    assert {name: found["test"][name] for name in ("num_in_training", "num_new_classes", "num_cut")} == {
-        "num_in_training": 3,
-        "num_new_classes": 1,
-        "num_cut": 4,
-    }
+    assert found["test"].items() >= {"num_in_training": 3, "num_new_classes": 1, "num_cut": 4}.items()
     assert found["test"]["texts"]["classes"] == {"bad": 2, "good": 1, "odd\x1b": 1}
     assert found["train"]["histogram"] == {"4": 40}
 
 
-def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None:
+def test_label_issues_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None:
     """Two labels are wrong: in the first file on line 8, in the second on line 3."""
     rows = [(text + " \t!\x1b" * 50, label) for text, label in ROWS]
     rows[6], rows[21] = (rows[6][0], "good"), (rows[21][0], "bad")
@@ -96,13 +94,5 @@ def test_suspects_are_listed_with_their_places(tmp_path: Path, mha: Mha) -> None
     assert (whole["num_texts"], whole["accuracy"], len(whole["label_issues"])) == (40, 0.95, 2)
     assert (whole["layout"]["label_column"], whole["layout"]["label_reason"]) == ("verdict", "by its name")
     first = whole["label_issues"][0]
-    assert f"{first['file']}:{first['line']}" == found[0][0]
-    assert (first["label"], first["suggested"]) == (found[0][1], found[0][3])
+    assert [f"{first['file']}:{first['line']}", first["label"], first["suggested"]] == [*found[0][:2], found[0][3]]
     assert first["text"] in {rows[6][0], rows[21][0]}
-
-
-def test_settings_of_files(tmp_path: Path, mha: Mha) -> None:
-    (tmp_path / "a.csv").write_text(table(ROWS))
-    found = json.loads(mha("data", "a.csv", "--set", "text.sequence_length=3", "--set", "data.test=a.csv", "--json").stdout)
-    assert (found["sequence_length"], found["train"]["num_cut"], found["test"]["num_in_training"]) == (3, 40, 40)
-    assert found["layout"]["label_column"] == "verdict"

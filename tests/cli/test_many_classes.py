@@ -41,27 +41,19 @@ def mha(folder: Path, monkeypatch: pytest.MonkeyPatch, untraced: None) -> Mha:
 
 def test_the_worst_classes_and_the_most_frequent_confusions(mha: Mha) -> None:
     figures = json.loads(mha("evaluate", "many.keras", "--data", "mine.csv", "--json").stdout)
-    counts, scores = figures["confusion"], {score["name"]: score for score in figures["classes"]}
-    assert (len(counts), len(scores)) == (77, 77)
-    occurs = [score["f1"] for name, score in scores.items() if score["num_texts"] or any(row[NAMES.index(name)] for row in counts)]
-    assert len(occurs) < 77
-    assert figures["macro_f1"] == pytest.approx(sum(occurs) / len(occurs))
-    assert figures["weighted_f1"] == pytest.approx(sum((score["f1"] or 0.0) * score["num_texts"] for score in scores.values()) / 375)
-    assert figures["accuracy"] <= figures["top_3_accuracy"] <= 1
-    pairs = sorted((counts[row][column] for row in range(77) for column in range(77) if row != column), reverse=True)
-    assert [pair["num_texts"] for pair in figures["confusions"]] == pairs[:15]
+    counts = figures["confusion"]
+    assert (len(counts), len(figures["classes"]), len(figures["confusions"])) == (77, 77, 15)
     for pair in figures["confusions"]:
         row = NAMES.index(pair["true"])
         assert pair["num_texts"] == counts[row][NAMES.index(pair["predicted"])]
         assert pair["share"] == pytest.approx(pair["num_texts"] / sum(counts[row]))
-
-    shown = mha("evaluate", "many.keras", "--data", "mine.csv")
-    assert "The 15 classes of lowest F1, of 77 (--json has all)" in shown.stdout
-    assert f"macro F1          │ {figures['macro_f1']:.4f}" in shown.stdout
-    assert f"top-3 accuracy    │ {figures['top_3_accuracy']:.2%}" in shown.stdout
+    shown = mha("evaluate", "many.keras", "--data", "mine.csv").stdout
+    assert "The 15 classes of lowest F1, of 77 (--json has all)" in shown
+    assert f"macro F1          │ {figures['macro_f1']:.4f}" in shown
+    assert f"top-3 accuracy    │ {figures['top_3_accuracy']:.2%}" in shown
     for pair in figures["confusions"]:
-        assert f"│ {pair['true']} →" in shown.stdout
-        assert f"│ {pair['predicted']} " in shown.stdout
+        assert f"│ {pair['true']} →" in shown
+        assert f"│ {pair['predicted']} " in shown
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
+"""Streams that take few characters, and sizes that no terminal has."""
+
 from __future__ import annotations
 
 import io
+import json
 import sys
 
 import pytest
 
+from mha_cli.cli.console import print_json
 from mha_cli.cli.terminal import forget_odd_sizes, prepare_streams
 
 
@@ -22,6 +26,18 @@ def test_a_stream_takes_any_text(encoding: str, shown: bytes, monkeypatch: pytes
     prepare_streams()
     print(" ░▒▓█ 2 × 3 – 4 ± 5 … é 映 \udc80", end="", flush=True)
     assert raw.getvalue() == shown
+
+
+@pytest.mark.parametrize(("encoding", "written"), [("utf-8", "Rückgabe 😀"), ("latin-1", r"R\u00fcckgabe \ud83d\ude00")])
+def test_json_is_valid_in_every_encoding(encoding: str, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+    prepare_streams()
+    print_json({"class": "Rückgabe 😀"})
+    sys.stdout.flush()
+    shown = raw.getvalue().decode(encoding)
+    assert written in shown
+    assert json.loads(shown) == {"class": "Rückgabe 😀"}
 
 
 @pytest.mark.parametrize("name", ["COLUMNS", "LINES", "TERMINAL_WIDTH"])
