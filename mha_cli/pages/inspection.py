@@ -1,4 +1,4 @@
-"""The pages of attention and of what decided: one text, its words and its model; and the page on which a text is typed."""
+"""The pages of `mha attention`, `mha explain` and `mha serve`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_CLASSES = 20
 
 
 def write_attention_page(view: AttentionView, model: Checkpoint, path: Path) -> None:
-    """A page of how much each word is looked at and, for a word that is pointed at or chosen, where it looks, head by head."""
+    """A page of the attention that each word gets and, for a chosen word, of where it looks, head by head."""
     _write_page("attention.html", path, {**_page_data(view, model), **view.entropies(), "weights": view.rounded_weights(5)})
 
 
@@ -26,11 +26,12 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
     entropy, num_words = mean_entropy(result.attention), len(result.words)
     measures = {"occlusion": result.occlusion, "gradients": result.gradients, "attention": result.attention}
     uniform = "Close to uniform: " * near_uniform(entropy, num_words) + entropy_line(entropy, num_words)
-    _write_page("explanation.html", path, {**_page_data(result, model), **measures, "entropy": uniform})
+    probability = {"probability": result.prediction.probability}
+    _write_page("explanation.html", path, {**_page_data(result, model), **probability, **measures, "entropy": uniform})
 
 
 def model_figures(model: Checkpoint) -> dict[str, str]:
-    """What a page says of a model. All but numbers may come from a stranger; of the metrics only a share of texts is taken."""
+    """The model's details on a page. All but numbers may come from a stranger; of the metrics only a share of texts is taken."""
     accuracy = model.metrics.get("validation_accuracy", -1)
     settings = model.config.model
     return {

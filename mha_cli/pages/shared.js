@@ -59,13 +59,17 @@ function describe(word, text) {
 
 const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(4);
 
-// A measure of all words: weights in grey, or what is for the answer in blue and against it in orange.
+// The depth of the shade of a change of the probability: the change of the log-odds, so that a shade means the same in every text.
+const MOST_LOG_ODDS = 3; // the deepest shade: the odds change by a factor of 20
+const logOdds = (probability) => { const p = Math.min(Math.max(probability, 1e-6), 1 - 1e-6); return Math.log(p / (1 - p)); };
+const changeDepth = (change) => Math.min(1, Math.abs(logOdds(data.probability) - logOdds(data.probability - change)) / MOST_LOG_ODDS);
+
+// A measure of all words: weights in grey, or words for the answer in blue and against it in orange.
 function measureCard(name, meaning, values, hue) {
-  const largest = Math.max(...values.map(Math.abs)) || 1, card = element("section"), list = wordList(name);
-  const legend = hue === GREY ? weightLegend(GREY) : element("p", "legend");
-  if (hue !== GREY) legend.append(swatch(ORANGE, 1, signed(-largest)), "against it", swatch(hue, 0, "0"), "for it", swatch(hue, 1, signed(largest)));
+  const card = element("section"), list = wordList(name), legend = hue === GREY ? weightLegend(GREY) : element("p", "legend");
+  if (hue !== GREY) legend.append(swatch(ORANGE, 1, `-${MOST_LOG_ODDS} or less`), "against it", swatch(hue, 0, "0"), "for it", swatch(hue, 1, `+${MOST_LOG_ODDS} or more`), "(change of the log-odds)");
   list.querySelectorAll(".word").forEach((word, position) => {
-    shade(word, values[position] < 0 ? ORANGE : hue, hue === GREY ? depth(values[position]) : Math.abs(values[position]) / largest);
+    shade(word, values[position] < 0 ? ORANGE : hue, (hue === GREY ? depth : changeDepth)(values[position]));
     describe(word, `${data.words[position]}, ${name.toLowerCase()} ${hue === GREY ? values[position].toFixed(4) : signed(values[position])}`);
   });
   card.append(element("h2", "", name), element("p", "note", meaning), legend, list);

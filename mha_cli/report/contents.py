@@ -1,4 +1,4 @@
-"""All that a report says of a run, from one checkpoint and labelled texts."""
+"""The contents of a report, from one checkpoint and labelled texts."""
 
 from __future__ import annotations
 
@@ -45,12 +45,11 @@ class Mistake:
     Args:
         place: file, or source and split, and the line or the number of the text in it.
         true: class of the text.
-        answer: class that was answered.
         probability: probability of the answer, in [0, 1].
-        words: words that are shown, in a row: all that the model reads, or of a longer text those that decide most.
-        falls: fall of the answer's probability when a word is left out, for each of them; None for a text that is too long to explain.
+        words: consecutive words to show: all that the model reads, or of a longer text those that decide most.
+        falls: fall of the answer's probability when a word is left out, for each word; None for a text that is too long to explain.
         num_before: words that the model reads before these.
-        num_after: words that it reads behind them.
+        num_after: words that it reads after them.
     """
 
     place: str
@@ -65,18 +64,16 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Report:
-    """What is told of a run.
+    """The contents of a report.
 
     Args:
         name: name of the run, or of the file.
-        checkpoint: model, with its config.
-        history: epochs of the training; empty where they are not known.
-        evaluation: figures on the texts.
-        reliability: answers by their probability, as ``confidence_bins`` gives them.
+        history: epochs of the training; empty if unknown.
+        reliability: answers by their probability, from ``confidence_bins``.
         mistakes: wrong answers, the most confident first.
-        shuffle: what remains when the words of a random part are shuffled.
-        heads: worth of every head on a random part.
-        caveat: why the figures say too much; empty where nothing is known of that.
+        shuffle: word-order test of a random part.
+        heads: importance of every head on a random part.
+        caveat: reason why the figures may be optimistic, or empty.
     """
 
     name: str
@@ -102,12 +99,9 @@ def report(
     """Score a checkpoint, explain its worst mistakes, shuffle words and silence heads.
 
     Args:
-        name: name of the run, or of the file.
-        checkpoint: model to report on.
-        data: source of the texts.
+        data: source of ``labelled``.
         labelled: texts to score it on.
         word_order: texts whose words are shuffled.
-        history: epochs of its training.
     """
     probabilities, seconds = answers_of(checkpoint, labelled, callbacks)
     labels, answers, confidence = labelled.texts.labels, probabilities.argmax(axis=1), probabilities.max(axis=1)

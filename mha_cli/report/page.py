@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -27,31 +28,32 @@ LONGEST = 2_000
 """Characters of a text from outside that stand in one place, at most."""
 
 MATRIX_CLASSES = 15
-"""Classes of a confusion matrix that is still read; of more, the most frequent confusions are shown."""
+"""Classes of the largest confusion matrix on a page; of more, the most frequent confusions are shown."""
 
 TOLD_WORDS = 3
 """Words that are named as decisive."""
 
+MOST_LOG_ODDS = 3
+"""Change of the log-odds with the deepest shade, as in ``pages/shared.js``; the odds change by a factor of 20."""
+
 COLOURS = ["#0072B2", "#D55E00"]
-"""Blue and orange that the colour-blind tell apart, on white and on black."""
+"""Blue and orange, which the colour-blind tell apart, on white and on black."""
 
 LEGIBLE = 0.7
-"""Part of its width that a figure keeps on the narrowest screen; what has no room there is scrolled."""
+"""Part of its width that a figure keeps on the narrowest screen, where it scrolls."""
 
 
 def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str], path: Path) -> None:
     """Write the page of a report.
 
     Args:
-        report: what it says.
         made_with: versions and machine, by name.
-        again: commands that make it again.
-        path: file to write.
+        again: commands that reproduce the report.
     """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"plural": plural, "percent": lambda value: "–" if value is None else f"{value:.2%}", "decisive": _decisive}
+    environment.filters |= {"plural": plural, "percent": _percent, "decisive": _decisive, "depth": shade_depth}
     page, style = (
         files(package).joinpath(name).read_text("utf-8")
         for package, name in (("mha_cli.report", "page.html"), ("mha_cli.pages", "shared.css"))
@@ -60,7 +62,7 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         ("reliability", figures.reliability_figure, report.reliability),
         ("lengths", figures.lengths_figure, report.evaluation.by_length),
         ("order", figures.shuffle_figure, [report.shuffle]),
-        ("heads", figures.heads_figure, report.heads),
+        *([("heads", figures.heads_figure, report.heads)] if any(head.accuracy_fall > 0 for head in report.heads.heads) else []),
         *([("curves", figures.curves_figure, report.history)] if report.history else []),
     ]
     text = environment.from_string(page).render(
@@ -72,17 +74,23 @@ def write_page(report: Report, made_with: Mapping[str, str], again: Sequence[str
         made_with=made_with,
         again=again,
         matrix=len(report.checkpoint.class_names) <= MATRIX_CLASSES,
+        most_log_odds=MOST_LOG_ODDS,
     )
     with atomic_write(path) as file:
         file.write(text.encode())
 
 
+def shade_depth(fall: float, probability: float) -> float:
+    """The depth of a word's colour, in [0, 1], from the fall of the answer's probability when the word is left out."""
+    with_word, without = (min(max(p, 1e-6), 1 - 1e-6) for p in (probability, probability - fall))
+    return min(1.0, abs(math.log(with_word / (1 - with_word)) - math.log(without / (1 - without))) / MOST_LOG_ODDS)
+
+
 def inline_svg(name: str, draw: Callable[[], Figure]) -> Markup:
-    """A figure as SVG to stand in a page: in the colour of its text, with names of its own, and no wider than there is room.
+    """A figure as SVG inside a page, in the colour of the page's text and no wider than the page.
 
     Args:
-        name: word that no other figure of the page has; what has the id ``NAME-caption`` says what the figure shows.
-        draw: function that draws it.
+        name: unique prefix of its ids; the element ``NAME-caption`` describes the figure.
     """
     from matplotlib import rc_context
 
@@ -100,10 +108,14 @@ def inline_svg(name: str, draw: Callable[[], Figure]) -> Markup:
 
 
 def _shown(value: Any) -> Any:
-    """What a place of the template shows: text without control characters, which is then escaped."""
+    """A value of the template: text without control characters, which is then escaped."""
     return printable(value, LONGEST) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2%}"
+
+
 def _decisive(falls: Sequence[float]) -> list[int]:
-    """The words that decide most, by their numbers."""
+    """The numbers of the words that decide most."""
     return sorted(range(len(falls)), key=lambda number: -abs(falls[number]))[:TOLD_WORDS]

@@ -145,6 +145,7 @@ def test_the_page_is_complete_in_itself_and_honest(explain: Explain, small: Path
         "unknown": [False] * 8,
         "notes": [],
         "prediction": f"{expected.prediction.label} {expected.prediction.probability:.4f}",
+        "probability": expected.prediction.probability,
         "occlusion": pytest.approx(expected.occlusion),
         "attention": pytest.approx(expected.attention),
         "gradients": None,

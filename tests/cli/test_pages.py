@@ -7,6 +7,7 @@ import subprocess
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
@@ -112,8 +113,11 @@ def test_an_explanation_names_the_strongest_word_before_it_is_touched(shown: Sho
     named = f"\u2068“{expected.words[strongest]}”\u2069, word {strongest + 1} of {NUM_WORDS}"
     assert page.texts["shown"].startswith(f"Decides most: {named}: occlusion ")
     assert "against it" in page.texts["measures"]
-    largest = abs(expected.occlusion[strongest])
-    assert page.shades[:NUM_WORDS] == pytest.approx([0.75 * abs(fall) / largest for fall in expected.occlusion], abs=1e-3)
+    without = expected.prediction.probability - np.array(expected.occlusion)
+    log_odds = np.log(without / (1 - without))
+    probability = expected.prediction.probability
+    changes = np.abs(np.log(probability / (1 - probability)) - log_odds)
+    assert page.shades[:NUM_WORDS] == pytest.approx(0.75 * np.minimum(1, changes / 3), abs=1e-3)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

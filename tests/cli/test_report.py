@@ -116,7 +116,7 @@ def test_it_loads_nothing_and_fits_every_screen(width: int, dark: bool, url: str
         ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
         assert (brightness(ink) > brightness(paper)) == dark
         assert page.evaluate("getComputedStyle(document.querySelector('svg text')).fill") == ink
-        assert page.locator("svg").count() == 5
+        assert page.locator("svg").count() in (4, 5)  # heads have a chart where one costs something
         for figure in page.locator("svg").all():
             box: Any = figure.bounding_box()
             assert box["width"] > 200 and box["height"] > 150

@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from mha_cli.analysis.evaluation import ClassScore, Confusion
@@ -16,7 +17,7 @@ from mha_cli.report.contents import Mistake, Report, report
 
 pytest.importorskip("jinja2")
 
-from mha_cli.report.page import inline_svg, write_page
+from mha_cli.report.page import inline_svg, shade_depth, write_page
 from mha_cli.system.callbacks import EpochRecord
 from tests.checkpoints import small_checkpoint
 from tests.cli.pages import HOSTILE
@@ -66,9 +67,13 @@ def made() -> Report:
     checkpoint, data = small_checkpoint(), SampleData(num_texts=200)
     labelled = labelled_texts(checkpoint, data)
     try:
-        return report("run", checkpoint, data, labelled, labelled, HISTORY)
+        found = report("run", checkpoint, data, labelled, labelled, HISTORY)
     finally:
         tf.config.run_functions_eagerly(False)
+    first, *others = found.heads.heads
+    return dataclasses.replace(
+        found, heads=dataclasses.replace(found.heads, heads=[dataclasses.replace(first, accuracy_fall=0.01), *others])
+    )
 
 
 def page_of(made: Report, folder: Path, **made_with: str) -> str:
@@ -101,7 +106,7 @@ def test_it_says_what_was_found(made: Report, tmp_path: Path) -> None:
     for figure in (scored.macro_f1, scored.loss, scored.calibration_error, scored.roc_auc, *(one.probability for one in made.mistakes)):
         assert f"{figure:.4f}" in text
     assert "Epoch 1 of 2 was kept: validation accuracy 75.00%, validation loss 0.6000." in text
-    assert f"It {made.shuffle.verdict}." in text
+    assert f"The model {made.shuffle.verdict}." in text
     assert "embed_dim: 14" in text
     assert "tensorflow2.21.0" in text
     assert "mha report again" in text
@@ -125,11 +130,19 @@ def test_words_stand_in_the_direction_of_their_script(made: Report, tmp_path: Pa
         ((0.0, -0.01), "Silencing any one head costs no accuracy."),
     ],
 )
-def test_a_head_is_named_where_one_costs_something(falls: tuple[float, float], said: str, made: Report, tmp_path: Path) -> None:
+def test_heads_have_a_chart_where_one_costs_something(falls: tuple[float, float], said: str, made: Report, tmp_path: Path) -> None:
     heads = [dataclasses.replace(head, accuracy_fall=fall) for head, fall in zip(made.heads.heads, falls, strict=True)]
     source = page_of(dataclasses.replace(made, heads=dataclasses.replace(made.heads, heads=heads)), tmp_path)
     assert said in source
     assert source.count("silencing a head") + source.count("Silencing any") == 1
+    assert source.count("<svg") == 4 + (max(falls) > 0)
+
+
+def test_the_same_shade_is_the_same_change_of_the_log_odds_in_every_text() -> None:
+    assert shade_depth(0.9 - 0.75, 0.9) == pytest.approx(np.log(9 / 3) / 3)  # odds of 9 and of 3
+    assert shade_depth(0.75 - 0.9, 0.75) == shade_depth(0.9 - 0.75, 0.9)
+    assert shade_depth(0.0, 1.0) == 0.0
+    assert shade_depth(1.0, 1.0) == 1.0
 
 
 def test_the_same_report_is_the_same_page(made: Report, tmp_path: Path) -> None:
