@@ -91,11 +91,3 @@ def test_a_matrix_where_there_is_room_for_it(names: tuple[str, ...], heading: st
     assert heading in shown
     assert ("Most frequent confusions" in shown) == (" Confusion " not in shown)
     assert "…" not in shown
-
-
-@pytest.mark.parametrize("command", ["explain", "attention"])
-def test_a_page_names_some_classes_only(command: str, mha: Mha, tmp_path: Path) -> None:
-    assert mha(command, "-c", "many.keras", "the film was superb", "--html", tmp_path / "page.html").code == 0
-    page = (tmp_path / "page.html").read_text()
-    assert "and 57 more" in page
-    assert len(page) < 20_000

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from tests.cli.forks import Forked
 
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+from tests.serve.services import ask, connected, received, until
+
 pytestmark = pytest.mark.extras
 
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -30,8 +34,6 @@ MEGABYTES = 100
 @contextmanager
 def served(cwd: Path, *args: str | Path) -> Iterator[tuple[Forked, int]]:
     """The command, once it listens, and its port."""
-    pytest.importorskip("fastapi")
-    pytest.importorskip("uvicorn")
     with fork(["serve", "--port", "0", *args], cwd, text=True) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
@@ -46,8 +48,6 @@ def served(cwd: Path, *args: str | Path) -> Iterator[tuple[Forked, int]]:
 def test_a_signal_finishes_what_has_been_asked(number: int, code: int, said: str, small: Path, tmp_path: Path) -> None:
     body = b'{"text": "the film"}'
     with served(tmp_path, "-c", small) as (process, port):
-        from tests.serve.services import ask, connected, received, until
-
         assert ask(port, "/healthz")[1]["version"] == __version__
         client = connected(port, HEAD % len(body) + body[:9])
         assert ask(port, "/healthz")[0] == 200
@@ -64,7 +64,6 @@ def test_a_signal_finishes_what_has_been_asked(number: int, code: int, said: str
 
 def refused(port: int) -> bool:
     """Whether nobody listens any more."""
-    from tests.serve.services import connected
 
     try:
         connected(port).close()
@@ -81,8 +80,6 @@ def most_memory(process: Forked) -> int:
 
 def test_a_body_without_end_takes_no_memory(small: Path, tmp_path: Path) -> None:
     with served(tmp_path, "-c", small) as (process, port):
-        from tests.serve.services import ask, connected, received
-
         ask(port, "/predict", {"text": "the film"})
         before = most_memory(process)
         assert ask(port, "/predict", bytes(MEGABYTES * 1_000_000))[0] == 413
@@ -95,9 +92,6 @@ def test_a_body_without_end_takes_no_memory(small: Path, tmp_path: Path) -> None
 
 
 def test_slow_clients_do_not_take_all_descriptors(small: Path, tmp_path: Path) -> None:
-    pytest.importorskip("fastapi")
-    pytest.importorskip("uvicorn")
-    from tests.serve.services import ask, connected
 
     limited = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *COMMAND, "serve", "--port", "0", "-c", str(small)]
     with (
@@ -116,8 +110,6 @@ def test_slow_clients_do_not_take_all_descriptors(small: Path, tmp_path: Path) -
 
 
 def test_it_says_which_model_answers_and_warns_where_all_can_reach_it(tmp_path: Path) -> None:
-    pytest.importorskip("fastapi")
-    pytest.importorskip("uvicorn")
     with fork(["serve", "--port", "0", "--host", "0.0.0.0"], tmp_path, text=True) as process:
         assert process.stderr is not None
         lines = [process.stderr.readline() for _ in range(3)]

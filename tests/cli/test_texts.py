@@ -13,7 +13,7 @@ import pytest
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import load_config
 from mha_cli.text.encoding import TextPipeline
-from tests.cli.command import refusal, run_here, run_mha
+from tests.cli.command import refusal, run_here
 from tests.training.interruptions import assert_same_run
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """``mha train --config text`` on forty texts, and the folder that it ran in. Not to be written to."""
     cwd = tmp_path_factory.mktemp("texts")
     (cwd / "texts.csv").write_text(rows(40))
-    return cwd, run_mha(*TRAIN, "--output", "run", cwd=cwd)
+    with pytest.MonkeyPatch.context() as patch:
+        return cwd, run_here(*TRAIN, "--output", "run", cwd=cwd, monkeypatch=patch)
 
 
 @pytest.fixture
@@ -127,12 +128,12 @@ def test_looking_into_an_answer_finds_the_same_answer(looked_at: tuple[str, ...]
         assert np.isfinite(found["gradients"]).all()
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize(
     "arguments",
     [
         ("heads", "run", "--data", "texts.csv", "--max-texts", "9", "--json"),
         ("shuffle-test", "run", "--split", "validation", "-n", "1", "--json"),
-        ("export", "run", "--format", "int8", "--output", "small.keras", "--json"),
     ],
     ids=lambda arguments: arguments[0],
 )
