@@ -1,20 +1,29 @@
-"""Texts on which an export is held against its checkpoint."""
+"""An export beside its checkpoint: the same answers on texts made for it, and how much accuracy it costs on labelled texts."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.settings import SampleData
-from mha_cli.data.batches import padded
+from mha_cli.data.batches import padded, scoring_batches
+from mha_cli.data.preparation import LabelledTexts
 from mha_cli.data.sample import SampleTexts
+from mha_cli.runtime.classifier import forward_of
+from mha_cli.runtime.probabilities import probabilities_of
+from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.vocabulary import SPECIAL_TOKENS
+
+Tokens = npt.NDArray[np.int32]
+"""Ids (B, L), or ids and characters (B, L, 1 + W)."""
 
 SAMPLE_TEXTS = 16
 LENGTHS = (1, 2, 3, 5, 8, 21, 64, 200, 600)
@@ -40,7 +49,7 @@ ODD_TEXTS = (
 )
 
 
-def check_texts(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
+def check_texts(checkpoint: Checkpoint) -> list[Tokens]:
     """The tokens of a few dozen texts: short and long ones, known and unknown words, up to the model's length."""
     rng = random.Random(0)
     words = checkpoint.vocabulary.tokens[len(SPECIAL_TOKENS) :] or ("unknown",)
@@ -48,20 +57,71 @@ def check_texts(checkpoint: Checkpoint) -> list[npt.NDArray[np.int32]]:
     texts += ODD_TEXTS
     for length in LENGTHS:
         texts += [" ".join(rng.choices(words, k=length)), " ".join(rng.choices((*words[:50], "zzyzxq"), k=length))]
-    encoder = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
-    encoded = [encoder.encode(text).tokens for text in texts]
+    pipeline = TextPipeline(checkpoint.config.text, checkpoint.vocabulary)
+    encoded = [pipeline.encode(text).tokens for text in texts]
     checkpoint.memory_estimate.at_once().refuse_too_long(max(map(len, encoded)))
     return encoded
 
 
-def batches_of(encoded: list[npt.NDArray[np.int32]], checkpoint: Checkpoint) -> Iterator[tuple[list[int], npt.NDArray[np.int32]]]:
+def batches_of(encoded: list[Tokens], checkpoint: Checkpoint) -> Iterator[tuple[list[int], Tokens]]:
     """Row numbers and tokens, (B, L, …): every text alone, then batches of different lengths with padding after the longest."""
-    most = checkpoint.config.text.sequence_length
-    for row in range(len(encoded)):
-        yield [row], padded([encoded[row]])
+    longest = checkpoint.config.text.sequence_length
+    for row, tokens in enumerate(encoded):
+        yield [row], padded([tokens])
     order = sorted(range(len(encoded)), key=lambda row: len(encoded[row]))
-    batch = checkpoint.memory_estimate.at_once().most_texts(min(max(map(len, encoded)) + SPARE_POSITIONS, most), BATCH)
+    batch = checkpoint.memory_estimate.at_once().most_texts(min(len(encoded[order[-1]]) + SPARE_POSITIONS, longest), BATCH)
     for start in range(0, len(order), batch):
         rows = order[start : start + batch]
-        longest = len(encoded[rows[-1]])
-        yield rows, padded([encoded[row] for row in rows], min(longest + SPARE_POSITIONS, most))
+        yield rows, padded([encoded[row] for row in rows], min(len(encoded[rows[-1]]) + SPARE_POSITIONS, longest))
+
+
+def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: list[Tokens]) -> tuple[float, int]:
+    """How far an export is from its checkpoint, over texts alone and in padded batches.
+
+    Returns:
+        The largest difference of a class probability, infinite where the export's answer has another shape; and the number of texts
+        to which it gives another class.
+    """
+    expected = probabilities_of(texts, checkpoint)
+    largest, changed = [0.0], set()
+    for rows, tokens in batches_of(texts, checkpoint):
+        answer = np.asarray(run(tokens))
+        if answer.shape != expected[rows].shape:
+            return float("inf"), len(texts)
+        largest.append(float(np.abs(answer - expected[rows]).max()))
+        changed.update(np.array(rows)[answer.argmax(axis=1) != expected[rows].argmax(axis=1)].tolist())
+    return float(np.max(largest)), len(changed)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Scores of a checkpoint and its export on the same labelled texts.
+
+    Args:
+        data: source and split, in words.
+        num_texts: labelled texts scored.
+        checkpoint: accuracy of the checkpoint, in [0, 1].
+        export: accuracy of the export, in [0, 1].
+        num_changed: texts to which the export gives another class.
+    """
+
+    data: str
+    num_texts: int
+    checkpoint: float
+    export: float
+    num_changed: int
+
+
+def accuracies(run: Callable[[Tokens], Any], checkpoint: Checkpoint, labelled: LabelledTexts, callbacks: Callbacks = SILENT) -> Accuracy:
+    """Score an export, given as a function from tokens to probabilities (B, C), beside its checkpoint, on at least one text."""
+    texts, forward = labelled.texts, forward_of(checkpoint)
+    answers = np.zeros((2, len(texts)), dtype=np.int64)
+    scored = 0
+    for rows in scoring_batches(texts.lengths, checkpoint.memory_estimate):
+        tokens = texts.padded(rows)
+        answers[:, rows] = [np.asarray(probabilities(tokens)).argmax(axis=1) for probabilities in (forward, run)]
+        scored += len(rows)
+        callbacks.on_reviews(scored, len(texts))
+    ours, exported = (answers == texts.labels).mean(axis=1)
+    num_changed = int((answers[0] != answers[1]).sum())
+    return Accuracy(f"{labelled.data}, split {labelled.split}", len(texts), float(ours), float(exported), num_changed)

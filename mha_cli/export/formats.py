@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from mha_cli.checkpoint.file import Checkpoint, read_checkpoint, write_checkpoint
 from mha_cli.data.preparation import LabelledTexts
 from mha_cli.errors import EXIT_FAILURE, MhaError, did_you_mean, need, plural, printable
 from mha_cli.export import onnx_file, tensorflow_files
-from mha_cli.export.accuracy import Accuracy, compare
-from mha_cli.export.check import batches_of, check_texts
+from mha_cli.export.check import Accuracy, Tokens, accuracies, check_texts, differences
 from mha_cli.runtime.classifier import forward_of
-from mha_cli.runtime.probabilities import probabilities_of
 from mha_cli.system.callbacks import SILENT, Callbacks
 from mha_cli.system.whole_files import atomic_place
-
-Tokens = npt.NDArray[np.int32]
-"""Ids (B, L), or ids and characters (B, L, 1 + W)."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +23,8 @@ class Format:
 
     Args:
         write: function that writes a checkpoint to a path where nothing is yet.
-        opened: function that opens the written file or folder in its own runtime, as a function from tokens to the probabilities of all
-            classes, float32 (B, C).
+        opened: function that opens the written file or folder in its own runtime; it gives a function from tokens to the probabilities of
+            all classes, float32 (B, C).
         tolerance: largest difference of a probability from the checkpoint's, in [0, 1].
         packages: modules of the extra that is called like the format.
     """
@@ -120,24 +112,6 @@ def export_checkpoint(
                 "nothing was written; take another format",
                 EXIT_FAILURE,
             )
-        accuracy = compare(run, checkpoint, labelled, callbacks) if labelled else None
+        accuracy = accuracies(run, checkpoint, labelled, callbacks) if labelled else None
         num_bytes = sum(file.stat().st_size for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file())
     return Export(str(output), name, num_bytes, len(texts), difference, chosen.tolerance, num_changed, accuracy)
-
-
-def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: list[Tokens]) -> tuple[float, int]:
-    """How far an export is from its checkpoint, over texts alone and in padded batches.
-
-    Returns:
-        The largest difference of a class probability, infinite where the export's answer has another shape; and the number of texts
-        to which it gives another class.
-    """
-    expected = probabilities_of(texts, checkpoint)
-    largest, changed = [0.0], set()
-    for rows, tokens in batches_of(texts, checkpoint):
-        answer = np.asarray(run(tokens))
-        if answer.shape != expected[rows].shape:
-            return float("inf"), len(texts)
-        largest.append(float(np.abs(answer - expected[rows]).max()))
-        changed |= {row for row, other in zip(rows, answer.argmax(axis=1) != expected[rows].argmax(axis=1), strict=True) if other}
-    return float(np.max(largest)), len(changed)

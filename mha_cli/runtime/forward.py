@@ -7,7 +7,7 @@ of n-gram scores N n-grams of a text, R buckets, U units of a score, W words wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from mha_cli.text.ngrams import ngram_buckets, ngrams_end
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
+Weight = TypeVar("Weight")
 
 NORM_EPSILON = 1e-3
 """Added to the variance, as ``LayerNormalization`` of the layers does by default."""
@@ -338,6 +339,6 @@ def gelu(x: Array) -> Array:
     return activated
 
 
-def below(weights: Weights, prefix: str) -> Weights:
+def below(weights: Mapping[str, Weight], prefix: str) -> dict[str, Weight]:
     """The weights whose path starts with ``prefix``, without it."""
     return {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}
