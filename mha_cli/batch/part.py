@@ -15,10 +15,9 @@ from mha_cli.batch.shards import Shard
 from mha_cli.errors import EXIT_FAILURE, MhaError
 from mha_cli.records.lines import CHUNK_BYTES
 from mha_cli.records.objects import plain_json
-from mha_cli.records.reader import USUAL, Dialect, Reading
+from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import read_records
 from mha_cli.records.record import Columns, Record
-from mha_cli.records.warnings import StreamWarnings
 from mha_cli.runtime.classifier import Classifier, Prediction
 from mha_cli.runtime.stream import Answer, Answering
 from mha_cli.version import __version__

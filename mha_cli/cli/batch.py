@@ -16,8 +16,7 @@ from mha_cli.cli.options import exclusive
 from mha_cli.cli.output import ended_in_order
 from mha_cli.cli.progress import status
 from mha_cli.errors import EXIT_FAILURE, plural
-from mha_cli.records.reader import Dialect
-from mha_cli.records.warnings import shown_warnings
+from mha_cli.records.reader import Dialect, shown_warnings
 from mha_cli.system.processor import prepare_to_compute
 
 if TYPE_CHECKING:

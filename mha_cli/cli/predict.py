@@ -15,9 +15,8 @@ from mha_cli.cli.options import exclusive, goes_with, refuse_reading_options
 from mha_cli.cli.output import answer_form, opened_output
 from mha_cli.cli.terminal import counter
 from mha_cli.errors import EXIT_FAILURE, MhaError, plural, printable
-from mha_cli.records.reader import Dialect
+from mha_cli.records.reader import Dialect, shown_warnings
 from mha_cli.records.record import ALL
-from mha_cli.records.warnings import shown_warnings
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.inputs import STANDARD_INPUT, format_of, given_texts, read_inputs
 from mha_cli.system.processor import prepare_to_compute

@@ -15,10 +15,9 @@ from mha_cli.data.paths import matching_paths, natural_order
 from mha_cli.errors import MhaError, did_you_mean, listed, printable, shown_path
 from mha_cli.records.encodings import refuse_binary, utf_8
 from mha_cli.records.lines import CHUNK_BYTES, MAX_LINE_BYTES, not_utf_8, unpacked
-from mha_cli.records.reader import USUAL, Dialect, Reading
+from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, extension_of, read_records
 from mha_cli.records.record import LABEL_PREFIX, Columns, shown_columns
-from mha_cli.records.warnings import StreamWarnings
 
 if TYPE_CHECKING:
     import numpy as np

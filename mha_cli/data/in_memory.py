@@ -8,7 +8,7 @@ from mha_cli.data.labelled_text import LabelledText
 from mha_cli.data.labels import labelled
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.objects import without_surrogates
-from mha_cli.records.warnings import StreamWarnings
+from mha_cli.records.reader import StreamWarnings
 
 
 class MemoryTexts:

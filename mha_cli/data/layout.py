@@ -17,12 +17,11 @@ from mha_cli.records.headers import LABEL_NAMES, are_numbers, has_header, plain_
 from mha_cli.records.line_formats import json_object
 from mha_cli.records.objects import dotted_keys, value_at
 from mha_cli.records.parquet import parquet_rows, whole_file
-from mha_cli.records.reader import USUAL, Dialect
+from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.records.readers import Format, text_lines
 from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
 from mha_cli.records.rows import BrokenRow, Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows
-from mha_cli.records.warnings import StreamWarnings
 
 SAMPLE_ROWS = 1000
 SAMPLE_CHARACTERS = 1 << 22

@@ -15,7 +15,7 @@ from mha_cli.data.preparation import default_split
 from mha_cli.data.profile import TextFigures, figures_of
 from mha_cli.data.sources import open_source, with_columns
 from mha_cli.errors import plural
-from mha_cli.records.warnings import StreamWarnings
+from mha_cli.records.reader import StreamWarnings
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 

@@ -16,8 +16,7 @@ from mha_cli.data.layout import Layout, find_layout
 from mha_cli.data.paths import matching_paths
 from mha_cli.data.scripts import script_shares
 from mha_cli.errors import listed, plural, shown_path
-from mha_cli.records.reader import USUAL, Dialect
-from mha_cli.records.warnings import StreamWarnings
+from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.system.callbacks import SILENT, Callbacks
 
 

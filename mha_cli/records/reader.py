@@ -1,15 +1,18 @@
-"""How a stream is read: options of every format."""
+"""How a stream is read: options of every format, and warnings about a stream that can be read all the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mha_cli.errors import MhaError
+from mha_cli.records.headers import USUAL_NAMES, are_names, plain_name
 from mha_cli.records.lines import not_utf_8
-from mha_cli.records.record import Columns, Record
-from mha_cli.records.warnings import StreamWarnings
+from mha_cli.records.record import LABEL_PREFIX, SEPARATORS, Columns, Record, shown_columns
+
+MOST_SHOWN = 10
+"""Warnings that are shown: a thousand files may have the same fault."""
 
 
 class Dialect(NamedTuple):
@@ -27,6 +30,65 @@ class Dialect(NamedTuple):
 USUAL = Dialect()
 
 
+class StreamWarnings:
+    """Warnings that reading a stream collects. Labelled texts of several files share one object.
+
+    Args:
+        guessed: True if the user named no format.
+        strict: True to raise the fault of a line that is not UTF-8.
+
+    Attributes:
+        num_blank: blank lines left out.
+        num_quoted_rows: lines inside quoted fields that would be rows by themselves.
+    """
+
+    def __init__(self, guessed: bool = False, strict: bool = False) -> None:
+        self._guessed, self._strict = guessed, strict
+        self._format = self._first_quoted = self._no_quoting = ""
+        self._first_fault: MhaError | None = None
+        self._num_faulty = self._last_faulty = 0
+        self.num_blank = self.num_quoted_rows = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """All warnings, one line each."""
+        found = [self._format] if self._format else []
+        if self.num_quoted_rows:
+            rows = "a line that would be a row" if self.num_quoted_rows == 1 else f"{self.num_quoted_rows:,} lines that would be rows"
+            held = f"a quoted field holds {rows} without the quote"
+            found.append(f"{self._first_quoted}: {held}; {self._no_quoting} reads every line as a row")
+        if fault := self._first_fault:
+            number = f", the first of {self._num_faulty:,} such lines" if self._num_faulty > 1 else ""
+            found.append(f"{fault.message}{number}; such bytes are read as U+FFFD; {fault.hint}")
+        return found
+
+    def begin_plain(self, first: str, name: str, text_column: str) -> None:
+        """Warn if the first line looks like a line of another format and the user named none."""
+        if self._guessed and (found := _other_format(first, text_column)):
+            look, form = found
+            hint = f"add --format {form}, or --format lines if that is right"
+            self._format = f"{name}: read as plain lines, though the first {look}; {hint}"
+
+    def count_not_utf_8(self, fault: MhaError, line: int) -> None:
+        """Count a line with bytes that are not UTF-8, unless it is read again behind a broken row."""
+        if self._strict:
+            raise fault
+        self._first_fault = self._first_fault or fault
+        self._num_faulty += line > self._last_faulty
+        self._last_faulty = max(line, self._last_faulty)
+
+    def count_quoted_rows(self, location: str, number: int, no_quoting: str) -> None:
+        """Count lines that an open quote may have drawn into a row, and note the option or setting that reads them as rows."""
+        self._first_quoted, self._no_quoting = self._first_quoted or location, no_quoting
+        self.num_quoted_rows += number
+
+
+def shown_warnings(lines: Sequence[str]) -> list[str]:
+    """The first warnings, and how many more there are."""
+    more = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], *([f"and {more:,} more warnings"] if more > 0 else [])]
+
+
 def raised(fault: MhaError, _line: int) -> Record:
     """No record: the fault is raised."""
     raise fault
@@ -39,8 +101,6 @@ class Reading:
     Args:
         name: name of the stream in messages.
         columns: columns or keys that are wanted.
-        dialect: encoding and quoting.
-        warnings: warnings that reading collects.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
         on_fault: function from the fault of one record, and its first line, to a record that replaces it. Faults of the whole stream
             (gzip data, header) are always raised.
@@ -71,3 +131,17 @@ class Reading:
             fault = not_utf_8(error, self.name, number, self.encoding_setting)
         self.warnings.count_not_utf_8(fault, number)
         return line.decode("utf-8", "replace")
+
+
+def _other_format(line: str, text_column: str) -> tuple[str, str] | None:
+    """What a line that is hardly a text looks like, and its format. A header names the text column, or has two usual names."""
+    if line.startswith(LABEL_PREFIX):
+        return f"begins with {LABEL_PREFIX}", "fasttext"
+    if line.startswith('{"') and line.endswith("}"):
+        return "is a JSON object", "jsonl"
+    for separator in SEPARATORS:
+        names = [cell.strip(' "') for cell in line.split(separator)]
+        usual = USUAL_NAMES.intersection(map(plain_name, names))
+        if len(names) > 1 and are_names(names) and (text_column in names or len(usual) > 1):
+            return f"names columns ({shown_columns(names)})", "tsv" if separator == "\t" else "csv"
+    return None

@@ -11,10 +11,9 @@ from typing import Any
 from mha_cli.errors import MhaError, plural, printable
 from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
-from mha_cli.records.reader import Reading
+from mha_cli.records.reader import Reading, StreamWarnings
 from mha_cli.records.record import SEPARATORS, Record, is_number
 from mha_cli.records.rows import BrokenRow, Row, TableLines, num_quoted_rows, rows_of
-from mha_cli.records.warnings import StreamWarnings
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
 """What Excel may put before a table."""

@@ -12,10 +12,9 @@ from mha_cli.data.paths import matching_paths
 from mha_cli.errors import MhaError, printable, shown_path
 from mha_cli.records.line_formats import NAME_FORMAT, fields_of_plain_line, refuse_fields_of_plain_lines
 from mha_cli.records.lines import CHUNK_BYTES
-from mha_cli.records.reader import USUAL, Dialect, Reading
+from mha_cli.records.reader import USUAL, Dialect, Reading, StreamWarnings
 from mha_cli.records.readers import EXTENSIONS, Format, extension_of, read_records
 from mha_cli.records.record import TEXT_COLUMN, Columns, Record
-from mha_cli.records.warnings import StreamWarnings
 
 STANDARD_INPUT = "-"
 PIPE_BYTES = 1 << 20

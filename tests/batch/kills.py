@@ -1,4 +1,4 @@
-"""Kills a batch before and after each of its renames and removals, and runs it again.
+"""Kills a batch before each of its renames and removals, and runs it again.
 
     python -m tests.batch.kills FOLDER
 
@@ -9,6 +9,7 @@ and what was wrong after each kill.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -30,17 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def counted(operations: list[str], deadly: int, after: bool) -> None:
-    """Make this process write down each rename and removal, and die at one of them."""
+def counted(operations: list[str], deadly: int) -> None:
+    """Make this process write down each rename and removal, and die before one of them."""
 
     def counting(operation: Callable[..., None]) -> Callable[..., None]:
         def call(*arguments: Any, **options: Any) -> None:
             operations.append(f"{operation.__name__} {Path(arguments[-1]).suffixes[-1]}")
-            if len(operations) == deadly and not after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            operation(*arguments, **options)
             if len(operations) == deadly:
                 os.kill(os.getpid(), signal.SIGKILL)
+            operation(*arguments, **options)
 
         return call
 
@@ -64,36 +63,29 @@ def main(folder: Path) -> dict[str, Any]:
     run("whole")
     operations, faults, output = list[str](), list[str](), folder / "out"
     for earlier in (False, True):
-        number = 0
-        while True:
-            number += 1
-            for after in (False, True):
-                shutil.rmtree(output, ignore_errors=True)
-                if earlier:
-                    shutil.copytree(folder / "old", output)
-                child = os.fork()
-                if not child:
-                    done = list[str]()
-                    counted(done, number, after)
-                    run("out")
-                    (folder / "operations.json").write_text(json.dumps(done))
-                    os._exit(0)
-                _, status = os.waitpid(child, 0)
-                if os.WIFEXITED(status):
-                    break
-                labels = {row["label"] for row in rows_of(output)}
-                half_done = len(list(output.glob("_*")))
-                written = run("out")
-                wrong = [] if tree(output) == tree(folder / "whole") else ["other files"]
-                wrong += [] if numbered(rows_of(output)) == expected(counts) else ["other rows"]
-                wrong += [] if written == len(counts) - half_done or earlier else ["finished shards are done again"]
-                wrong += [] if earlier or "old" not in labels else ["rows of another model"]
-                refuse_anything_else(output)
-                if wrong:
-                    faults.append(f"{'after' if after else 'before'} {number}, earlier {earlier}: {wrong}")
-            else:
-                continue
-            break
+        for number in itertools.count(1):
+            shutil.rmtree(output, ignore_errors=True)
+            if earlier:
+                shutil.copytree(folder / "old", output)
+            child = os.fork()
+            if not child:
+                done = list[str]()
+                counted(done, number)
+                run("out")
+                (folder / "operations.json").write_text(json.dumps(done))
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            if os.WIFEXITED(status):
+                break
+            rows_of(output)  # every manifest fits its part
+            half_done = len(list(output.glob("_*")))
+            written = run("out")
+            wrong = [] if tree(output) == tree(folder / "whole") else ["other files"]
+            wrong += [] if numbered(rows_of(output)) == expected(counts) else ["other rows"]
+            wrong += [] if written == len(counts) - half_done or earlier else ["finished shards are done again"]
+            refuse_anything_else(output)
+            if wrong:
+                faults.append(f"before {number}, earlier {earlier}: {wrong}")
         operations += json.loads((folder / "operations.json").read_bytes())
     return {"operations": operations, "faults": faults}
 

@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,21 +28,28 @@ pytestmark = [pytest.mark.extras, pytest.mark.process]
 LOCAL = ("--address", "local", "--workers", "2")
 """Ray's own name for a cluster that it starts on this machine, for this batch."""
 
+WORKER = "ray::_classify"
 NUM_FILES, ROWS = 40, 100
 TEXT = "a superb and moving film with a dull and tedious end that nobody will remember"
 
 
 def descendants(pid: int) -> dict[int, str]:
     """The command lines of all processes that have come of one."""
-    parents, names = dict[int, int](), dict[int, str]()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            names[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
-    found = {pid}
-    while more := {one for one, parent in parents.items() if parent in found and one not in found}:
-        found |= more
-    return {one: names[one] for one in found - {pid} if names.get(one)}
+    found = dict[int, str]()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for folder in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (folder / "children").read_text().split()):
+                found |= descendants(child)
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+    return found
+
+
+def kill(pid: int) -> None:
+    """Kill a process with all that have come of it."""
+    for one in (*descendants(pid), pid):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
 
 
 class Process(subprocess.Popen[str]):
@@ -69,10 +76,9 @@ class Process(subprocess.Popen[str]):
             assert self.poll() is None, self.ended()
             time.sleep(0.01)
 
-    def of_kind(self, kind: str) -> list[int]:
-        """The processes of a kind: ``raylet``, or ``worker``."""
-        mark = "raylet/raylet " if kind == "raylet" else "ray::"
-        return [pid for pid, name in descendants(self.pid).items() if mark in name and (kind == "raylet" or "_classify" in name)]
+    def kill(self, mark: str) -> None:
+        """Kill the first of its processes that has this in its command line."""
+        os.kill(next(pid for pid, name in descendants(self.pid).items() if mark in name), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -96,10 +102,19 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
     yield run
     for process in started:
-        for pid in (*descendants(process.pid), process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(process.pid)
         process.communicate()
+
+
+def refuse_other_rows(folder: Path, archive: dict[str, int], batch: Process) -> dict[str, Any]:
+    """The batch ends well with all rows of the archive, and nothing else; its summary."""
+    code, stdout, stderr = batch.ended()
+    assert code == 0, stderr
+    summary: dict[str, Any] = json.loads(stdout)
+    assert (summary["written"] + summary["earlier"], summary["rows"], summary["failed"]) == (NUM_FILES, NUM_FILES * ROWS, {})
+    assert numbered(rows_of(folder / "out")) == expected(archive)
+    refuse_anything_else(folder / "out")
+    return summary
 
 
 def told(stderr: str) -> list[str]:
@@ -129,33 +144,22 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, archive: dict[str, 
     batch = start(*LOCAL, "--json")
     for done in (2, 10, 20):
         batch.when(done, tmp_path / "out")
-        victim, *_ = batch.of_kind("worker")
-        assert "tensorflow" not in Path(f"/proc/{victim}/maps").read_text()
-        os.kill(victim, signal.SIGKILL)
-    code, stdout, stderr = batch.ended()
-    assert code == 0, stderr
-    told = json.loads(stdout)
-    assert (told["written"] + told["earlier"], told["rows"], told["failed"]) == (NUM_FILES, NUM_FILES * ROWS, {})
-    assert numbered(rows_of(tmp_path / "out")) == expected(archive)
-    refuse_anything_else(tmp_path / "out")
+        batch.kill(WORKER)
+    refuse_other_rows(tmp_path, archive, batch)
 
 
 def test_a_cluster_that_ends_ends_the_batch(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
     batch = start(*LOCAL)
     batch.when(4, tmp_path / "out")
     started = descendants(batch.pid)
-    os.kill(batch.of_kind("raylet")[0], signal.SIGKILL)
+    batch.kill("raylet/raylet ")
     code, _, stderr = batch.ended()
     assert code == 1
     assert stderr.endswith("\nerror: the Ray cluster has ended; run the same again: what is done stays\n")
     while any(Path(f"/proc/{pid}").exists() for pid in started):  # what it has started ends with it
         time.sleep(0.1)
     done = len({row["file"] for row in rows_of(tmp_path / "out")})
-    code, stdout, stderr = start("--json").ended()  # without Ray
-    assert code == 0, stderr
-    assert json.loads(stdout)["earlier"] == done
-    assert numbered(rows_of(tmp_path / "out")) == expected(archive)
-    refuse_anything_else(tmp_path / "out")
+    assert refuse_other_rows(tmp_path, archive, start("--json"))["earlier"] == done  # without Ray
 
 
 class Machine(subprocess.Popen[str]):
@@ -172,9 +176,7 @@ class Machine(subprocess.Popen[str]):
 
     def die(self) -> None:
         """End it with all its processes at once."""
-        for pid in (*descendants(self.pid), self.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(self.pid)
         self.wait()
 
 
@@ -200,11 +202,7 @@ def test_a_batch_outlives_a_machine_of_its_cluster(
         batch = start("--address", f"127.0.0.1:{port}", "--json")
         batch.when(6, tmp_path / "out")
         machine.die()
-        code, stdout, stderr = batch.ended()
-    assert code == 0, stderr
-    assert json.loads(stdout)["rows"] == NUM_FILES * ROWS
-    assert numbered(rows_of(tmp_path / "out")) == expected(archive)
-    refuse_anything_else(tmp_path / "out")
+        refuse_other_rows(tmp_path, archive, batch)
 
 
 def test_an_address_where_nobody_listens(tmp_path: Path, archive: dict[str, int], start: Callable[..., Process]) -> None:
@@ -224,7 +222,7 @@ def test_a_file_that_ends_its_process_again_and_again_is_given_up(tmp_path: Path
             assert batch.poll() is None, batch.ended()
             time.sleep(0.05)
         begun |= new
-        os.kill(batch.of_kind("worker")[0], signal.SIGKILL)
+        batch.kill(WORKER)
     code, stdout, stderr = batch.ended()
     assert code == 1, stderr
     name = str(tmp_path / "in" / "long.txt")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mha_cli.records.reader import Reading
+from mha_cli.records.reader import Reading, StreamWarnings, shown_warnings
 from mha_cli.records.readers import Format, read_records
 from mha_cli.records.record import Columns, Record
-from mha_cli.records.warnings import StreamWarnings, shown_warnings
 
 
 def warnings_of(data: bytes, text_column: str = "text", guessed: bool = True, form: Format = "lines") -> list[str]:
