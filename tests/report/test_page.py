@@ -160,7 +160,7 @@ def test_what_is_missing_is_told(made: Report, tmp_path: Path) -> None:
     for wanted in (
         "no history of the training",
         "the film (1,234 words)",
-        "Too long to be explained here",
+        "Too long to explain here",
         "no words",
         "ROC AUC–",
     ):
