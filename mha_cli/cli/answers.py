@@ -46,26 +46,19 @@ UNSURE = "unsure"
 def answer_writer(
     form: AnswerForm, file: IO[bytes], choice: Choice, class_names: Sequence[str], fields: Sequence[str]
 ) -> Iterator[Callable[[Sequence[Answered]], object]]:
-    """A function that writes answers to a file in one of the forms.
-
-    Args:
-        form: form of the answers.
-        file: file to write to.
-        choice: classes that are answers.
-        class_names: classes of the model.
-        fields: names of the records' fields.
-    """
+    """A function that writes answers to a file in one of the forms; ``fields`` are the names of the records' fields."""
+    names = table_names(choice, class_names, fields)
     if form == "parquet":
-        with _parquet_writer(file, choice, table_names(choice, class_names, fields)) as write:
+        with _parquet_writer(file, choice, names) as write:
             yield write
         return
     if form == "csv":
-        file.write(csv_row(table_names(choice, class_names, fields)))
+        file.write(csv_row(names))
     lines: dict[AnswerForm, Callable[[int, Record, Prediction], bytes]] = {
         "records": matching_records(),
         "terminal": partial(terminal_line, choice, styles_wanted(), sys.stdout.encoding),
         "tsv": partial(tab_line, choice),
-        "csv": partial(csv_line, choice),
+        "csv": lambda _, record, prediction: csv_row(table_row(choice, record, prediction)),
         "jsonl": partial(json_line, choice, fields),
     }
     yield lambda answered: file.write(b"".join(starmap(lines[form], answered)))
@@ -158,11 +151,6 @@ def table_row(choice: Choice, record: Record, prediction: Prediction) -> list[st
     values = [round(cell, 6) if isinstance(cell, float) else cell for cell in cells]
     fields = [None if value is None else without_surrogates(_as_text(value)) for value in record.fields]
     return [*values, prediction.flags, *fields]
-
-
-def csv_line(choice: Choice, _number: int, record: Record, prediction: Prediction) -> bytes:
-    """A row of CSV."""
-    return csv_row(table_row(choice, record, prediction))
 
 
 def csv_row(cells: Sequence[str | float | None]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +13,7 @@ from mha_cli.cli.console import print_json, print_line
 from mha_cli.cli.inputs import load_checkpoint
 from mha_cli.cli.options import exclusive
 from mha_cli.cli.output import ended_in_order
-from mha_cli.cli.progress import status
+from mha_cli.cli.progress import now_and_then, status
 from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import Dialect, shown_warnings
 from mha_cli.system.processor import prepare_to_compute
@@ -30,9 +29,6 @@ mha batch s3://bucket/reviews --output s3://bucket/labels \\
     --address 10.0.0.1:6379
 
 mha batch reviews --output labels --shard 3/8"""
-
-PLAIN_SECONDS = 15.0
-"""Seconds between two lines about the progress where stderr is no terminal."""
 
 
 def batch(
@@ -98,25 +94,20 @@ def batch(
         part_format=output_format,
     )
     with ended_in_order(), status("looking for files") as callbacks, closing(made) as summaries:
-        said, last_line = set[str](), time.monotonic()
+        failed, count = set[str](), now_and_then(callbacks.note)
         for summary in summaries:
-            for name in summary.failed.keys() - said:
+            for name in summary.failed.keys() - failed:
                 callbacks.note(f"failed: {summary.failed[name]}")
-                said.add(name)
-            callbacks.log(progress_text(summary))
-            if not sys.stderr.isatty() and time.monotonic() - last_line > PLAIN_SECONDS:
-                callbacks.note(progress_text(summary))
-                last_line = time.monotonic()
+            failed |= summary.failed.keys()
+            progress = f"files: {summary.done:,} of {summary.files:,}; {plural(summary.texts, 'text')}, {summary.rate:,.0f} texts/s"
+            callbacks.log(progress)
+            if not sys.stderr.isatty():
+                count(progress)
         for warning in shown_warnings([warning for warnings in summary.warnings.values() for warning in warnings]):
             callbacks.note(warning)
     print_json(summary) if as_json else print_line(summary_text(summary))
     if summary.failed:
         raise typer.Exit(EXIT_FAILURE)
-
-
-def progress_text(summary: BatchSummary) -> str:
-    """How far a batch has come, in one line."""
-    return f"files: {summary.done:,} of {summary.files:,}; {plural(summary.texts, 'text')}, {summary.rate:,.0f} texts/s"
 
 
 def summary_text(summary: BatchSummary) -> str:

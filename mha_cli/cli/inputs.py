@@ -6,7 +6,7 @@ import glob
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
@@ -100,17 +100,9 @@ def model_and_text(
     number: int | None,
     dialect: Dialect,
 ) -> tuple[Checkpoint, str]:
-    """The model and the one text to look into. All plain lines are one text, since a review has paragraphs; so is a record of a table.
+    """The model and the one text to look into, from the command line, a file or standard input.
 
-    Args:
-        context: context of the command, for its name and its help.
-        checkpoint: model to use, or its run directory; None lets ``choose_checkpoint`` find one.
-        text: text from the command line; ``-`` is standard input, as is None without a path.
-        path: file to read; ``-`` is standard input.
-        form: format of the input; None takes it from the extension.
-        text_column: column of the text; None takes that of the training data.
-        number: number of a record in the input, from 1, where a plain line is a record too; None takes the only one.
-        dialect: encoding and quoting of the input.
+    All plain lines are one text, since a review has paragraphs; a record of a table is one, too. ``number`` chooses a line or a record.
     """
     if text is None and path is None:
         refuse_no_text(context)
@@ -129,20 +121,16 @@ def model_and_text(
                 return model, found
         raise MhaError(f"--record {number}: {name} has {plural(count, 'text')}", "count them from 1")
     if (form or format_of(source)) == "lines":
-        return model, _joined(texts, name)
+        lines, size = list[str](), 0
+        for line in texts:
+            lines.append(line)
+            size += len(line) + 1
+            if size > MAX_CHARACTERS:
+                raise MhaError(f"{name}: more than {MAX_CHARACTERS:,} characters in one text", "choose one line with --record N")
+        return model, "\n".join(lines)
     first = list(islice(texts, 2))
     if not first:
         raise MhaError(f"{name}: holds no text", "give one that does")
     if len(first) > 1:
         raise MhaError(f"{name}: holds more than one text", "choose one with --record N, its id in `mha predict --json`")
     return model, first[0]
-
-
-def _joined(texts: Iterable[str], name: str) -> str:
-    lines, size = list[str](), 0
-    for text in texts:
-        lines.append(text)
-        size += len(text) + 1
-        if size > MAX_CHARACTERS:
-            raise MhaError(f"{name}: more than {MAX_CHARACTERS:,} characters in one text", "choose one line with --record N")
-    return "\n".join(lines)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -17,15 +18,15 @@ from mha_cli.errors import plural, printable
 from mha_cli.system.callbacks import Callbacks, StepProgress
 
 PLAIN_SECONDS = 15.0
-"""Seconds between two plain lines about the same epoch."""
+"""Seconds between two plain lines that only count."""
 
 
 @contextmanager
 def training_progress() -> Iterator[Callbacks]:
-    """A callbacks for training that shows epoch, step, loss, accuracy, reviews/s and time left."""
+    """Callbacks for training: they show epoch, step, loss, accuracy, reviews/s and time left."""
     with _console() as console:
         if not console.is_terminal:
-            yield _plain_watcher(console)
+            yield _plain_callbacks(console)
             return
         text = TextColumn("{task.description}", markup=False)
         waiting, stepping = (SpinnerColumn(), text), (text, BarColumn(bar_width=20))
@@ -63,30 +64,34 @@ def _console() -> Iterator[Console]:
         yield Console(file=terminal)
 
 
-def _plain_watcher(console: Console) -> Callbacks:
-    """A line for every epoch and every remark; lines that only count come now and then."""
-    last_line = time.monotonic()
+def now_and_then(show: Callable[[str], None]) -> Callable[[str], None]:
+    """A function that shows a line only if ``PLAIN_SECONDS`` have passed since the last one."""
+    last = time.monotonic()
 
     def line(text: str) -> None:
-        nonlocal last_line
-        last_line = time.monotonic()
-        print_line(text, console)
+        nonlocal last
+        if time.monotonic() - last > PLAIN_SECONDS:
+            last = time.monotonic()
+            show(text)
 
-    def now_and_then(text: str) -> None:
-        if time.monotonic() - last_line > PLAIN_SECONDS:
-            line(text)
+    return line
 
+
+def _plain_callbacks(console: Console) -> Callbacks:
+    """A line for every epoch and every remark; lines that only count come now and then."""
+    show = partial(print_line, console=console)
+    count = now_and_then(show)
     return Callbacks(
-        log=lambda text: now_and_then(text) if text.startswith("reading") else line(text),
-        note=line,
-        on_step=lambda progress: now_and_then(step_text(progress)),
-        on_epoch=lambda record: line(str(record)),
+        log=lambda text: (count if text.startswith("reading") else show)(text),
+        note=show,
+        on_step=lambda progress: count(step_text(progress)),
+        on_epoch=lambda record: show(str(record)),
     )
 
 
 @contextmanager
 def status(first: str) -> Iterator[Callbacks]:
-    """A callbacks for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
+    """Callbacks for short work: on a terminal one line that vanishes, elsewhere only the lines that are to be kept in view."""
     with _console() as console, console.status(Text(first)) as shown:
         yield Callbacks(
             log=lambda text: shown.update(Text(printable(text, 200))),
