@@ -1,6 +1,6 @@
 """The forward pass as it stands in the paper, in NumPy, float32.
 
-Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width, C classes;
+Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, C classes;
 of n-gram scores N n-grams of a text, R buckets, U units of a score, W words with a salience of their own, K windows.
 """
 
@@ -16,7 +16,7 @@ from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.subwords import ids_of, subword_sums
-from mha_cli.system.working_memory import SCORE_BLOCK, blocks, head_bytes, hidden_bytes
+from mha_cli.system.working_memory import SCORE_BLOCK, blocks
 from mha_cli.text.ngrams import ngram_buckets, ngrams_end
 
 Array = npt.NDArray[Any]
@@ -186,15 +186,12 @@ def encode(x_BLD: Array, mask_BL: Array, weights: Weights, model: ModelConfig, k
     """One encoder block, (B, L, D), and its attention weights (B, H, L, M), empty unless kept; padded positions are never looked at."""
 
     def feed_forward(x: Array) -> Array:
-        tokens_TD = x.reshape(-1, x.shape[-1])
-        output_TD = np.empty_like(tokens_TD)
-        for tokens in blocks(len(tokens_TD), hidden_bytes(model)):
-            hidden = tokens_TD[tokens] @ weights["feed_forward_in/kernel"]
-            hidden += weights["feed_forward_in/bias"]
-            activated = np.maximum(hidden, 0.0, out=hidden) if model.activation == "relu" else gelu(hidden)
-            np.matmul(activated, weights["feed_forward_out/kernel"], out=output_TD[tokens])
-        output_TD += weights["feed_forward_out/bias"]
-        return output_TD.reshape(x.shape)
+        hidden = x.reshape(-1, x.shape[-1]) @ weights["feed_forward_in/kernel"]
+        hidden += weights["feed_forward_in/bias"]
+        activated = np.maximum(hidden, 0.0, out=hidden) if model.activation == "relu" else gelu(hidden)
+        output: Array = activated @ weights["feed_forward_out/kernel"]
+        output += weights["feed_forward_out/bias"]
+        return output.reshape(x.shape)
 
     def norm(x: Array, which: str) -> Array:
         return layer_norm(x, weights[f"{which}/gamma"], weights[f"{which}/beta"])
@@ -214,37 +211,19 @@ def multi_head_attention(
 ) -> tuple[Array, Array]:
     """Self-attention of every head, concatenated and projected, and the attention weights (B, H, L, M), empty unless kept.
 
-    As many heads as the budget of memory allows are computed at once: Concat(head_1, …, head_H) W^O is the sum over the heads of each one
-    times its own rows of W^O.
+    Attention scores are computed a block of texts at a time, and those of long texts a block of queries at a time: memory grows linearly
+    with length.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", eq. 1 and section 3.2.2.
     """
-    kernel_HVD = weights["output_kernel"]
-    output_BLD, kept = np.zeros_like(x_BLD), []
-    for heads in blocks(len(kernel_HVD), x_BLD.shape[0] * x_BLD.shape[1] * head_bytes(model)):
-        mixed_BLHV, attention_BHLM = attend(x_BLD, mask_BM, of_heads(weights, heads), model, keep_attention)
-        output_BLD += mixed_BLHV.reshape(*x_BLD.shape[:2], -1) @ kernel_HVD[heads].reshape(-1, x_BLD.shape[-1])
-        kept.append(attention_BHLM)
-    if "output_bias" in weights:
-        output_BLD += weights["output_bias"]
-    return output_BLD, np.concatenate(kept, axis=1)
-
-
-def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, keep_attention: bool) -> tuple[Array, Array]:
-    """softmax(Q Kᵀ / √d_k) V of some heads, (B, L, H, V), and their attention weights (B, H, L, M), empty unless kept.
-
-    It is computed a block of texts at a time, and long texts a block of queries at a time: memory grows linearly with length.
-    """
-    q_BHLK = _project(x_BLD, weights["query_kernel"], weights.get("query_bias"))
-    k_BHMK = _project(x_BLD, weights["key_kernel"], weights.get("key_bias"))
-    v_BHMV = _project(x_BLD, weights["value_kernel"], weights.get("value_bias"))
+    q_BHLK, k_BHMK, v_BHMK = (_project(x_BLD, weights, name) for name in ("query", "key", "value"))
     real_B1M1 = mask_BM[:, None, :, None]
     k_BHMK = np.where(real_B1M1, k_BHMK, k_BHMK[:, :, :1])  # a padded key scores as the first does, so that it never is the largest alone
     # Σ exp(s) v and Σ exp(s) in one product: a padded key counts in neither, and dividing afterwards spares a pass over (B, H, L, M).
-    v_and_one = np.concatenate([v_BHMV, np.ones_like(v_BHMV[..., :1])], axis=-1) * real_B1M1
+    v_and_one = np.concatenate([v_BHMK, np.ones_like(v_BHMK[..., :1])], axis=-1) * real_B1M1
     moderate = _largest_norm(q_BHLK) * _largest_norm(k_BHMK) < MODERATE and model.attention_score == "dot_product"
     batch, heads, length, width = q_BHLK.shape
-    sums = np.empty((batch, heads, length, v_and_one.shape[-1]), np.float32)
+    sums = np.empty((batch, heads, length, width + 1), np.float32)
     attention_BHLM = np.zeros((batch, heads, length, length) if keep_attention else (0, heads, 0, 0), np.float32)
     for rows, queries in _score_blocks(batch, length, heads if model.attention_score == "dot_product" else max(heads, width)):
         scores = attention_scores(q_BHLK[rows, :, queries], k_BHMK[rows], weights, model)
@@ -257,15 +236,10 @@ def attend(x_BLD: Array, mask_BM: Array, weights: Weights, model: ModelConfig, k
     totals_BHL1 = np.maximum(sums[..., -1:], np.float32(1e-30))  # 0 for a text without words, which looks nowhere
     if keep_attention:
         attention_BHLM /= totals_BHL1
-    return (sums[..., :-1] / totals_BHL1).swapaxes(1, 2), attention_BHLM
-
-
-def of_heads(weights: Weights, heads: slice) -> Weights:
-    """What some of the heads project with, and score with."""
-    kernels = ("query_kernel", "key_kernel", "value_kernel")
-    return {
-        path: weight[:, heads] if path in kernels else weight[heads] for path, weight in weights.items() if not path.startswith("output_")
-    }
+    kernel_HKD = weights["output_kernel"]
+    mixed_BLF = (sums[..., :-1] / totals_BHL1).swapaxes(1, 2).reshape(batch, length, heads * width)
+    output_BLD: Array = mixed_BLF @ kernel_HKD.reshape(heads * width, -1) + weights["output_bias"]
+    return output_BLD, attention_BHLM
 
 
 def _score_blocks(batch: int, length: int, width: int) -> Iterator[tuple[slice, slice]]:
@@ -292,11 +266,12 @@ def _largest_norm(x_BHLK: Array) -> float:
     return float(np.einsum("bhlk,bhlk->bhl", x_BHLK, x_BHLK).max(initial=0.0) ** 0.5)
 
 
-def _project(x_BLD: Array, kernel_DHK: Array, bias_HK: Array | None) -> Array:
+def _project(x_BLD: Array, weights: Weights, name: str) -> Array:
+    """Queries, keys or values of every head, (B, H, L, K)."""
+    kernel_DHK = weights[f"{name}_kernel"]
     width, heads, head_width = kernel_DHK.shape
     projected = (x_BLD @ kernel_DHK.reshape(width, heads * head_width)).reshape(*x_BLD.shape[:2], heads, head_width)
-    if bias_HK is not None:
-        projected += bias_HK
+    projected += weights[f"{name}_bias"]
     return projected.swapaxes(1, 2)
 
 

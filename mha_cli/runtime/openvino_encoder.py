@@ -2,7 +2,7 @@
 
 The formulas are those of ``runtime/forward.py``. What takes NumPy little time stays there: embeddings, n-gram scores, the last layer.
 
-Axes: B batch, L length (M when keys are meant), H heads, K key width per head, V value width per head, D model width.
+Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width.
 """
 
 from __future__ import annotations
@@ -125,30 +125,29 @@ def _attention(x_BLD: Any, bias_BM: Any, weights: Weights, model: ModelConfig) -
     """Self-attention of every head, concatenated and projected, (B, L, D)."""
 
     def project(which: str) -> Any:
-        kernel_DHK, bias_HK = weights[f"{which}_kernel"], weights.get(f"{which}_bias")
+        kernel_DHK = weights[f"{which}_kernel"]
         width, *heads = kernel_DHK.shape
-        x = _affine(x_BLD, kernel_DHK.reshape(width, -1), None if bias_HK is None else bias_HK.reshape(-1))
+        x = _affine(x_BLD, kernel_DHK.reshape(width, -1), weights[f"{which}_bias"].reshape(-1))
         return ops.transpose(ops.reshape(x, _axes(0, 0, *heads), True), _axes(0, 2, 1, 3))
 
-    q_BHLK, k_BHMK, v_BHMV = project("query"), project("key"), project("value")
+    q_BHLK, k_BHMK, v_BHMK = project("query"), project("key"), project("value")
     bias_B11M = ops.unsqueeze(bias_BM, _axes(1, 2))
     if model.attention_score == "additive":
         sums_BHLMK = ops.tanh(ops.add(ops.unsqueeze(q_BHLK, _axes(3)), ops.unsqueeze(k_BHMK, _axes(2))))
         products = ops.multiply(sums_BHLMK, _constant(weights["score_kernel"][None, :, None, None, :]))
         weights_BHLM = ops.softmax(ops.add(ops.reduce_sum(products, _axes(-1)), bias_B11M), -1)
-        mixed_BHLV = ops.matmul(weights_BHLM, v_BHMV, False, False)
+        mixed_BHLK = ops.matmul(weights_BHLM, v_BHMK, False, False)
     else:
         scale = _constant(np.float32(model.head_key_dim**-0.5 if model.use_scale else 1.0))
-        mixed_BHLV = ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, bias_B11M, scale)
-    kernel_HVD = weights["output_kernel"]
-    concatenated = ops.reshape(ops.transpose(mixed_BHLV, _axes(0, 2, 1, 3)), _axes(0, 0, kernel_HVD[..., 0].size), True)
-    return _affine(concatenated, kernel_HVD.reshape(-1, kernel_HVD.shape[-1]), weights.get("output_bias"))
+        mixed_BHLK = ops.scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMK, bias_B11M, scale)
+    kernel_FD = weights["output_kernel"].reshape(-1, model.embed_dim)
+    mixed_BLF = ops.reshape(ops.transpose(mixed_BHLK, _axes(0, 2, 1, 3)), _axes(0, 0, len(kernel_FD)), True)
+    return _affine(mixed_BLF, kernel_FD, weights["output_bias"])
 
 
-def _affine(x: Any, kernel: Array, bias: Array | None) -> Any:
+def _affine(x: Any, kernel: Array, bias: Array) -> Any:
     """X W + b."""
-    product = ops.matmul(x, _constant(kernel), False, False)
-    return product if bias is None else ops.add(product, _constant(bias))
+    return ops.add(ops.matmul(x, _constant(kernel), False, False), _constant(bias))
 
 
 def _constant(values: Any) -> Any:

@@ -45,16 +45,6 @@ def blocks(number: int, bytes_each: int) -> Iterator[slice]:
         yield slice(start, min(start + size, number))
 
 
-def head_bytes(model: ModelConfig) -> int:
-    """Memory for one head's queries, keys, values and what it mixes, of one token."""
-    return FLOAT * (11 * model.head_key_dim + 3)
-
-
-def hidden_bytes(model: ModelConfig) -> int:
-    """Memory for the feed-forward layer's hidden units of one token, while they are activated."""
-    return FLOAT * (4 if model.activation == "gelu" else 2) * model.feed_forward_dim
-
-
 @dataclass(frozen=True)
 class MemoryEstimate:
     """What decides how much memory a forward pass takes.
@@ -79,11 +69,12 @@ class MemoryEstimate:
 
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
-        model, tokens, heads, a_head = self.model, texts * length, max(self.model.heads), head_bytes(self.model)
+        model, tokens, heads = self.model, texts * length, max(self.model.heads)
         ngrams = tokens * model.score_ngrams
         sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
-        attention = self._at_once(tokens * heads * a_head, tokens * a_head) + self._score_bytes(texts, length, heads)
-        feed_forward = self._at_once(tokens * hidden_bytes(model), hidden_bytes(model))
+        projections = FLOAT * tokens * heads * (11 * model.head_key_dim + 3)  # queries, keys, values and what a head mixes
+        attention = projections + self._score_bytes(texts, length, heads)
+        feed_forward = FLOAT * tokens * (4 if model.activation == "gelu" else 2) * model.feed_forward_dim
         encoder = FLOAT * ARRAYS_OF_WIDTH * tokens * model.embed_dim + max(attention, feed_forward)
         last = FLOAT * ARRAYS_OF_CLASSES * texts * self.num_classes
         scores = NGRAM_BYTES * ngrams + self._at_once(2 * FLOAT * ngrams * self.num_classes, 2 * FLOAT * self.num_classes)

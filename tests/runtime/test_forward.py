@@ -3,14 +3,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import ModelConfig
 from mha_cli.errors import MhaError
-from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, sinusoidal_positions
 from mha_cli.layers.ngrams import ngram_buckets_of
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
@@ -27,24 +24,11 @@ EXACT = {"atol": 1e-5, "rtol": 1e-5}
 TOO_LARGE = "the model's weights are so large that its numbers overflow; train it anew, with a lower learning rate"
 
 
-def random(*shape: int) -> np.ndarray:
-    return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
-
-
-@pytest.fixture
-def keras_model(model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]) -> keras.Model:
-    model = build_classifier(*model_case)
-    weights = random_weights(*model_case)
-    for variable in model.weights:
-        variable.assign(weights[variable.path])
-    return model
-
-
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # a review of one word
-def test_equals_the_keras_model(
-    keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
-) -> None:
-    weights = random_weights(*model_case)
+def test_equals_the_keras_model(model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
+    weights, keras_model = random_weights(*model_case), build_classifier(*model_case)
+    for variable in keras_model.weights:
+        variable.assign(weights[variable.path])
     for given in (padded(RAGGED, 13), padded(RAGGED[1:], 5), padded([[11]], 1), padded([[]], 1)):
         token_ids = with_characters(given, model_case.config.text.subword_characters)
         expected = np.array(keras_model(token_ids))
@@ -52,9 +36,8 @@ def test_equals_the_keras_model(
             expected = np.concatenate([1.0 - expected, expected], axis=1)
         before = token_ids.copy()
         probabilities = forward.class_probabilities(token_ids, weights, model_case.config.model)
-        assert probabilities.shape == (len(token_ids), model_case.num_classes)
         assert probabilities.dtype == np.float32
-        np.testing.assert_allclose(probabilities, expected, **EXACT)
+        np.testing.assert_allclose(probabilities, expected, strict=True, **EXACT)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, **EXACT)
         np.testing.assert_array_equal(token_ids, before)
     assert all((weights[path] == weight).all() for path, weight in random_weights(*model_case).items())
@@ -91,7 +74,7 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
         assert (attention[2, :, :, 5:] == 0).all()
 
 
-@pytest.mark.parametrize("block", [1, 70, 13 * 13 * 5])
+@pytest.mark.parametrize("block", [1, 70])
 def test_the_size_of_a_block_changes_nothing(
     block: int, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,42 +89,6 @@ def test_the_size_of_a_block_changes_nothing(
         np.testing.assert_allclose(ours, expected, **EXACT)
 
 
-def test_hidden_states_equal_the_keras_model(
-    keras_model: keras.Model, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
-) -> None:
-    model = model_case.config.model
-    token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
-    real, weights = padded(RAGGED, 13) != 0, random_weights(*model_case)
-    names = ["embedding", *(f"encoder_{block}" for block in range(model.num_blocks))]
-    expected = keras.Model(keras_model.input, [keras_model.get_layer(name).output for name in names])(token_ids)
-    x = forward.embed(token_ids, weights, model)
-    np.testing.assert_allclose(x, expected[0], **EXACT)
-    for block in range(model.num_blocks):
-        prefix = f"encoder_{block}/"
-        below = {path.removeprefix(prefix): weight for path, weight in weights.items() if path.startswith(prefix)}
-        x, _ = forward.encode(x, real, below, model)
-        np.testing.assert_allclose(x[real], np.array(expected[block + 1])[real], **EXACT)
-
-
-@pytest.mark.parametrize(
-    "arguments", [{}, {"attention_score": "additive"}, {"use_scale": False}], ids=["dot-product", "additive", "no-scale"]
-)
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_attention_and_its_weights_equal_the_layer(use_bias: bool, arguments: dict[str, Any]) -> None:
-    x, real = random(3, 7, 11), np.arange(7) < np.array([7, 3, 0])[:, None]
-    layer = MultiHeadAttention(2, 5, value_dim=13, use_bias=use_bias, **arguments)
-    layer(x)
-    for variable in layer.trainable_variables:
-        variable.assign(random(*variable.shape))
-    weights = {variable.name: np.array(variable) for variable in layer.trainable_variables}
-    output, attention_weights = forward.multi_head_attention(x, real, weights, ModelConfig(**arguments), keep_attention=True)
-    expected, expected_weights = layer(x, value_mask=real, return_attention_scores=True)
-    np.testing.assert_allclose(output, expected, **EXACT)
-    np.testing.assert_allclose(attention_weights, expected_weights, **EXACT)
-    assert (attention_weights[1, :, :, 3:] == 0).all()
-    assert (attention_weights[2] == 0).all()
-
-
 @pytest.mark.parametrize("buckets", [1, 16, 2**24])
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("length", [1, 2, 7])
@@ -151,28 +98,6 @@ def test_ngrams_equal_the_layer(length: int, n: int, buckets: int) -> None:
     numbers, whole = ngram_buckets_of(token_ids, n, buckets)
     np.testing.assert_array_equal(ngrams.ngram_buckets(token_ids, n, buckets), numbers)
     np.testing.assert_array_equal(ngrams.ngrams_end(token_ids, n), whole)
-
-
-@pytest.mark.parametrize(("length", "width"), [(601, 64), (13, 11), (5, 2), (3, 1), (1, 7)])
-def test_sinusoid_equals_the_layer(length: int, width: int) -> None:
-    table = forward.sinusoid(length, width)
-    assert table.dtype == np.float32
-    np.testing.assert_allclose(table, sinusoidal_positions(length, width), atol=1e-6)
-
-
-def test_layer_norm_equals_keras() -> None:
-    x = random(3, 7, 11) * 0.1  # so little variance that epsilon counts
-    layer = keras.layers.LayerNormalization()
-    layer.build(x.shape)
-    layer.gamma.assign(random(11))
-    layer.beta.assign(random(11, 1)[:, 0])
-    np.testing.assert_allclose(forward.layer_norm(x, np.array(layer.gamma), np.array(layer.beta)), layer(x), **EXACT)
-
-
-def test_pooling_equals_the_layer() -> None:
-    x, real = random(3, 7, 11) - 5.0, np.arange(7) < np.array([7, 3, 0])[:, None]
-    x[1, 5] = 9.0  # padding that would win
-    np.testing.assert_array_equal(forward.global_max_pool(x, real), GlobalMaxPooling1D()(x, mask=real))
 
 
 def test_gelu_equals_the_normal_distribution() -> None:
