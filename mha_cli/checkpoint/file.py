@@ -88,7 +88,7 @@ class Checkpoint:
 
     @property
     def num_weights(self) -> int:
-        """Number of weights, the table of n-gram scores included."""
+        """Number of weights."""
         return num_parameters(self.config, len(self.vocabulary), len(self.class_names))
 
     @property
@@ -103,7 +103,7 @@ class Checkpoint:
         return MemoryEstimate(self.config.model, len(self.class_names), self.name or "this model", characters=characters)
 
     def __repr__(self) -> str:
-        """The kind of classifier in one line; the weights and words would fill a screen."""
+        """The classifier in one line; the weights and words would fill a screen."""
         model, names = self.config.model, ", ".join(self.class_names)
         parts = [
             f"{self.num_weights:,} weights",
@@ -117,13 +117,7 @@ class Checkpoint:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint, small: bool = False) -> None:
-    """Write a checkpoint; an earlier file of that name is replaced only by a whole one.
-
-    Args:
-        path: file to write.
-        checkpoint: model to write.
-        small: form of one byte a weight, for `mha` alone; see ``quantization``.
-    """
+    """Write a checkpoint, on request in the small form; an earlier file of that name is replaced only by a whole one."""
     config = config_to_dict(checkpoint.config)
     if _is_too_long(config):
         raise MhaError(f"{shown_path(path)}: the settings are too long to be read again", "name files by patterns, such as 'parts/*.csv'")
@@ -157,7 +151,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_metrics(path: Path) -> Mapping[str, float]:
-    """The figures of the training alone."""
+    """The metrics of the training alone."""
     with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
         return _metrics(_read_description(archive).get("metrics"), archive.name)
 

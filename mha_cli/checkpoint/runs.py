@@ -55,7 +55,7 @@ def is_own(checkpoint: Path, config: Config) -> bool:
 
 
 def choose_checkpoint(given: Path | None, environment: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """The checkpoint to use, and why that one: the given one, ``$MHA_CHECKPOINT``, the last trained run's, or the one that mha brings."""
+    """The checkpoint to use and the reason: the given one, ``$MHA_CHECKPOINT``, the last trained run's, or the one that mha brings."""
     if given is not None:
         return checkpoint_in(given), ""
     if environment.get(CHECKPOINT_VARIABLE):
@@ -103,7 +103,7 @@ def refuse_used(output: Path) -> None:
 
 
 def refuse_other_run(output: Path, config: Config) -> None:
-    """Refuse to resume what is no interrupted run of this config."""
+    """Refuse to resume anything but an interrupted run of this config."""
     name = shown_path(output)
     for written in (CHECKPOINT, CONFIG, METRICS, HISTORY, STATE.parent, STATE):
         if (output / written).is_symlink():
@@ -153,9 +153,7 @@ def has_state(output: Path) -> bool:
 def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
     """Hold a folder against other trainings; it is made if it is missing, and not left behind empty.
 
-    Args:
-        output: folder to hold.
-        refuse: function that refuses what may not be used. It is asked under the lock, so that nobody can use the folder in between.
+    ``refuse`` raises for a folder that may not be used. It is called under the lock, so that nobody can use the folder in between.
     """
     missing = [folder for folder in (output, *output.parents) if not os.path.isdir(folder)]
     if missing:  # nothing to lock yet, and no run
@@ -179,22 +177,16 @@ def held_directory(output: Path, refuse: Callable[[], None]) -> Iterator[None]:
 def run_directory(output: Path, config: Config, resume: bool = False) -> Iterator[RunDirectory]:
     """Hold a run directory for a training, against other trainings, from before the data is read until the run ends.
 
-    A new run that ends before anything was learnt leaves the folder as it was, so that the same command can start it again.
-
-    Args:
-        output: folder of the run; made if it is missing.
-        config: settings of the run, which are written there.
-        resume: True to go on with the interrupted run that the folder holds.
+    The config is written there, unless the interrupted run in the folder is resumed. A new run that ends before anything was learnt leaves
+    the folder as it was, so that the same command can start it again.
     """
     with held_directory(output, partial(refuse_other_run, output, config) if resume else partial(refuse_used, output)):
-        if resume:
-            yield RunDirectory(output)
-            return
         try:
-            keep_config(output, config)
+            if not resume:
+                keep_config(output, config)
             yield RunDirectory(output)
         except BaseException:
-            if not has_state(output):
+            if not (resume or has_state(output)):
                 (output / CONFIG).unlink(missing_ok=True)
                 shutil.rmtree(output / STATE.parent, ignore_errors=True)
             raise

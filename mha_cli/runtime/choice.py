@@ -35,10 +35,10 @@ class Choice:
                 )
 
     def answer(self, prediction: Prediction) -> str | None:
-        """The class that is the answer to a text; None if none is probable enough, or it is not looked for.
+        """The most probable class; None if it is not probable enough, or not looked for.
 
-        It is the most probable class. If certain classes are looked for and there is a threshold, it is the most probable one of
-        those: so a threshold below one half finds more of a class than those of which it is the most probable.
+        With a threshold it is the most probable one of the classes that are looked for: so a threshold below one half finds more of a
+        class than the texts of which it is the most probable.
         """
         if self.threshold is None:
             return prediction.answer if not self.only or prediction.answer in self.only else None
@@ -57,12 +57,7 @@ class Choice:
         return [item for item in ranked[:most] if self.threshold is None or item[1] >= self.threshold]
 
     def as_json(self, number: int, prediction: Prediction) -> dict[str, object]:
-        """Everything that is known of a text, as ``mha predict --json`` prints it.
-
-        Args:
-            number: id of the text.
-            prediction: probabilities of its classes.
-        """
+        """All about the text with this id, as ``mha predict --json`` prints it."""
         answer = self.answer(prediction)
         probabilities = prediction.probabilities if self.top_k is None else dict(self.top(prediction))
         return {

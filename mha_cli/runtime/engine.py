@@ -1,4 +1,4 @@
-"""What computes the encoder where texts are classified: NumPy, which is there at once, or OpenVINO, which is faster in the long run."""
+"""The choice of what computes the encoder: NumPy, which starts at once, or OpenVINO, which is faster in the long run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ EngineName = Literal["auto", "numpy", "openvino"]
 Precision = Literal["float32", "bfloat16"]
 
 WORTH_STARTING = 5_000_000_000
-"""Multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start: after so many there may be as many
-again, and where there are not, little is lost."""
+"""Multiplications, about 0.3 s of NumPy's, in which OpenVINO wins back the 0.1 s that it takes to start."""
 
 MANY_TEXTS = 64
-"""Texts that have come without a pause when ``auto`` starts OpenVINO: somebody who waits for every answer does not wait for that."""
+"""Texts of a call from which ``auto`` starts OpenVINO: nobody who waits for every answer waits for the start."""
 
 
 def usual_engine(model: ModelConfig | None = None) -> EngineName:
-    """What ``auto`` comes to where there is much to compute, with this model, or with dot-product scoring for None.
+    """The engine that ``auto`` chooses for much work with this model, or with dot-product scoring for None.
 
     OpenVINO is up to twice as fast as NumPy, also with an encoder of 8 units. It does not fuse additive scoring.
     """
@@ -45,7 +44,7 @@ def multiplications(model: ModelConfig, lengths: npt.NDArray[np.int64]) -> int:
 
 
 class Engine:
-    """What computes the encoder of a checkpoint in this process.
+    """The choice between NumPy and OpenVINO for the encoder of a checkpoint.
 
     Args:
         checkpoint: model to compute.
@@ -68,7 +67,7 @@ class Engine:
         self._encoder: OpenVinoEncoder | None = None
 
     def encoder(self, lengths: npt.NDArray[np.int64]) -> OpenVinoEncoder | None:
-        """What computes texts of these lengths; None is NumPy."""
+        """The encoder for texts of these lengths; None is NumPy."""
         if self._encoder is None and self.at_once:
             self._start()
         elif self._encoder is None and len(lengths) >= MANY_TEXTS:

@@ -39,11 +39,7 @@ def class_probabilities(
 ) -> Array:
     """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
 
-    Args:
-        tokens: ids, and characters.
-        weights: all weights of the model.
-        model: its sizes.
-        encoder: another function that computes ``pooled_features`` of these weights from the first two of its arguments.
+    ``encoder`` is another implementation of ``pooled_features``, with these weights.
     """
     mask_BL = ids_of(tokens) != 0
     x_BLD = embed(tokens, weights, model)

@@ -40,10 +40,10 @@ def read_inputs(
     Args:
         paths: files, or patterns of them as in ``matching_paths``; ``-`` is standard input.
         form: format of all of them; None takes each file's from its extension.
-        text_column: column or key of the text; None takes ``default_column``. Plain lines have only the one.
+        text_column: column or key of the text; None takes ``default_column``. Plain lines have none.
         fields: columns or keys to keep; a JSON object that lacks one has null there.
-        default_column: column or key of the text where none is asked for.
-        standard_input: descriptor of standard input.
+        default_column: column or key of the text if the user names none.
+        standard_input: its descriptor.
         dialect: encoding and quoting of the files.
         on_warning: callback with each warning about a file.
         on_wait: callback with a descriptor, just before the reader waits for more to read there.

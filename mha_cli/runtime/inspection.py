@@ -29,25 +29,21 @@ WEIGHT_BYTES, SHOWN_WEIGHT_BYTES = 12, 60
 """Memory for an attention weight: as it is computed, and as JSON or a page has it, where it is a Python object and then text."""
 
 OCCLUSIONS = 256
-"""Texts without a word of theirs that are held at a time."""
+"""Copies of a text, each without one word, that are held at a time."""
+
 UNKNOWN_MARK = "*"
 """Mark behind a word that the vocabulary lacks; no word holds it, and a mark of punctuation is one character."""
+
 UNKNOWN_LEGEND = {
-    subwords: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads {how}"
-    for subwords, how in ((False, "all such words as one"), (True, "such words by their subwords"))
+    False: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads all such words as one",
+    True: f"{UNKNOWN_MARK} not in the model's vocabulary: it reads such words by their subwords",
 }
+"""Legend of the mark, by whether the model reads subwords."""
 
 
 @dataclass(frozen=True)
 class ReadWords:
-    """The words of one text as the model reads them, and its answer.
-
-    Args:
-        words: words that the model reads, as their writer wrote them, L of them.
-        unknown: True for every word that the vocabulary lacks.
-        subwords: whether the model reads the subwords of words, also of these.
-        prediction: answer of the model about the text.
-    """
+    """The words of one text as the model reads them, L of them, whether the vocabulary lacks each, and the model's answer."""
 
     words: list[str]
     unknown: list[bool]
@@ -69,21 +65,12 @@ class ReadWords:
 
 @dataclass(frozen=True)
 class AttentionView(ReadWords):
-    """The attention inside one text.
-
-    Args:
-        weights: attention weights, one array (H, L, L) a block; row l is where word l looks, and sums to 1.
-    """
+    """The attention weights of one text: an array (H, L, L) for each block, whose row l is where word l looks, and sums to 1."""
 
     weights: list[Array]
 
     def of(self, block: int, head: int | None) -> Array:
-        """The weights (L, L) of one head, or their mean over the heads of a block.
-
-        Args:
-            block: number of the block, from 0.
-            head: number of the head, from 0; None is the mean over all heads.
-        """
+        """The weights (L, L) of a head, or for None their mean over the heads of the block; both are counted from 0."""
         if not 0 <= block < len(self.weights):
             raise MhaError(f"there is no block {block}", f"the model has blocks 0 to {len(self.weights) - 1}")
         weights_HLL = self.weights[block]
@@ -93,11 +80,11 @@ class AttentionView(ReadWords):
         return weights_LL
 
     def as_json(self) -> dict[str, Any]:
-        """What ``--json`` prints of it."""
+        """As ``--json`` prints it."""
         return {**self.answer_and_words(), **self.entropies(), "weights": self.rounded_weights(6)}
 
     def entropies(self) -> dict[str, Any]:
-        """The mean entropy of every head, in nats, beside the largest that there can be; and which heads are near to that."""
+        """The mean entropy of every head, in nats; the largest possible one; which heads are close to it."""
         entropy = [[mean_entropy(head) for head in block] for block in self.weights]
         uniform = [[near_uniform(head, len(self.words)) for head in block] for block in entropy]
         return {"entropy": entropy, "max_entropy": math.log(len(self.words)), "near_uniform": uniform}
@@ -123,7 +110,7 @@ class Explanation(ReadWords):
     gradients: list[float] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """What ``--json`` prints of it."""
+        """As ``--json`` prints it."""
         measures = {"occlusion": self.occlusion, "attention": self.attention, "gradients": self.gradients}
         return {**self.answer_and_words(), **measures, "entropy": mean_entropy(self.attention), "max_entropy": math.log(len(self.words))}
 
@@ -143,13 +130,7 @@ def explain(checkpoint: Checkpoint, text: str) -> Explanation:
 
 
 def look_inside(checkpoint: Checkpoint, text: str, most_words: int) -> tuple[Explanation, AttentionView]:
-    """The explanation of one text and its attention, of which what both need is computed once.
-
-    Args:
-        checkpoint: model to look into.
-        text: text.
-        most_words: words that it may have, as the model reads it.
-    """
+    """The explanation and the attention of a text of at most ``most_words``, as the model reads it."""
     view, tokens = _view(checkpoint, text, SHOWN_WEIGHT_BYTES, most_words)
     return _explained(checkpoint, view, tokens), view
 
@@ -198,7 +179,7 @@ def near_uniform(entropy: float, num_words: int) -> bool:
 
 
 def marked(words: list[str], unknown: list[bool], limit: int) -> list[str]:
-    """Words as they can be shown anywhere, cut to a length; those that the vocabulary lacks carry ``UNKNOWN_MARK``."""
+    """Words that are safe to show, cut to a length; those that the vocabulary lacks carry ``UNKNOWN_MARK``."""
     return [printable(word, limit) + UNKNOWN_MARK * lacking for word, lacking in zip(words, unknown, strict=True)]
 
 

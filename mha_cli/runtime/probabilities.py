@@ -34,13 +34,7 @@ Result = TypeVar("Result")
 
 
 def probabilities_of(texts: Sequence[npt.NDArray[np.int32]], checkpoint: Checkpoint, engine: Engine | None = None) -> Floats:
-    """Probabilities of all classes, (N, C), for texts given as tokens, in this thread; see ``Scorer`` for the errors.
-
-    Args:
-        texts: tokens of each.
-        checkpoint: model to compute.
-        engine: what computes its encoder; None is NumPy.
-    """
+    """Probabilities of all classes, (N, C), for texts given as tokens, in this thread; ``engine`` None is NumPy."""
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
     return Scorer(checkpoint, engine or Engine(checkpoint), 1).score(
         lengths, lambda rows, length: padded([texts[row] for row in rows], length)
@@ -52,8 +46,7 @@ class Scorer:
 
     Args:
         checkpoint: model to compute.
-        engine: what computes its encoder; None takes the fastest that is there, where it pays. NumPy also computes what another
-            has no memory for.
+        engine: engine of the encoder; None takes the fastest one that pays. NumPy computes what the engine has no memory for.
         threads: batches that are computed at once, if memory allows; None takes one for each core.
     """
 
@@ -63,18 +56,13 @@ class Scorer:
         self._engine = engine or Engine(checkpoint, "auto", threads=self._threads)
 
     def __call__(self, texts: EncodedTexts, on_reviews: Callable[[int], None] = lambda _: None) -> Floats:
-        """Probabilities of all classes for every text, (N, C), in the order of the texts.
-
-        Args:
-            texts: texts to classify.
-            on_reviews: function that is called with the number of texts done so far.
-        """
+        """Probabilities of all classes for every text, (N, C); ``on_reviews`` is called with the number of texts done so far."""
         return self.score(texts.lengths, lambda rows, length: texts.padded(rows, length=length), on_reviews)
 
     def score(
         self, lengths: npt.NDArray[np.int64], tokens_of: Callable[[Rows, int], Array], on_reviews: Callable[[int], None] = lambda _: None
     ) -> Floats:
-        """The same for texts of which ``tokens_of`` gives the given ones as one array, padded to a length at least."""
+        """The same for texts of these lengths; ``tokens_of`` gives some of them as one array, padded to a length at least."""
         checkpoint = self._checkpoint
         memory_estimate = replace(checkpoint.memory_estimate, in_blocks=True)
         memory_estimate.refuse_too_long(int(lengths.max(initial=0)))

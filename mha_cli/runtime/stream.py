@@ -22,27 +22,26 @@ MAX_BATCH_PROBABILITIES = 1_000_000
 MAX_BATCH_CHARACTERS = 1 << 22
 """A batch of long texts has fewer of them."""
 MOST_USUAL_WORKERS = 4
-"""However many cores there are: more gain little, and somebody else may want them."""
+"""More gain little, and other programs may want the cores."""
 
 Answer: TypeAlias = tuple[Record, Prediction]
 
 
 def most_together(num_classes: int) -> int:
-    """Records of a batch, at most, where there are so many classes."""
+    """The most records that a batch may have with so many classes."""
     return max(1, min(MAX_BATCH_RECORDS, MAX_BATCH_PROBABILITIES // num_classes))
 
 
 def usual_workers() -> int:
-    """Processes to compute in where nobody says how many: one a core that this process may use, and ``MOST_USUAL_WORKERS`` at most."""
+    """The default number of worker processes: one per core that this process may use, at most ``MOST_USUAL_WORKERS``."""
     return min(available_cores(), MOST_USUAL_WORKERS)
 
 
 class Answering:
     """Answers records in batches and in their order.
 
-    The source of the records calls ``on_wait`` before it waits, so a slow producer gets its answers at once.
-
-    The first batch is small, so that its answers come soon; while the source is fast, each has twice as many records as the one before.
+    The source of the records calls ``on_wait`` before it waits, so a slow producer gets its answers at once. The first batch is small, so
+    that its answers come soon; while the source is fast, each batch has twice as many records as the one before.
 
     Args:
         classifier: classifier that answers.
@@ -60,12 +59,7 @@ class Answering:
         self._write: Callable[[list[Answer]], object] = lambda _: None
 
     def run(self, records: Iterable[Record], write: Callable[[list[Answer]], object]) -> None:
-        """Answer all records; how far they are read ahead is bounded.
-
-        Args:
-            records: records, as they come.
-            write: function that takes the answers of a batch as soon as they are there.
-        """
+        """Answer all records; ``write`` takes the answers of each batch as soon as they are there. Few records are read ahead."""
         self._write = write
         with ExitStack() as self._stack:
             try:
@@ -81,11 +75,7 @@ class Answering:
             self._finish()
 
     def on_wait(self, awaited: int) -> None:
-        """Answer everything that is held back, until a descriptor becomes readable.
-
-        Args:
-            awaited: descriptor that the source of the records is about to wait for.
-        """
+        """Answer everything that is held back, until the descriptor that the source of the records waits for becomes readable."""
         self._compute()
         if self._pool:
             while self._pool.busy and not self._pool.wait(awaited):

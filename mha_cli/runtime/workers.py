@@ -94,7 +94,7 @@ class Workers:
         return not self._idle or len(self._jobs) >= JOBS_AHEAD * len(self._workers)
 
     def begin(self, records: list[Record]) -> None:
-        """Give a batch to a worker; only when not ``full``."""
+        """Give a batch to an idle worker; only when not ``full``."""
         connection, job = self._idle.pop(0), Job(records)
         with _ended_is_an_error():
             connection.send([record.text for record in records])

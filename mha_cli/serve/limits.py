@@ -1,4 +1,4 @@
-"""What a client may take of the server: bytes, seconds, and a place among those who wait. It is refused beyond that, and not waited for."""
+"""Limits of what a client may take from the server: bytes, seconds, and a place among the waiting requests."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ def most_connections() -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """What clients may take.
+    """Limits of all clients together, and of a request.
 
     Args:
         connections: open connections; beyond these, the oldest one that waits for no answer is closed.
-        waiting: requests that wait for their body or their answer at a time; at most half of the connections, so that the health check
-            always gets one.
-        answer_seconds: seconds from the end of its body to the end of its answer.
-        body_seconds: seconds until its body is there.
-        body_bytes: bytes of its body.
+        waiting: requests that wait for their body or answer; at most half of the connections, so that the health check always gets one.
+        answer_seconds: seconds from the end of the body to the end of the answer.
+        body_seconds: seconds until the body is there.
+        body_bytes: bytes of the body.
     """
 
     connections: int = field(default_factory=most_connections)
@@ -60,7 +59,7 @@ class Failure(BaseModel):
 
 
 class Refused(Exception):
-    """A request that is not answered; its arguments are those of ``error_response``."""
+    """A refused request; the arguments are those of ``error_response``."""
 
 
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -69,12 +68,9 @@ def error_response(status: int, message: str, headers: Mapping[str, str] | None 
 
 
 class Guarded:
-    """An application behind the limits. What has a body comes to it whole.
+    """An application behind the limits. Bodies come to it whole.
 
-    Args:
-        app: application that answers.
-        limits: what a request may take.
-        local_only: True to refuse every name that is not this machine's own: a page elsewhere may give itself our address (DNS rebinding).
+    ``local_only`` refuses every name that is not this machine's own: a page elsewhere may give itself our address (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, local_only: bool = True) -> None:

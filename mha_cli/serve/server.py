@@ -44,10 +44,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     full = False
 
     class Connection(H11Protocol):
-        """Drops a client that does not send the head of a request in time, be it the first one or one that follows, or read its answer.
-
-        Where there are too many connections, the oldest one that waits for no answer is dropped.
-        """
+        """Drops a client that does not send the head of its next request in time, or does not read its answer."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -74,6 +71,7 @@ def server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             super().on_response_complete()
 
         def _make_room(self) -> None:
+            """Drop the oldest connection that waits for no answer."""
             nonlocal full
             oldest = next(one for one in connections if one.cycle is None or one.cycle.response_started)  # at the latest, this one
             del connections[oldest]
