@@ -9,48 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
-from tests.cli.command import CONFIGS, ROOT, Result, has_control_characters, run_here, tree
+from tests.cli.command import CONFIGS, ROOT, has_control_characters, tree
 from tests.documentation import fits, text_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.command import Run
+    from tests.cli.command import Mha, Run
 
-    ShuffleTest = Callable[..., Result]
-
-PNG = b"\x89PNG\r\n\x1a\n"
-FIELDS = {
-    "name",
-    "positions",
-    "data",
-    "split",
-    "num_texts",
-    "accuracy",
-    "shuffled_accuracies",
-    "shuffled_mean",
-    "shuffled_spread",
-    "flip_share",
-    "largest_change",
-    "reads_order",
-    "verdict",
-}
-
-
-@pytest.fixture
-def shuffle_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShuffleTest:
-    """``mha shuffle-test ARGS`` in this process, which has TensorFlow already."""
-    return lambda *args: run_here("shuffle-test", *args, cwd=tmp_path, monkeypatch=monkeypatch)
+FIGURES = {"accuracy", "shuffled_accuracies", "shuffled_mean", "shuffled_spread", "flip_share", "largest_change"}
+FIELDS = {"name", "positions", "data", "split", "num_texts", "reads_order", "verdict"} | FIGURES
 
 
 @pytest.fixture
 def both(compared: Run) -> list[Path]:
     """The checkpoints with and without positions."""
     return [compared.cwd / "both" / name / "checkpoint.keras" for name in ("with-positions", "without-positions")]
-
-
-# Training both models
 
 
 @pytest.fixture
@@ -60,15 +34,22 @@ def results(compared: Run) -> list[dict[str, Any]]:
     return parsed
 
 
+def fits_page(result: dict[str, Any], row: str) -> bool:
+    """Whether a model's figures lie in the ranges of a row of docs/shuffle-test.md, shares in whole percents."""
+    line = next(line for line in (ROOT / "docs" / "shuffle-test.md").read_text("utf-8").splitlines() if line.startswith(f"| {row} |"))
+    in_order, shuffled, flipped, change = ([float(number) for number in re.findall(r"[\d.]+", cell)] for cell in line.split("|")[2:-1])
+    shares = [(result["accuracy"], in_order), (result["flip_share"], flipped), *((one, shuffled) for one in result["shuffled_accuracies"])]
+    return (
+        all(limits[0] <= round(100 * share) <= limits[-1] for share, limits in shares)
+        and change[0] <= result["largest_change"] <= change[-1]
+    )
+
+
 @pytest.mark.process
-def test_two_runs_that_differ_in_positions_only(both: list[Path]) -> None:
+def test_two_runs_that_differ_in_positions_only(both: list[Path], compared: Run, results: list[dict[str, Any]]) -> None:
     learned, none = (read_checkpoint(path).config for path in both)
     assert (learned.model.positions, none.model.positions) == ("learned", "none")
     assert learned.model_copy(update={"model": none.model}) == none
-
-
-@pytest.mark.process
-def test_the_json_of_both(results: list[dict[str, Any]]) -> None:
     assert [result["name"] for result in results] == ["with-positions", "without-positions"]
     for result in results:
         assert result.keys() == FIELDS
@@ -76,6 +57,8 @@ def test_the_json_of_both(results: list[dict[str, Any]]) -> None:
         assert len(result["shuffled_accuracies"]) == 3
         assert result["shuffled_mean"] == pytest.approx(statistics.mean(result["shuffled_accuracies"]))
         assert result["shuffled_spread"] == pytest.approx(statistics.stdev(result["shuffled_accuracies"]))
+    assert (compared.cwd / "order.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert not [name for name in tree(compared.cwd) if name.endswith(".tmp")]
 
 
 @pytest.mark.process
@@ -100,31 +83,13 @@ def test_without_positions_it_cannot(results: list[dict[str, Any]]) -> None:
     assert result["accuracy"] == pytest.approx(0.5, abs=0.03)  # both of a pair of twins get the same answer
     assert result["shuffled_mean"] == pytest.approx(result["accuracy"], abs=0.03)
     assert result["verdict"].startswith("cannot read word order: the most that a shuffle moves a probability is ")
-
-
-# The table of docs/shuffle-test.md
-
-
-def fits_page(result: dict[str, Any], row: str) -> bool:
-    """Whether a model's figures lie in the ranges of a row, shares in whole percents."""
-    line = next(line for line in (ROOT / "docs" / "shuffle-test.md").read_text("utf-8").splitlines() if line.startswith(f"| {row} |"))
-    in_order, shuffled, flipped, change = ([float(number) for number in re.findall(r"[\d.]+", cell)] for cell in line.split("|")[2:-1])
-    shares = [(result["accuracy"], in_order), (result["flip_share"], flipped), *((one, shuffled) for one in result["shuffled_accuracies"])]
-    return (
-        all(limits[0] <= round(100 * share) <= limits[-1] for share, limits in shares)
-        and change[0] <= result["largest_change"] <= change[-1]
-    )
-
-
-@pytest.mark.process
-def test_a_model_without_positions_is_as_the_page_says(results: list[dict[str, Any]]) -> None:
-    assert fits_page(results[1], "no positions")
-    assert not fits_page(results[1], "sinusoidal positions")
+    assert fits_page(result, "no positions")
+    assert not fits_page(result, "sinusoidal positions")
 
 
 @pytest.mark.exhaustive
-def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = shuffle_test("--config", CONFIGS / "sample.yaml", "--json")
+def test_the_sample_recipe_is_as_the_pages_say(mha: Mha) -> None:
+    result = mha("shuffle-test", "--config", CONFIGS / "sample.yaml", "--json")
     assert result.code == 0, result.stderr
     with_positions, without = json.loads(result.stdout)
     assert with_positions["num_texts"] == 1000
@@ -133,57 +98,31 @@ def test_the_sample_recipe_is_as_the_pages_say(shuffle_test: ShuffleTest, tmp_pa
     assert fits_page(without, "no positions")
     text, run = "The acting was superb, not dreadful.", "runs/sample-shuffle-test/with-positions"
     shown = text_block("inspect.md", f'mha attention "{text}" --checkpoint runs/sample --head 0')
-    assert fits(run_here("attention", text, "-c", run, "--head", "0", cwd=tmp_path, monkeypatch=monkeypatch).stdout, shown)
+    assert fits(mha("attention", text, "-c", run, "--head", "0").stdout, shown)
 
 
 @pytest.mark.process
-def test_a_picture(compared: Run) -> None:
-    assert (compared.cwd / "order.png").read_bytes().startswith(PNG)
-    assert not [name for name in tree(compared.cwd) if name.endswith(".tmp")]
-
-
-# Checkpoints that are there
-
-
-@pytest.mark.process
-def test_checkpoints_give_the_same_figures_again(shuffle_test: ShuffleTest, both: list[Path], results: list[dict[str, Any]]) -> None:
-    result = shuffle_test(*both, "--shuffles", "3", "--json")
+def test_checkpoints_give_the_same_figures_again(mha: Mha, both: list[Path], results: list[dict[str, Any]], tmp_path: Path) -> None:
+    result = mha("shuffle-test", *both, "--shuffles", "3", "--json")
     assert (result.code, result.stderr) == (0, "")
     for now, before in zip(json.loads(result.stdout), results, strict=True):
         assert now["accuracy"] == before["accuracy"]
         assert now["shuffled_accuracies"] == pytest.approx(before["shuffled_accuracies"], abs=0.01)
         assert now["reads_order"] == before["reads_order"]
 
-
-@pytest.mark.process
-@pytest.mark.usefixtures("untraced")
-def test_a_table_and_verdicts_for_people(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
-    result = shuffle_test(*both, "-n", "2", "--max-texts", "60", "--plot", "order.SVG")
+    result = mha("shuffle-test", *both, "-n", "2", "--max-texts", "60", "--plot", "order.SVG")
     assert (result.code, result.stderr) == (0, "")
     assert not has_control_characters(result.stdout)
-    assert "sample, split twins, " in result.stdout
-    assert "2 shuffles" in result.stdout
-    assert "\nwithout-positions: cannot read word order: " in result.stdout
-    assert "\nwith-positions: " in result.stdout
+    for words in ("sample, split twins, ", "2 shuffles", "\nwithout-positions: cannot read word order: ", "\nwith-positions: "):
+        assert words in result.stdout
     assert xml.etree.ElementTree.parse(tmp_path / "order.SVG").getroot().tag.endswith("svg")
 
 
-@pytest.mark.process
-@pytest.mark.usefixtures("untraced")
-def test_a_part_of_the_reviews(shuffle_test: ShuffleTest, both: list[Path]) -> None:
-    arguments = (both[0], "-n", "1", "--max-texts", "37", "--json")
-    first, again, other = (json.loads(shuffle_test(*arguments, *seed).stdout)[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
-    assert first["num_texts"] == 37
-    assert first["shuffled_spread"] == 0
-    assert first == again
-    assert first["largest_change"] != other["largest_change"]
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("untraced")
-def test_a_file_of_ones_own(shuffle_test: ShuffleTest, both: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "mine.tsv").write_text("body\tkind\nthe acting was superb, not dreadful\tpos\ndreadful, not superb\tneg\n")
-    columns = ("--text-column", "body", "--label-column", "kind")
-    result = json.loads(shuffle_test(both[1], "--data", "mine.tsv", *columns, "-n", "4", "--json").stdout)[0]
-    assert (result["data"], result["split"], result["num_texts"]) == ("mine.tsv", "test", 2)
-    assert result["largest_change"] <= 1e-5
+def test_a_part_of_a_file_of_ones_own(mha: Mha, small: Path, tmp_path: Path) -> None:
+    rows = "the film was superb, not dreadful\tpos\ndreadful, not superb\tneg\n"
+    (tmp_path / "mine.tsv").write_text("body\tkind\n" + rows * 25)
+    data = ("--data", "mine.tsv", "--text-column", "body", "--label-column", "kind")
+    arguments = ("shuffle-test", small, *data, "-n", "1", "--max-texts", "37", "--json")
+    first, again, other = (json.loads(mha(*arguments, *seed).stdout)[0] for seed in ([], ["--seed", "0"], ["--seed", "1"]))
+    assert (first["data"], first["split"], first["num_texts"], first["shuffled_spread"]) == ("mine.tsv", "test", 37, 0)
+    assert first == again != other
