@@ -72,13 +72,7 @@ parser = functools.cache(typer.main.get_command)
 
 @dataclass(frozen=True)
 class Result:
-    """What a command came to.
-
-    Args:
-        code: exit status; minus the number of the signal that ended it.
-        stdout: data.
-        stderr: everything else.
-    """
+    """What a command came to; ``code`` is its exit status, minus the number of the signal that ended it."""
 
     code: int
     stdout: str
@@ -92,12 +86,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Run:
-    """A command that ran once for all tests.
-
-    Args:
-        cwd: the folder it ran in.
-        result: what it came to.
-    """
+    """A command that ran once for all tests, in the folder ``cwd``."""
 
     cwd: Path
     result: Result
@@ -150,16 +139,9 @@ def fork(
     return Forked(server, args, cwd, environment(env), streams, text)
 
 
-def start(
-    args: Sequence[str | Path],
-    cwd: Path,
-    stdin: int = PIPE,
-    stdout: int = PIPE,
-    stderr: int = PIPE,
-    env: Mapping[str, str] | None = None,
-) -> Forked:
+def start(args: Sequence[str | Path], cwd: Path, stdin: int = PIPE, stderr: int = PIPE, env: Mapping[str, str] | None = None) -> Forked:
     """Start ``mha predict ARGS`` and leave it running."""
-    return fork(["predict", *args], cwd, (stdin, stdout, stderr), env)
+    return fork(["predict", *args], cwd, (stdin, PIPE, stderr), env)
 
 
 def answer(process: Forked) -> bytes:
@@ -195,15 +177,7 @@ def obey_signals() -> None:
 def run_on_terminal(
     *args: str | Path, cwd: Path, stream: str = "stdout", stdin: str | bytes = b"", env: Mapping[str, str] | None = None
 ) -> Result:
-    """Run ``mha ARGS`` with one of its streams on a terminal; that stream's line ends are line feeds again in the result.
-
-    Args:
-        args: arguments.
-        cwd: the folder to run in.
-        stream: ``stdout`` or ``stderr``; the other one is captured as usual.
-        stdin: data.
-        env: changes of the environment.
-    """
+    """Run ``mha ARGS`` with ``stdout`` or ``stderr`` on a terminal; that stream's line ends are line feeds again in the result."""
     ours, theirs = pty.openpty()
     shown: list[bytes] = []
     reader = threading.Thread(target=lambda: shown.append(read_terminal(ours)))
@@ -267,12 +241,7 @@ def run_here(
 
 
 def refusal(result: Result, *, told_before: Sequence[str] = ()) -> str:
-    """The one line on stderr with which a command refuses what the user can correct.
-
-    Args:
-        result: what the command came to.
-        told_before: lines about progress that may come before it.
-    """
+    """The one line on stderr with which a command refuses what the user can correct, after lines about progress."""
     assert result.code == EXIT_USAGE, result
     assert result.stdout == ""
     *before, last, end = result.stderr.split("\n")

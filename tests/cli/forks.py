@@ -43,13 +43,7 @@ DIGITS = 10
 
 
 class ForkServer:
-    """A process that has imported modules and forks itself for every command.
-
-    Args:
-        modules: modules to import once.
-        setup: Python code to run before that.
-        program: Python code of a command, with its arguments in ``sys.argv``.
-    """
+    """A process that has imported modules and forks itself for every command; ``setup`` runs first, ``program`` in each command."""
 
     def __init__(self, modules: Sequence[str], setup: str = "", program: str = MAIN) -> None:
         self.commands: list[Forked] = []
@@ -73,16 +67,7 @@ class ForkServer:
 
 
 class Forked:
-    """A command that is running; the part of ``subprocess.Popen`` that tests use.
-
-    Args:
-        server: process to fork.
-        arguments: arguments of ``mha``.
-        cwd: folder to run in.
-        environment: whole environment.
-        streams: descriptors of stdin, stdout and stderr, or ``PIPE``.
-        text: whether pipes hold text.
-    """
+    """A command that is running; the part of ``subprocess.Popen`` that tests use."""
 
     def __init__(
         self,

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 from rich.cells import cell_len
 
-from mha_cli.cli.answers import json_line, matching_records, styles_wanted, tab_cell, tab_line, terminal_line
+from mha_cli.cli.answers import answer_writer, json_line, matching_records, styles_wanted, tab_cell, tab_line, terminal_line
 from mha_cli.records.record import Record
 from mha_cli.runtime.choice import Choice
 from mha_cli.runtime.classifier import Prediction
 from tests.cli.command import has_control_characters
 
 NAMES = ("bad", "mixed", "good")
+PROBABILITIES = {"bad": 0.2, "mixed": 0.5, "good": 0.3}
 
 
 def said(*probabilities: float, tokens: int = 5, read: int = 5, unknown: int = 0, marks: int = 0) -> Prediction:
@@ -103,17 +107,45 @@ def test_everything_that_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "label", "probability", "names"),
+    ("choice", "label", "names"),
     [
-        (Choice(threshold=0.6), None, 0.5, ["bad", "mixed", "good"]),
-        (Choice(top_k=2), "mixed", 0.5, ["mixed", "good"]),
-        (Choice(top_k=2, threshold=0.6), None, 0.5, []),
-        (Choice(only=("good",), threshold=0.3), "good", 0.3, ["bad", "mixed", "good"]),
+        (Choice(threshold=0.6), None, ["bad", "mixed", "good"]),
+        (Choice(top_k=2), "mixed", ["mixed", "good"]),
+        (Choice(0.6, (), 2), None, []),
     ],
 )
-def test_a_choice(choice: Choice, label: str | None, probability: float, names: list[str]) -> None:
+def test_a_choice(choice: Choice, label: str | None, names: list[str]) -> None:
     found = json_answer(SAID, choice)
-    assert (found["label"], found["probability"], list(found["probabilities"])) == (label, probability, names)
+    assert (found["label"], found["probability"], list(found["probabilities"])) == (label, 0.5, names)
+
+
+# In a table
+
+
+@pytest.mark.parametrize(
+    ("choice", "row"),
+    [
+        (Choice(), {"label": "mixed", "probability": 0.5}),
+        (Choice(top_k=2), {"label": "mixed", "probability": 0.5, "label_2": "good", "probability_2": 0.3}),
+        (
+            Choice(0.4, (), 9),
+            {"label": "mixed", "probability": 0.5} | dict.fromkeys(["label_2", "probability_2", "label_3", "probability_3"]),
+        ),
+        (
+            Choice(0.6, (), "all"),
+            {"label": None, "probability": None} | {f"probability_{name}": value for name, value in PROBABILITIES.items()},
+        ),
+    ],
+)
+def test_classes_in_columns(choice: Choice, row: dict[str, object]) -> None:
+    row |= {"flags": "-", "input_label": "gold"}
+    as_csv, as_parquet = io.BytesIO(), io.BytesIO()
+    for form, file in (("csv", as_csv), ("parquet", as_parquet)):
+        with answer_writer(form, file, choice, NAMES, ["label"]) as write:
+            write([(1, record("a film", "gold"), SAID)])
+    cells = {name: "" if value is None else f"{value:.6f}" if isinstance(value, float) else value for name, value in row.items()}
+    assert list(csv.DictReader(io.StringIO(as_csv.getvalue().decode()))) == [cells]
+    assert parquet.read_table(as_parquet).to_pylist() == [row]
 
 
 # On a terminal
@@ -131,30 +163,20 @@ def shown(text: str, prediction: Prediction = SAID, *fields: object, choice: Cho
 
 
 @pytest.mark.parametrize(
-    ("prediction", "text", "line"),
+    ("counts", "text", "shown_text"),
     [
-        (SAID, "a film", "mixed\t0.5000\ta film"),
-        (said(0.2, 0.5, 0.3, tokens=0, read=0), "", "mixed\t0.5000\t(no words)"),
-        (said(0.2, 0.5, 0.3, unknown=5), "quux", "mixed\t0.5000\tquux (no known word)"),
-        (said(0.2, 0.5, 0.3, tokens=1234), "a film", "mixed\t0.5000\ta film (5 of 1,234 tokens read)"),
-        (
-            said(0.2, 0.5, 0.3, tokens=1234, unknown=5),
-            "quux",
-            "mixed\t0.5000\tquux (no known word, 5 of 1,234 tokens read)",
-        ),
-        (SAID, "a\nb\x1b[2J[bold]", r"mixed" + "\t0.5000\t" + r"a\nb\x1b[2J[bold]"),
+        ({"tokens": 0, "read": 0}, "", "(no words)"),
+        ({"tokens": 1234}, "a film", "a film (5 of 1,234 tokens read)"),
+        ({"tokens": 1234, "unknown": 5}, "quux", "quux (no known word, 5 of 1,234 tokens read)"),
+        ({}, "a\nb\x1b[2J[bold]", r"a\nb\x1b[2J[bold]"),
     ],
 )
-def test_a_line_to_be_read(prediction: Prediction, text: str, line: str) -> None:
-    assert shown(text, prediction) == line
+def test_a_line_to_be_read(counts: dict[str, int], text: str, shown_text: str) -> None:
+    assert shown(text, said(0.2, 0.5, 0.3, **counts)) == f"mixed\t0.5000\t{shown_text}"
 
 
-def test_an_unsure_answer_says_so() -> None:
-    assert shown("a film", choice=Choice(threshold=0.6)) == "unsure\t0.5000\ta film"
+def test_an_unsure_answer_says_so_and_fields_are_short() -> None:
     assert shown("a film", choice=Choice(threshold=0.6, top_k=2)) == "unsure\t0.5000\t\t\ta film"
-
-
-def test_fields_are_short() -> None:
     assert shown("a film", SAID, 3, "\x1b" + "x" * 100) == f"mixed\t0.5000\t3\t\\x1b{'x' * 38}…\ta film"
 
 
@@ -180,9 +202,7 @@ def test_styles() -> None:
     [
         ({"TERM": "xterm"}, True),
         ({"TERM": "dumb"}, False),
-        ({"TERM": "unknown"}, False),
         ({}, False),
-        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
         ({"TERM": "xterm", "NO_COLOR": ""}, True),
         ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
         ({"TERM": "xterm", "FORCE_COLOR": "1", "NO_COLOR": "1"}, False),

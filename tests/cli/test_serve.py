@@ -64,7 +64,6 @@ def test_a_signal_finishes_what_has_been_asked(number: int, code: int, said: str
 
 def refused(port: int) -> bool:
     """Whether nobody listens any more."""
-
     try:
         connected(port).close()
     except ConnectionRefusedError:
@@ -92,7 +91,6 @@ def test_a_body_without_end_takes_no_memory(small: Path, tmp_path: Path) -> None
 
 
 def test_slow_clients_do_not_take_all_descriptors(small: Path, tmp_path: Path) -> None:
-
     limited = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *COMMAND, "serve", "--port", "0", "-c", str(small)]
     with (
         subprocess.Popen(limited, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process,
