@@ -1,4 +1,4 @@
-"""Results as pictures: speed against length, accuracy against time, accuracy set by set."""
+"""Plots of the results: speed by length, accuracy by time, accuracy by set."""
 
 from __future__ import annotations
 
@@ -31,6 +31,27 @@ FAMILIES = {
 }
 """How the names of peers of one kind begin, and what a legend says of the best of them."""
 
+COLOURS = {
+    "mha": "tab:blue",
+    "fastText": "tab:green",
+    "NB-SVM": "tab:orange",
+    "LinearSVC": "tab:purple",
+    "TF-IDF": "tab:brown",
+    "torch": "tab:red",
+}
+"""The colour of a system in every figure, by how its name begins; black for others."""
+
+SETS = {
+    "ag": "ag: news, 4 topics",
+    "banking77": "banking77: bank customers, 77 intents",
+    "mr": "mr: sentences on films, 2 classes",
+    "trec50": "trec50: questions, 50 kinds",
+    "trec6": "trec6: questions, 6 kinds",
+    "trec6_hi": "trec6_hi: questions in Hindi, 6 kinds",
+    "zh_waimai": "zh_waimai: food deliveries in Chinese, 2 classes",
+}
+"""What a set of texts holds, by its name."""
+
 TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
 """Seconds that are marked on an axis of time."""
 
@@ -39,31 +60,35 @@ LABEL_GAP = 0.3
 
 
 def draw_attention(record: Record, path: Path) -> None:
-    """Tokens per second against length, both on log axes."""
+    """Speed relative to Keras's layer against length, one line per implementation."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     passes = list(dict.fromkeys(row["pass"] for row in record["figures"]))
-    for axes, name in zip(figure.subplots(1, len(passes)), passes, strict=True):
+    for axes, name in zip(figure.subplots(1, len(passes), sharey=True), passes, strict=True):
         own = [row for row in record["figures"] if row["pass"] == name]
-        for candidate in own[0]["ms"]:
-            speed = [row["batch"] * row["length"] / row["ms"][candidate] * 1e3 for row in own]
-            axes.loglog([row["length"] for row in own], speed, "o-" if candidate.startswith("mha") else "s--", label=candidate)
+        lengths, systems = [row["length"] for row in own], [system for system in own[0]["ms"] if system != "Keras"]
+        ratios = {system: [row["ms"]["Keras"] / row["ms"][system] for row in own] for system in systems}
+        systems.sort(key=lambda system: ratios[system][-1])
+        heights = spread([ratios[system][-1] for system in systems], 0.025)
+        for system, height in zip(systems, heights, strict=True):
+            style = {"mha per_head": "--", "mha blockwise": ":"}.get(system, "-")
+            axes.semilogx(lengths, ratios[system], style, marker=".", color=colour(system))
+            axes.text(lengths[-1] * 1.15, height, system, color=colour(system), va="center")
+        axes.axhline(1, color="black", linewidth=0.8)
+        axes.text(lengths[1], 0.985, "Keras's layer", va="top")
         axes.set_title(name)
-        axes.set_xticks(lengths := [row["length"] for row in own], [f"{length:,}" for length in lengths])
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-        axes.yaxis.set_minor_formatter("{x:,.0f}")
         axes.set_xlabel("length, tokens")
-        axes.set_ylabel("tokens per second")
+        axes.set_ylabel("speed, times Keras's layer")
         axes.spines[["top", "right"]].set_visible(False)
-    axes.legend()
     _save(figure, path)
 
 
 def draw_accuracy(records: Sequence[Record], path: Path) -> None:
-    """Test accuracy against wall time on a log axis, a mark a system with the spread of its seeds; published figures as lines."""
+    """Test accuracy against wall time on a log axis, with the spread over seeds; published figures as lines."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
@@ -71,8 +96,9 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
     axes = figure.subplots()
     for name, runs in by_system(records).items():
         seconds, accuracies = [run["wall_seconds"] for run in runs], [100 * run["accuracy"] for run in runs]
-        mark = "o" if name.startswith("mha ") else "s"
-        axes.errorbar(mean(seconds), mean(accuracies), xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, label=name)
+        x, y, mark = mean(seconds), mean(accuracies), "o" if name.startswith("mha ") else "s"
+        axes.errorbar(x, y, xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, color=colour(name))
+        axes.annotate(name, (x, y), (0, -14), textcoords="offset points", ha="center", va="center", fontsize=9, color=colour(name))
     heights = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
     for label, accuracy in PUBLISHED.items():
         axes.axhline(accuracy, color="grey", linewidth=0.6, linestyle=":", zorder=0)
@@ -98,12 +124,11 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
     axes.set_xlabel("wall time of reading and training")
     axes.set_ylabel("test accuracy, %")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(title="measured here", loc="lower right")
     _save(figure, path)
 
 
 def draw_texts(results: Sequence[SetResults], ours: str, path: Path) -> None:
-    """A row a set, a mark for our recipe with the spread of its seeds, and one for the best peer of each family."""
+    """One row per set: our recipe and the best peer of each family, with the spread over seeds."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 1.5 + 0.45 * len(results)), layout="constrained")
@@ -112,14 +137,19 @@ def draw_texts(results: Sequence[SetResults], ours: str, path: Path) -> None:
         runs = [result.ours if family == ours else result.peers.get(result.best_peer(family), []) for result in results]
         rows = {row: [100 * run["accuracy"] for run in found] for row, found in enumerate(runs) if found}
         centres, spreads = map(mean, rows.values()), map(pstdev, rows.values())
-        axes.errorbar(list(centres), list(rows), xerr=list(spreads), fmt=mark, capsize=3, label=label)
-    axes.set_yticks(range(len(results)), [result.name for result in results])
+        axes.errorbar(list(centres), list(rows), xerr=list(spreads), fmt=mark, capsize=3, color=colour(family), label=label)
+    axes.set_yticks(range(len(results)), [SETS.get(result.name, result.name) for result in results])
     axes.set_ylim(len(results) - 0.5, -0.5)  # the first on top
     axes.grid(axis="y", linestyle=":", linewidth=0.6)
     axes.set_xlabel("accuracy, %")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     _save(figure, path)
+
+
+def colour(name: str) -> str:
+    """The colour of a system."""
+    return next((one for start, one in COLOURS.items() if name.startswith(start)), "black")
 
 
 def spread(values: Sequence[float], gap: float) -> list[float]:

@@ -27,14 +27,21 @@ def draw_projections(rng: np.random.Generator) -> str:
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     weights = []
     for axes, title, queries, keys in zip(
-        figure.subplots(1, 2), ("queries = keys = the words", "separate W^Q and W^K"), (x, x @ to_queries), (x, x @ to_keys), strict=True
+        figure.subplots(1, 2),
+        ("without projections: queries = keys = words", "with separate W^Q and W^K"),
+        (x, x @ to_queries),
+        (x, x @ to_keys),
+        strict=True,
     ):
         _, attention = scaled_dot_product_attention(queries[None, None], keys[None, None], x[None, None])
         weights.append(np.asarray(attention)[0, 0])
-        axes.imshow(weights[-1], cmap="Blues", vmin=0, vmax=1)
+        image = axes.imshow(weights[-1], cmap="Blues", vmin=0, vmax=1)
         axes.set_title(title)
+        axes.set_xlabel("key")
+        axes.set_ylabel("query")
         axes.set_xticks(range(len(WORDS)), WORDS, rotation=90)
         axes.set_yticks(range(len(WORDS)), WORDS)
+    figure.colorbar(image, ax=figure.axes, label="attention weight", shrink=0.8)
     figure.savefig(FIGURES / "projections.png", dpi=120)
     own = [float(np.diag(one).mean()) for one in weights]
     return f"weight of a word on itself, mean: {own[0]:.3f} without projections, {own[1]:.3f} with (1/{len(WORDS)} = {1 / len(WORDS):.3f})"
@@ -52,18 +59,21 @@ def draw_scale(rng: np.random.Generator) -> str:
             largest[scaled].append(float(np.asarray(attention).max(axis=-1).mean()))
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.loglog(widths, variances, "o-", label="measured")
-    left.loglog(widths, widths, "--", color="grey", label="width")
+    left.loglog(widths, variances, "o-")
+    left.loglog(widths, widths, "--", color="grey")
+    left.text(widths[2], variances[2] * 2.5, "measured", color="tab:blue", ha="right")
+    left.text(widths[-4], widths[-4] / 3, "variance = width", color="dimgrey")
     left.set_ylabel("variance of q·k")
-    right.semilogx(widths, largest[False], "o-", label="softmax(Q Kᵀ)")
-    right.semilogx(widths, largest[True], "o-", label="softmax(Q Kᵀ / √d_k)")
-    right.axhline(1 / 32, linestyle="--", color="grey", label="even over 32 keys")
-    right.set_ylabel("largest weight, mean")
+    for scaled, formula, colour, height in ((False, "softmax(Q Kᵀ)", "tab:orange", 0.8), (True, "softmax(Q Kᵀ / √K)", "tab:blue", 0.22)):
+        right.semilogx(widths, largest[scaled], "o-", color=colour)
+        right.text(widths[-1], height, formula, color=colour, ha="right")
+    right.axhline(1 / 32, linestyle="--", color="grey")
+    right.text(widths[-1], 1 / 32 + 0.02, "the same weight for all 32 keys", color="dimgrey", ha="right")
+    right.set_ylabel("mean of the largest of 32 weights")
     right.set_ylim(0, 1)
     for axes in (left, right):
         axes.set_xlabel("width per head, K")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend()
     figure.savefig(FIGURES / "scale.png", dpi=120)
     return (
         f"d_k = {widths[-1]}: variance of q·k {variances[-1]:.0f}; "
