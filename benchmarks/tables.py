@@ -15,15 +15,7 @@ from paired import Runs, compared_sets, mean_of, unpacked
 from mha_cli.data.intervals import bootstrap, interval
 
 NOTHING = "–"
-SOFTWARE_TITLES = {
-    "python": "Python",
-    "tensorflow": "TensorFlow",
-    "keras": "Keras",
-    "torch": "torch",
-    "scikit-learn": "scikit-learn",
-    "fasttext": "fastText",
-    "openvino": "OpenVINO",
-}
+SOFTWARE_TITLES = {name.lower(): name for name in ("Python", "TensorFlow", "Keras", "torch", "scikit-learn", "fastText", "OpenVINO")}
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ def markdown(table: Table) -> str:
 
 
 def accuracy(records: Sequence[Record]) -> Table:
-    """A row a system, the most accurate first: test accuracy over the seeds, that of its parts, wall time beside that of the fastest."""
+    """One row per system, the most accurate first: test accuracy over the seeds, that of its parts, wall time beside that of the fastest."""
     systems = by_system(records)
     fastest = min(mean(figures["wall_seconds"] for figures in runs) for runs in systems.values())
     rows = []
@@ -87,7 +79,7 @@ def accuracy(records: Sequence[Record]) -> Table:
 
 
 def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
-    """A row a set: our recipe of that name and the best peer, the difference with its interval, and the means over the sets."""
+    """One row per set: our recipe of that name and the best peer, the difference with its interval, and the means over the sets."""
     results = compared_sets(records, ours)
     pairs = [(result.ours, result.peers[result.best_peer()]) for result in results]
     draws = [bootstrap(result.ahead, seed) for seed, result in enumerate(results)]
@@ -101,16 +93,8 @@ def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
     ahead = _difference(mean(result.ahead.mean() for result in results), sum(draws) / len(draws))
     accuracies = (f"{100 * value:.2f} %" for value in _both(pairs, "accuracy"))
     rows.append(("mean", NOTHING, NOTHING, *accuracies, ahead, *_scores_and_seconds(pairs)))
-    headings = (
-        "set",
-        "classes",
-        "texts to learn from + to score",
-        ours,
-        "best peer",
-        "ahead by (95 %)",
-        "macro F1 of both",
-        "seconds of both",
-    )
+    sizes = ("set", "classes", "texts to learn from + to score")
+    headings = (*sizes, ours, "best peer", "ahead by (95 %)", "macro F1 of both", "seconds of both")
     part = records[0]["settings"]["part"].capitalize()
     sets = f"{part} accuracy of one recipe, unchanged, on {len(results)} sets of texts"
     shown = {ours, *(peer for result in results for peer in result.peers)}
@@ -119,7 +103,7 @@ def texts(records: Sequence[Record], ours: str = "mha text") -> Table:
 
 
 def book(record: Record) -> Table:
-    """A row a candidate: most reviews per second of training and of inference, and both as multiples of the listing and of torch.
+    """One row per candidate: most reviews per second of training and of inference, and both as multiples of the listing and of torch.
 
     A candidate counts by its best round: what slows one down is the machine, and it does not hit all alike.
     """
@@ -143,7 +127,7 @@ def book(record: Record) -> Table:
 
 
 def attention(record: Record) -> Table:
-    """A row a length: tokens per second of the form that ``auto`` takes, and it as a multiple of Keras's layer and of torch's."""
+    """One row per length: tokens per second of the form that ``auto`` takes, and it as a multiple of Keras's layer and of torch's."""
     by_length: dict[int, list[str]] = {}
     for row in record["figures"]:
         own = row["ms"][f"mha {row['auto']}"]
@@ -157,7 +141,7 @@ def attention(record: Record) -> Table:
 
 
 def attention_memory(record: Record) -> Table:
-    """A row a form: peak memory above idle of one forward and backward pass, and how much more it is than that of ``auto``."""
+    """One row per form: peak memory above idle of one forward and backward pass, and how much more it is than that of ``auto``."""
     peaks = record["figures"]["megabytes"]
     rows = [(name, f"{peak:,.0f}", _ratio(peak, peaks["mha auto"])) for name, peak in peaks.items()]
     title = f"Peak memory of the attention layer above idle, one review of {record['settings']['length']:,} tokens, forward and backward"
@@ -165,7 +149,7 @@ def attention_memory(record: Record) -> Table:
 
 
 def growth(record: Record) -> Table:
-    """A row a size of the data: time and peak memory of ``mha train``, and how they grow."""
+    """One row per size of the data: time and peak memory of ``mha train``, and how they grow."""
     peaks, seconds = record["figures"]["megabytes"], record["figures"]["seconds"]
     first_peak, first_seconds = next(iter(peaks.values())), next(iter(seconds.values()))
     rows = [
@@ -177,7 +161,7 @@ def growth(record: Record) -> Table:
 
 
 def tuning(records: Sequence[Record]) -> Table:
-    """A row a search: its trials, and the accuracy of the recipe as it is and of what was found, on texts that neither has seen."""
+    """One row per search: its trials, and the accuracy of the recipe as it is and of what was found, on texts that neither has seen."""
     rows = []
     for number, record in enumerate(records):
         settings, search, scored = record["settings"], record["figures"]["search"], record["figures"]["scored"]
@@ -196,20 +180,13 @@ def tuning(records: Sequence[Record]) -> Table:
             )
         )
     held_out = "accuracy on texts that neither has seen, mean ± standard deviation over seeds; * more than chance"
-    headings = (
-        "search",
-        "trials, stopped",
-        "recipe, validation",
-        "found, validation",
-        "recipe, held out",
-        "found, held out",
-        "ahead by (95 %)",
-    )
+    parts = [f"{which}, {part}" for part in ("validation", "held out") for which in ("recipe", "found")]
+    headings = ("search", "trials, stopped", *parts, "ahead by (95 %)")
     return Table(f"What mha tune finds: {held_out}", headings, rows, *circumstances(records))
 
 
 def stream_memory(record: Record) -> Table:
-    """A row a number of answers: the most memory of ``mha predict`` until then, and how it grows."""
+    """One row per number of answers: the most memory of ``mha predict`` until then, and how it grows."""
     peaks = record["figures"]["megabytes"]
     base = next(iter(peaks.values()))
     rows = [(f"{int(lines):,}", f"{peak:,.0f}", _ratio(peak, base)) for lines, peak in peaks.items()]
@@ -218,7 +195,7 @@ def stream_memory(record: Record) -> Table:
 
 
 def predict(record: Record) -> Table:
-    """A row a command: wall time from start to end, and what Keras takes for the same."""
+    """One row per command: wall time from start to end, and what Keras takes for the same."""
     reviews = record["settings"]["reviews"]
     seconds = {name: median(found) for name, found in record["figures"]["seconds"].items()}
     rows = []
@@ -231,7 +208,7 @@ def predict(record: Record) -> Table:
 
 
 def batch(record: Record) -> Table:
-    """A row a command: seconds from start to end, the rate, also without the start-up, and the most memory with the data and with more."""
+    """One row per command: seconds from start to end, the rate, also without the start-up, and the most memory with the data and with more."""
     settings, figures = record["settings"], record["figures"]
     rows = []
     for name, found in figures["seconds"].items():
@@ -245,7 +222,7 @@ def batch(record: Record) -> Table:
 
 
 def serve(record: Record) -> Table:
-    """A row a number of clients: requests a second, the time of one, and what ``mha predict`` does in a second."""
+    """One row per number of clients: requests a second, the time of one, and what ``mha predict`` does in a second."""
     settings, figures = record["settings"], record["figures"]
     rates = {name: settings["reviews"] / median(found) for name, found in figures["seconds"].items()}
     rows = [(name, f"{rate:,.0f}", NOTHING, NOTHING, _ratio(rate, rates["mha predict --workers 1"])) for name, rate in rates.items()]
@@ -254,11 +231,9 @@ def serve(record: Record) -> Table:
         times = (f"{median(found[share] for found in rounds):.1f}" for share in ("p50", "p99"))
         name = f"mha serve, {clients} client{'s' * (clients != '1')}"
         rows.append((name, f"{rate:,.0f}", *times, _ratio(rate, rates["mha predict --workers 1"])))
-    before, after = figures["megabytes"]
-    title = (
-        f"{settings['reviews']:,} reviews, one a request; every answer is that of `mha predict`; the server holds {before:,.0f} MB after a "
-    )
-    title += f"round and {after:,.0f} MB after {settings['rounds'] + 1}"
+    (before, after), rounds = figures["megabytes"], settings["rounds"] + 1
+    title = f"{settings['reviews']:,} reviews, one per request, answered as by `mha predict`"
+    title += f"; the server holds {before:,.0f} MB after one round and {after:,.0f} MB after {rounds}"
     return Table(title, ("command", "reviews/s", "p50, ms", "p99, ms", "× mha predict --workers 1"), rows, *circumstances([record]))
 
 
