@@ -26,9 +26,7 @@ mha attention --input review.txt --html attention.html"""
 
 def attention(
     context: typer.Context,
-    text: Annotated[
-        str | None, typer.Argument(help="The text to look into; - or nothing reads standard input.", show_default=False)
-    ] = None,
+    text: Annotated[str | None, typer.Argument(help="The text to look into; - or nothing reads standard input.")] = None,
     checkpoint: options.CheckpointOption = None,
     given: options.OneInputOption = None,
     form: options.FormatOption = None,

@@ -37,17 +37,12 @@ def batch(
         typer.Argument(
             metavar="INPUT",
             help="Files of texts, folders of them, or patterns such as 'part-*.csv.gz'; or URIs such as s3://bucket/folder.",
-            show_default=False,
         ),
     ],
-    output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one a file; or a URI.", show_default=False),
-    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the parts, one a file; or a URI.")],
     checkpoint: options.CheckpointOption = None,
     address: Annotated[
-        str | None,
-        typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="none: this machine alone"),
+        str | None, typer.Option("--address", metavar="ADDRESS", help="Ray cluster to join.", show_default="none: this machine alone")
     ] = None,
     workers: Annotated[
         int | None,
@@ -55,10 +50,7 @@ def batch(
             "--workers", min=1, max=10_000, metavar="N", help="Processes that compute.", show_default="one a core; with --shard one"
         ),
     ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.", show_default=False),
-    ] = None,
+    shard: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Classify every N-th file only, from the I-th on.")] = None,
     form: options.FormatOption = None,
     text_column: options.InputTextColumnOption = None,
     encoding: options.EncodingOption = None,

@@ -26,10 +26,7 @@ mha compare runs/book runs/imdb runs/imdb-fast --data films.csv \\
 
 def compare(
     checkpoints: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Checkpoints, or run directories; the first is the one to beat.", show_default=False, autocompletion=checkpoints_like
-        ),
+        list[Path], typer.Argument(help="Checkpoints, or run directories; the first is the one to beat.", autocompletion=checkpoints_like)
     ],
     data: options.DataOption = None,
     split: options.SplitOption = None,

@@ -51,7 +51,6 @@ def data(
             metavar="CONFIG|FILE",
             help="A recipe by its name, a YAML file or a run directory, whose training and test data are meant; or labelled texts as for "
             "`mha init`: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
-            show_default=False,
         ),
     ],
     label_issues: Annotated[
@@ -62,7 +61,6 @@ def data(
             metavar="N",
             help="List instead the N training texts whose labels are contradicted most by a model of the other texts, a line each: place, "
             "label, its probability, the likelier label, its probability, text.",
-            show_default=False,
         ),
     ] = None,
     overrides: options.SetOption = None,

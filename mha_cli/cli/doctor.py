@@ -31,11 +31,7 @@ mha doctor runs/imdb/checkpoint.keras --json"""
 def doctor(
     checkpoint: Annotated[
         Path | None,
-        typer.Argument(
-            help="A checkpoint to check, or its run directory; it is read, and put to no use.",
-            show_default=False,
-            autocompletion=checkpoints_like,
-        ),
+        typer.Argument(help="A checkpoint to check, or its run directory; it is read, and put to no use.", autocompletion=checkpoints_like),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

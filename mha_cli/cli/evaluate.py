@@ -51,7 +51,6 @@ def evaluate(
             metavar="MEASURE=P",
             help="Find for each class the probability from which on its answers have such a [bold]precision[/bold] or "
             "[bold]recall[/bold] on these texts.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[
@@ -60,7 +59,6 @@ def evaluate(
             "--output",
             "-o",
             help="New checkpoint to write, with the thresholds that were found; or the one that is scored, or its run directory.",
-            show_default=False,
         ),
     ] = None,
     as_json: options.JsonOption = False,

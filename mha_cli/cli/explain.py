@@ -24,7 +24,7 @@ mha explain --input reviews.csv --record 3 --text-column review"""
 
 def explain(
     context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="The text to explain; - or nothing reads standard input.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Argument(help="The text to explain; - or nothing reads standard input.")] = None,
     checkpoint: options.CheckpointOption = None,
     given: options.OneInputOption = None,
     form: options.FormatOption = None,

@@ -40,11 +40,10 @@ def export(
             metavar="FORMAT",
             help="[bold]int8[/bold] (a checkpoint of a quarter the size), [bold]onnx[/bold] (a file), "
             "[bold]saved-model[/bold] (a folder) or [bold]litert[/bold] (a file).",
-            show_default=False,
             autocompletion=lambda: EXPORT_FORMATS,
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File or folder to write.")],
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +51,6 @@ def export(
             metavar="SOURCE",
             help="Labelled texts to score checkpoint and export on: files, a folder with one sub-folder a class, "
             "[bold]sample[/bold], or [bold]tfds:NAME[/bold].",
-            show_default=False,
         ),
     ] = None,
     text_column: options.TextColumnOption = None,

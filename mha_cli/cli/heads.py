@@ -37,7 +37,7 @@ def heads(
     prune: Annotated[
         int | None, typer.Option("--prune", min=1, metavar="K", help="Remove the K least important heads from the weight matrices.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.", show_default=False)] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File of the pruned checkpoint.")] = None,
     retrain: Annotated[int, typer.Option("--retrain", min=0, metavar="EPOCHS", help="Train the pruned model further.")] = 0,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,

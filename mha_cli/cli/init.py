@@ -38,7 +38,6 @@ def init(
         typer.Argument(
             metavar="FILE",
             help="Labelled texts to train on: files (CSV, TSV, JSONL, fastText, Parquet), or folders with one sub-folder a class.",
-            show_default=False,
         ),
     ],
     output: Annotated[

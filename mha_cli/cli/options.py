@@ -38,29 +38,17 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 ConfigOption = Annotated[
     str,
     typer.Option(
-        "--config",
-        metavar="RECIPE",
-        help="Recipe: one of mha's by its name, such as imdb, or a YAML file.",
-        show_default=False,
-        autocompletion=recipes_like,
+        "--config", metavar="RECIPE", help="Recipe: one of mha's by its name, such as imdb, or a YAML file.", autocompletion=recipes_like
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set",
-        "-s",
-        metavar="KEY.PATH=VALUE",
-        help="Change one setting of the config; can be repeated.",
-        show_default=False,
-        autocompletion=settings_like,
+        "--set", "-s", metavar="KEY.PATH=VALUE", help="Change one setting of the config; can be repeated.", autocompletion=settings_like
     ),
 ]
 CheckpointArgument = Annotated[
-    Path,
-    typer.Argument(
-        help="A checkpoint that `mha train` wrote, or the run directory that holds it.", show_default=False, autocompletion=checkpoints_like
-    ),
+    Path, typer.Argument(help="A checkpoint that `mha train` wrote, or the run directory that holds it.", autocompletion=checkpoints_like)
 ]
 CheckpointOption = Annotated[
     Path | None,
@@ -72,9 +60,7 @@ CheckpointOption = Annotated[
         autocompletion=checkpoints_like,
     ),
 ]
-HtmlOption = Annotated[
-    Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.", show_default=False)
-]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page to look at in a browser, complete in itself.")]
 DataOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -83,7 +69,6 @@ DataOption = Annotated[
         help="Labelled texts: a file (CSV, TSV, JSONL, fastText, Parquet), files such as 'part-*.csv' (again for further ones), a folder "
         "with one sub-folder a class, [bold]sample[/bold], or [bold]tfds:NAME[/bold]. By default, for a run of your own, the data that its "
         "config names.",
-        show_default=False,
     ),
 ]
 
@@ -108,7 +93,7 @@ LabelColumnOption = Annotated[str | None, _column("label", "--data", "as in trai
 GuessedTextColumnOption = Annotated[str | None, _column("text", "FILE", "guessed")]
 GuessedLabelColumnOption = Annotated[str | None, _column("label", "FILE", "guessed")]
 InputTextColumnOption = Annotated[str | None, _column("text", "the input", "as in training, else text")]
-PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.", show_default=False)]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this PNG, SVG or PDF file.")]
 
 
 def _encoding(name: str) -> str:
@@ -137,9 +122,7 @@ FormatOption = Annotated[
     Literal["lines", "jsonl", "csv", "tsv", "fasttext", "parquet"] | None,
     typer.Option("--format", help="Format of the input.", show_default="by the extension of a file, else lines"),
 ]
-OneInputOption = Annotated[
-    Path | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.", show_default=False)
-]
+OneInputOption = Annotated[Path | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -.")]
 RecordOption = Annotated[
     int | None,
     typer.Option(

@@ -41,13 +41,10 @@ mha predict --input reviews.txt --only neg --quiet && echo complaints"""
 
 def predict(
     context: typer.Context,
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input.", show_default=False)
-    ] = None,
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to classify; - or nothing reads standard input.")] = None,
     checkpoint: options.CheckpointOption = None,
     inputs: Annotated[
-        list[Path] | None,
-        typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.", show_default=False),
+        list[Path] | None, typer.Option("--input", "-i", metavar="FILE", help="File to read, plain or gzipped, or -; can be repeated.")
     ] = None,
     form: options.FormatOption = None,
     text_column: options.InputTextColumnOption = None,
@@ -55,9 +52,7 @@ def predict(
     no_quoting: options.NoQuotingOption = False,
     fields: Annotated[
         list[str] | None,
-        typer.Option(
-            "--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold] for all; can be repeated.", show_default=False
-        ),
+        typer.Option("--field", metavar="NAME", help="Column or key to pass through, or [bold]*[/bold] for all; can be repeated."),
     ] = None,
     as_json: options.JsonOption = False,
     output: Annotated[
@@ -77,7 +72,6 @@ def predict(
             "-k",
             metavar="K",
             help="Give the K most probable classes and their probabilities; [bold]all[/bold] gives every class.",
-            show_default=False,
         ),
     ] = None,
     threshold: Annotated[
@@ -92,8 +86,7 @@ def predict(
         ),
     ] = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="CLASS", help="Print what is of this class, as grep does; can be repeated.", show_default=False),
+        list[str] | None, typer.Option("--only", metavar="CLASS", help="Print what is of this class, as grep does; can be repeated.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="With --only: print nothing, end at the first match.")] = False,
     workers: Annotated[

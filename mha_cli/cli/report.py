@@ -34,8 +34,7 @@ NAME = "report.html"
 def report(
     checkpoint: options.CheckpointArgument,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint"),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Page to write.", show_default=f"{NAME} beside the checkpoint")
     ] = None,
     data: options.DataOption = None,
     split: options.SplitOption = None,

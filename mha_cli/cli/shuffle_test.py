@@ -30,8 +30,7 @@ mha shuffle-test runs/book runs/book-no-positions --plot order.png"""
 
 def shuffle_test(
     checkpoints: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Checkpoints, or run directories, to test.", show_default=False, autocompletion=checkpoints_like),
+        list[Path] | None, typer.Argument(help="Checkpoints, or run directories, to test.", autocompletion=checkpoints_like)
     ] = None,
     config: Annotated[
         str | None,
@@ -39,14 +38,12 @@ def shuffle_test(
             "--config",
             metavar="RECIPE",
             help="Instead: train this recipe with and without positions, then test both.",
-            show_default=False,
             autocompletion=recipes_like,
         ),
     ] = None,
     overrides: options.SetOption = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test"),
+        Path | None, typer.Option("--output", "-o", help="Folder of the two runs of --config.", show_default="runs/NAME-shuffle-test")
     ] = None,
     shuffles: Annotated[int, typer.Option("--shuffles", "-n", min=1, max=1000, help="Shuffles of every text.")] = 5,
     data: options.DataOption = None,
