@@ -38,13 +38,7 @@ class MhaError(Exception):
 
 
 def need(user: str, extra: str, *modules: str) -> None:
-    """Refuse work for which a package of an extra is missing.
-
-    Args:
-        user: command or option that needs the packages.
-        extra: extra of ``mha`` that installs them.
-        modules: names to import them by.
-    """
+    """Refuse a command or an option (``user``) if modules are missing that an extra of ``mha`` installs."""
     if missing := [module.replace("_", "-") for module in modules if find_spec(module) is None]:
         raise MhaError(f"{user} needs {' and '.join(missing)}", f"pip install 'mha[{extra}]'")
 

@@ -99,11 +99,7 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """Files behind one of pyarrow's file systems, such as an object store.
-
-    Args:
-        system: pyarrow's file system.
-    """
+    """Files behind one of pyarrow's file systems, such as an object store."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
@@ -171,11 +167,7 @@ Files: TypeAlias = LocalFiles | RemoteFiles
 
 
 class Folder:
-    """The folder that a batch writes its parts to.
-
-    Args:
-        given: path, or URI.
-    """
+    """The folder that a batch writes its parts to, by its path or URI."""
 
     def __init__(self, given: str) -> None:
         self.files, path = files_of(given)

@@ -93,9 +93,8 @@ class ShardReport:
 def classify_shard(shard: Shard, job: Job) -> ShardReport:
     """Write the part of a shard, unless it is there already, done with the same model from the same bytes.
 
-    Where the shard cannot be read, an earlier part stays, unless it is of other bytes than the shard has now.
-
-    It may be called again after it was killed, and by several processes at once: names and bytes are the same each time.
+    If the shard cannot be read, an earlier part stays, unless it is of other bytes than the shard has now. The function may be called again
+    after it was killed, and by several processes at once: names and bytes are the same each time.
     """
     try:
         status = _status(shard)

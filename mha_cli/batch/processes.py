@@ -16,15 +16,10 @@ from mha_cli.runtime.workers import Worker
 
 
 def classify_here(shards: Sequence[Shard], job: Job, workers: int) -> Iterator[ShardReport]:
-    """Reports of all shards, each as soon as it is there.
+    """Reports of all shards, which begin in their order, each as soon as it is there.
 
     A process that ends in the middle of a shard is replaced, and the shard is begun again. The processes end with this iterator, and by
-    themselves when this process is killed.
-
-    Args:
-        shards: shards to classify; those that are named first are begun first.
-        job: what is the same for all of them.
-        workers: processes that compute. Where there are fewer shards, several of them share one.
+    themselves when this process is killed. If there are fewer shards than ``workers``, several processes share one.
     """
     number = max(1, min(workers, len(shards)))
     work = partial(classify_shard, job=replace(job, workers=workers // number))

@@ -29,14 +29,11 @@ START_HINT = "give the address that `ray start --head` shows"
 
 
 def classify_on_cluster(shards: Sequence[Shard], job: Job, address: str, workers: int | None) -> Iterator[ShardReport]:
-    """Reports of all shards, each as soon as it is there.
+    """Reports of all shards, which begin in their order, each as soon as it is there.
 
     Ray's driver is a process of its own: Ray ends it where the cluster ends, and writes to its streams.
 
     Args:
-        shards: shards to classify; those that are named first are begun first.
-        job: what is the same for all of them.
-        address: address of the cluster to join.
         workers: tasks at a time, each on one core; None takes all cores that there are.
     """
     context = multiprocessing.get_context("fork")

@@ -27,9 +27,6 @@ class BatchSummary:
     """The progress of a batch, or its result.
 
     Args:
-        output: folder of the parts.
-        model_sha256: hash of the checkpoint's file.
-        files: files in all.
         written: files whose parts have been written.
         earlier: files whose parts were there already.
         failed: faults of files that could not be classified, by their names.
@@ -87,7 +84,6 @@ def classify_archive(
         workers: processes that compute; None takes all cores, or one with ``shard``.
         shard: ``i/n`` to do every n-th file from the i-th on.
         form: format of the inputs; None takes each one's from its extension.
-        text_column: column of the text; None is that of the training data.
     """
     folder = Folder(output)
     shards: Sequence[Shard] = find_shards(inputs, form, folder)

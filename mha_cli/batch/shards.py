@@ -22,15 +22,7 @@ _STEM_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of texts.
-
-    Args:
-        files: file system that holds it.
-        path: path there.
-        form: format of the file.
-        size: bytes.
-        guessed: True if nobody said which format it has.
-    """
+    """One file of texts: its path in its file system, its size in bytes, and whether nobody named its format."""
 
     files: Files
     path: str
@@ -79,12 +71,7 @@ def find_shards(inputs: Sequence[str], form: Format | None, output: Folder) -> l
 
 
 def every_nth(shards: Sequence[Shard], part: str) -> Sequence[Shard]:
-    """The shards of one process among n that share them by hand.
-
-    Args:
-        shards: all shards, the same for each of the n.
-        part: ``i/n``, with i from 1 to n.
-    """
+    """The shards of one process among n that share them by hand; ``part`` is ``i/n``, with i from 1 to n."""
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part, re.ASCII)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise MhaError(f"--shard {printable(part)}: is not i/n with i from 1 to n", "write 3/8 for the third of eight")

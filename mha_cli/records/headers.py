@@ -50,11 +50,7 @@ def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
     """Whether the first row of a table surely names its columns, whatever follows.
 
     So it does if the text column has a usual name for texts, or all wanted columns have usual names, and the other cells are names. A
-    row that counts its columns from 0, as pandas does where they have no names, is a header too.
-
-    Args:
-        row: first row.
-        wanted: positions of the text column and of further ones.
+    row that counts its columns from 0, as pandas does without names, is a header too. The text column is the first of ``wanted``.
     """
     names = [plain_name(row[at].strip()) for at in wanted]
     usual = names[0] in TEXT_NAMES or all(name in USUAL_NAMES for name in names)
@@ -62,7 +58,7 @@ def is_header(row: Sequence[str], wanted: Sequence[int]) -> bool:
 
 
 def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row of a table names its columns, judged with the rows below it.
+    """Whether the first row of a table names its columns, judged with the rows below it, of the same width.
 
     A row is a header if its cells are names and one of these holds:
 
@@ -71,10 +67,6 @@ def has_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     - The column with the longest texts begins with a single word, and hardly any text below is so short.
 
     Two usual names, one for texts and one for labels, are enough even if another cell is no name.
-
-    Args:
-        first: first row.
-        below: rows below it, of the same width.
     """
     cells = [cell.strip() for cell in first]
     new = [at for at, cell in enumerate(cells) if cell and not any(row[at].strip() == cell for row in below)]

@@ -23,14 +23,7 @@ _LABEL = re.compile(rf"(?<!\S){LABEL_PREFIX}(\S*)", re.ASCII)
 def line_records(
     lines: Iterable[bytes | MhaError], reading: Reading, record_of: Callable[[str, bytes, int], Record], skip_blank: bool = True
 ) -> Iterator[Record]:
-    """One record per line.
-
-    Args:
-        lines: lines, and faults of lines that are too long.
-        reading: how the stream is read.
-        record_of: function from a line, its bytes and its number to its record; it may raise an MhaError.
-        skip_blank: True to leave blank lines out.
-    """
+    """One record per line, by a function of the line, its bytes and its number, which may raise an MhaError."""
     for number, raw in enumerate(lines, 1):
         try:
             if isinstance(raw, MhaError):

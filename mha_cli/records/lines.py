@@ -31,13 +31,7 @@ class _PackedFile:
 
 
 def unpacked(pieces: Iterable[bytes], name: str, gzipped: bool = False) -> Iterator[bytes]:
-    """The bytes of a stream as they are, or unpacked if they begin as gzip data do.
-
-    Args:
-        pieces: bytes of the stream.
-        name: name of the stream in messages.
-        gzipped: True to take nothing but gzip data.
-    """
+    """The bytes of a stream, unpacked if they begin as gzip data do; ``gzipped`` refuses anything else."""
     pieces = iter(pieces)
     first = beginning_of(pieces, GZIP_MAGIC.startswith)
     if not first.startswith(GZIP_MAGIC):
@@ -94,7 +88,6 @@ def not_utf_8(error: UnicodeDecodeError, name: str, first_line: int = 1, setting
 
     Args:
         error: error of decoding one line or several.
-        name: name of the stream in messages.
         first_line: number of the first of these lines, from 1.
         setting: option or setting that names an encoding.
     """

@@ -54,11 +54,7 @@ def whole_file(pieces: Iterable[bytes]) -> Iterator[IO[bytes]]:
 
 
 def parquet_rows(file: IO[bytes], name: str, wanted: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of a whole Parquet file, as objects.
-
-    Args:
-        wanted: columns to read, and the option or setting that names each; None for all.
-    """
+    """The rows of a whole Parquet file, as objects, of all columns or of those that are ``wanted``, with the option that names each."""
     from pyarrow import parquet
 
     with _faults_named(name):

@@ -100,7 +100,6 @@ class Reading:
 
     Args:
         name: name of the stream in messages.
-        columns: columns or keys that are wanted.
         gzipped: True to take nothing but gzip data; else the first bytes tell.
         on_fault: function from the fault of one record, and its first line, to a record that replaces it. Faults of the whole stream
             (gzip data, header) are always raised.

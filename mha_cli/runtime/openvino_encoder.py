@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mha_cli.runtime.forward import NORM_EPSILON, Array, Weights, below, pooled_features
-from mha_cli.system.entries import with_entry
 from mha_cli.system.working_memory import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -22,9 +21,12 @@ if TYPE_CHECKING:
     from mha_cli.config.settings import ModelConfig
 
 # The converter of models, which nothing here needs, tells its makers over the network that it is imported.
-with with_entry(sys.modules, "openvino.tools.ovc", None):  # as if it were not installed
-    import openvino
-    from openvino import opset15 as ops
+_converter = sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]  # as if it were not installed
+import openvino  # noqa: E402
+from openvino import opset15 as ops  # noqa: E402
+
+if _converter is None:
+    del sys.modules["openvino.tools.ovc"]
 
 LOWEST = np.float32(-3e38)
 

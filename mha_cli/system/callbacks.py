@@ -67,8 +67,6 @@ class Callbacks:
 
     Args:
         note: function of a line to be kept in view.
-        on_step: function called after every training step.
-        on_epoch: function called after every epoch.
         on_reviews: function of the number of reviews scored so far and of the number of all.
         stop: function called after every training step; True ends the run with KeyboardInterrupt when its state is saved.
     """

@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from mha_cli.system.entries import with_entry
-
 
 def import_tensorflow() -> None:
     """Import TensorFlow and Keras on top of it, without their start-up chatter on stderr and with Keras's own settings.
@@ -19,9 +17,13 @@ def import_tensorflow() -> None:
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    home, os.environ["KERAS_HOME"] = os.environ.get("KERAS_HOME"), f"{os.devnull}/keras"
     with native_stderr_held_back():
-        with with_entry(os.environ, "KERAS_HOME", f"{os.devnull}/keras"):
+        try:
             import keras  # noqa: F401
+        finally:
+            del os.environ["KERAS_HOME"]
+            os.environ.update({} if home is None else {"KERAS_HOME": home})
         import tensorflow as tf
 
         tf.config.list_physical_devices()  # the device search logs too

@@ -72,9 +72,8 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None, target: Pa
     leaves its temporary file behind, until somebody locks the folder.
 
     Args:
-        path: name of the file in messages.
         earlier: status of the file whose mode and owner it gets; None for those of any new file.
-        target: file to write; None is ``path``.
+        target: file to write; None is ``path``, which messages name.
     """
     target, temporary, in_place = target or path, None, False
     try:
@@ -132,9 +131,6 @@ def locked(folder: Path, purpose: bytes = b"") -> Iterator[None]:
     """Hold a folder against other processes, or only against those of another purpose. The lock dies with its holders.
 
     The first of them and the last remove the unfinished files of killed processes.
-
-    Args:
-        purpose: content of the lock's file while the folder is held; empty for a single holder.
     """
     path, said = folder / (SHARED_LOCK if purpose else LOCK), "batch writes there, of another model, format or column"
     if not purpose:
@@ -221,11 +217,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def temporary_faults(needs: str) -> Iterator[None]:
-    """Name the folder of temporary files in a fault of one: it is full, or cannot be written to.
-
-    Args:
-        needs: what is put there, for the hint.
-    """
+    """Name the folder of temporary files in a fault of one: it is full, or cannot be written to; the hint says who needs it."""
     try:
         yield
     except OSError as error:

@@ -257,7 +257,7 @@ def test_workers_make_the_same_parts(inputs: str, workers: str, folder: Path, ba
     assert tree(folder / "out") == whole
 
 
-@pytest.mark.parametrize(("other", "code"), [((), 0), (("--format", "lines"), 2), (("-c", "other.keras"), 2)])
+@pytest.mark.parametrize(("other", "code"), [((), 0), (("-c", "other.keras"), 2)])
 def test_two_batches_write_to_one_folder_only_if_they_write_the_same(
     other: tuple[str, ...], code: int, folder: Path, batch_here: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,23 +78,6 @@ def test_any_cut_gives_the_same_lines(data: bytes, cuts: list[int], packed: bool
     assert [line[:-1] for line in lines_of(pieces)] == (expected if expected[-1] else expected[:-1])
 
 
-def test_a_line_longer_than_a_piece_comes_whole() -> None:
-    expected = [b"short\n", b"x" * (3 * CHUNK_BYTES) + b"\n", b"\n", b"y" * CHUNK_BYTES + b"\n"]
-    assert list(lines_of(in_pieces(b"".join(expected), CHUNK_BYTES))) == expected
-
-
-def test_a_line_comes_as_soon_as_it_ends() -> None:
-    taken = list[bytes]()
-
-    def pieces() -> Iterator[bytes]:
-        for piece in (b"one\ntwo\nthr", b"ee\nfo", b"ur"):
-            taken.append(piece)
-            yield piece
-
-    found = [(line, len(taken)) for line in lines_of(pieces())]
-    assert found == [(b"one\n", 1), (b"two\n", 1), (b"three\n", 2), (b"four\n", 3)]
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "windows-1252", "shift_jis", "gb18030"])
 def test_other_encodings(encoding: str) -> None:
     text = {"windows-1252": "café\n\nfin", "shift_jis": "テスト\nfin"}.get(encoding, "テスト\n\n中文 🎬\nfin")
