@@ -21,13 +21,13 @@ from rich.table import Table
 from mha_cli.config.loading import load_config
 from mha_cli.config.settings import Config
 
-WITHOUT_SCORES = ("model.score_ngrams=0", "model.score_buckets=0", "model.score_ending=0", "model.score_windows=[]")
+WITHOUT_LINEAR = ("linear=null",)
 """They have no part in the steps."""
 
 
 def recipe_config(recipe: str, num_texts: int) -> Config:
     """The config of a recipe on so many reviews of the training split."""
-    config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_SCORES)
+    config = load_config(harness.ROOT / "configs" / f"{recipe}.yaml", WITHOUT_LINEAR)
     fewer = {"train_split": f"train[:{num_texts}]"} if config.data.source == "tfds" else {"num_texts": num_texts}
     changed = {"data": config.data.model_copy(update=fewer)}
     return config.model_copy(update={**changed, "training": config.training.model_copy(update={"distribution": "auto"})})

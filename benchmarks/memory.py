@@ -27,8 +27,8 @@ SETTINGS = (
     "model.embed_dim=4",
     "model.num_heads=1",
     "model.feed_forward_dim=4",
-    "model.score_ngrams=3",
-    "model.score_buckets=1048576",
+    "linear.max_ngram=3",
+    "linear.buckets=1048576",
     "training.epochs=1",
     "training.batch_size=32",
 )

@@ -1,4 +1,4 @@
-"""What the parts of a classifier are worth on the test split: its encoder, its n-gram scores, its attention heads; as JSON.
+"""What the parts of a classifier are worth on the test split: its encoder, its linear model, its attention heads; as JSON.
 
     python benchmarks/parts.py runs/imdb
 
@@ -35,7 +35,7 @@ def accuracies(checkpoint: Checkpoint, held_out: EncodedTexts, scored: EncodedTe
         scored: reviews to answer.
 
     Returns:
-        ``whole``, ``encoder``, ``encoder without heads`` and, where there are n-gram scores, ``scores``.
+        ``whole``, ``encoder``, ``encoder without heads`` and, where there is a linear model, ``scores``.
     """
     from mha_cli.linear.stacking import fit_stack, probabilities_of
 
@@ -44,7 +44,7 @@ def accuracies(checkpoint: Checkpoint, held_out: EncodedTexts, scored: EncodedTe
     def accuracy(probabilities: Floats) -> float:
         return float((probabilities.argmax(axis=1) == scored.labels).mean())
 
-    if not checkpoint.config.model.score_ngrams:
+    if not checkpoint.config.linear:
         return {"whole": accuracy(asked["encoder"])} | {name: accuracy(answers) for name, answers in asked.items()}
     of_encoder = fit_stack(logits_of(known["encoder"]), None, held_out.labels)
     of_scores = fit_stack(np.zeros_like(known["scores"]), known["scores"], held_out.labels)
@@ -66,7 +66,7 @@ def outputs(checkpoint: Checkpoint, reviews: EncodedTexts) -> dict[str, Floats]:
     """Probabilities of all classes, (N, C), by the encoder with its heads and without; with scores also by both, and these, (N, U)."""
     import tensorflow as tf
 
-    from mha_cli.model.classifier import after_embedding, scores_of, to_model
+    from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
     from mha_cli.model.outputs import predict_outputs, predict_probabilities
 
     model, silenced = to_model(checkpoint), [tf.zeros(count) for count in checkpoint.config.model.heads]
@@ -75,17 +75,21 @@ def outputs(checkpoint: Checkpoint, reviews: EncodedTexts) -> dict[str, Floats]:
     def compiled(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return tf.function(function, autograph=False, input_signature=[tf.TensorSpec(model.input_shape, tf.int32)])
 
-    def answers(with_scores: bool, heads: list[Any] | None) -> Floats:
+    def answers(with_linear: bool, heads: list[Any] | None) -> Floats:
         def forward(tokens: Any) -> Any:
-            scores = scores_of(model, tokens) if with_scores else tf.zeros((tf.shape(tokens)[0], num_outputs(len(checkpoint.class_names))))
+            scores = (
+                linear_logits_of(model, tokens)
+                if with_linear
+                else tf.zeros((tf.shape(tokens)[0], num_outputs(len(checkpoint.class_names))))
+            )
             return after_embedding(model, embedding(tokens), embedding.compute_mask(tokens), scores, heads)
 
         return predict_probabilities(compiled(forward), memory_estimate, reviews)
 
     found = {"encoder": answers(False, None), "encoder without heads": answers(False, silenced)}
-    if checkpoint.config.model.score_ngrams:
+    if checkpoint.config.linear:
         found["whole"] = answers(True, None)
-        found["scores"] = predict_outputs(compiled(lambda tokens: scores_of(model, tokens)), memory_estimate, reviews)
+        found["scores"] = predict_outputs(compiled(lambda tokens: linear_logits_of(model, tokens)), memory_estimate, reviews)
     return found
 
 

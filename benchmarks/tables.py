@@ -73,7 +73,7 @@ def accuracy(records: Sequence[Record]) -> Table:
         parts = [_of_part(runs, part) for part in ("encoder", "encoder without heads", "scores")]
         rows.append((name, _mean_and_spread(accuracies), *parts, str(len(runs)), duration(wall), _ratio(wall, fastest)))
     title = "Test accuracy on the official IMDB split (25,000 reviews to learn from, 25,000 to score), mean ± standard deviation over seeds"
-    parts = ("encoder alone", "without its heads", "n-gram scores alone")
+    parts = ("encoder alone", "without its heads", "linear model alone")
     headings = ("system", "test accuracy", *parts, "runs", "reading and training", "× the fastest")
     return Table(title, headings, rows, *circumstances(records))
 

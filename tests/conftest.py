@@ -55,11 +55,12 @@ class ModelCase(NamedTuple):
     num_classes: int
 
 
-def _case(num_classes: int = 2, characters: int = 0, **model: Any) -> ModelCase:
+def _case(num_classes: int = 2, characters: int = 0, linear: dict[str, Any] | None = None, **model: Any) -> ModelCase:
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17}
     text = {"vocabulary_size": 29, "sequence_length": SEQUENCE_LENGTH}  # more ids allowed than the vocabulary really has
     text["subword_characters"] = characters
-    return ModelCase(config_from_dict({"text": text, "model": {**sizes, **model}}, "test"), VOCABULARY_SIZE, num_classes)
+    config = config_from_dict({"text": text, "model": {**sizes, **model}, "linear": linear}, "test")
+    return ModelCase(config, VOCABULARY_SIZE, num_classes)
 
 
 MODEL_CASES = {
@@ -73,14 +74,16 @@ MODEL_CASES = {
     "five-grams-sinusoidal": _case(max_ngram=5, ngram_buckets=64, positions="sinusoidal", num_classes=3),
     "convolution": _case(conv_kernel_size=3, max_ngram=2, ngram_buckets=32, num_classes=3),
     "wide-convolution": _case(conv_kernel_size=9, positions="sinusoidal"),
-    "scores": _case(score_ngrams=3, score_buckets=64),
-    "scores-and-ngrams": _case(score_ngrams=2, score_buckets=32, score_ending=3, max_ngram=3, ngram_buckets=32, num_classes=3),
-    "scores-in-windows": _case(score_ngrams=2, score_buckets=32, score_ending=3, score_windows=[1, 4], num_classes=3),
-    "scores-no-positions": _case(score_ngrams=1, score_buckets=8, positions="none", num_classes=5),
+    "linear": _case(linear={"max_ngram": 3, "buckets": 64}),
+    "linear-and-ngrams": _case(linear={"max_ngram": 2, "buckets": 32, "end_decay": 3}, max_ngram=3, ngram_buckets=32, num_classes=3),
+    "linear-in-windows": _case(linear={"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [1, 4]}, num_classes=3),
+    "linear-no-positions": _case(linear={"max_ngram": 1, "buckets": 8}, positions="none", num_classes=5),
     "subwords": _case(characters=11, subword_buckets=32, max_ngram=2, ngram_buckets=32, num_classes=77),
-    "subwords-in-scores": _case(characters=7, score_subwords=True, score_ngrams=2, score_buckets=64, score_ending=3, score_windows=[2]),
+    "subwords-in-linear": _case(
+        characters=7, linear={"max_ngram": 2, "buckets": 64, "subwords": True, "end_decay": 3, "context_windows": [2]}
+    ),
     "subwords-of-three": _case(
-        characters=3, subword_buckets=1, score_subwords=True, score_ngrams=1, score_buckets=8, positions="none", num_classes=3
+        characters=3, subword_buckets=1, linear={"max_ngram": 1, "buckets": 8, "subwords": True}, positions="none", num_classes=3
     ),
     "additive": _case(attention_score="additive"),
     "additive-key-dim": _case(attention_score="additive", key_dim=3, num_classes=3),

@@ -64,7 +64,7 @@ def weights_in(
     buckets: int,
     ending: int = 0,
     windows: Sequence[int] = (),
-    salience: Sequence[Sequence[float]] = (),
+    context_weights: Sequence[Sequence[float]] = (),
 ) -> dict[int, float]:
     """The buckets of all n-grams of a review, padding left out, and the weight of the last place of each."""
     words = [token_id for token_id in review if token_id]
@@ -73,7 +73,7 @@ def weights_in(
         weight = 1 + math.exp(-(len(words) - 1 - last) / ending) if ending else 1.0
         for k, reach in enumerate(windows):
             around = words[max(0, last - reach) : last + reach + 1]
-            weight *= math.exp(sum(float(salience[min(word, len(salience) - 1)][k]) for word in around) / len(around))
+            weight *= math.exp(sum(float(context_weights[min(word, len(context_weights) - 1)][k]) for word in around) / len(around))
         for n in range(1, min(max_ngram, last + 1) + 1):
             weights[bucket(words[last + 1 - n : last + 1], buckets)] = weight
     return weights

@@ -306,8 +306,8 @@ TRAININGS = {
     "text": (
         "data.train=reviews.csv",
         *(f"data.{name}={column}" for name, column in OWN.items()),
-        *("model.subword_buckets=64", "model.ngram_buckets=64", "model.score_buckets=64"),
-        "training.refit_scores=false",
+        *("model.subword_buckets=64", "model.ngram_buckets=64", "linear.buckets=64"),
+        "training.refit_linear=false",
     ),
     "sample": ("data.num_texts=200", "training.batch_size=100"),
 }
@@ -412,9 +412,9 @@ def load_small_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     if whole["data"]["source"] == "tfds":
         whole["data"] = {"source": "files", "train": "films.csv"}
     small = {"num_texts": 200, "vocabulary_size": 300, "embed_dim": 16, "feed_forward_dim": 16, "key_dim": 16, "epochs": 1}
-    small |= dict.fromkeys(("ngram_buckets", "score_buckets", "subword_buckets"), 64)
-    for section in ("data", "text", "model", "training"):
-        whole[section] |= {name: size for name, size in small.items() if whole[section].get(name)}
+    small |= dict.fromkeys(("ngram_buckets", "buckets", "subword_buckets"), 64)
+    for section in whole.keys() & {"data", "text", "model", "linear", "training"}:
+        whole[section] = whole[section] and whole[section] | {name: size for name, size in small.items() if whole[section].get(name)}
     if whole["auto"]:
         whole["training"]["epochs"] = 1
     return config_from_dict(whole, "small")

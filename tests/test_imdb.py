@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.imdb, pytest.mark.skipif(not DATA, reason="needs the r
 SMALL = (
     "text.sequence_length=128",
     "model.ngram_buckets=32768",
-    "model.score_buckets=262144",
+    "linear.buckets=262144",
     "model.embed_dim=32",
     "training.epochs=1",
     "training.learning_rate=0.004",

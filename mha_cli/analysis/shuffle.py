@@ -72,18 +72,17 @@ def train_and_compare(
     """
     from mha_cli.training.run import train
 
-    config, with_positions = data.config, data.config.model
-    if with_positions.positions == "none":
-        with_positions = with_positions.model_copy(update={"positions": "learned"})
+    with_positions = data.config
+    if with_positions.model.positions == "none":
+        with_positions = with_positions.model_copy(update={"model": with_positions.model.model_copy(update={"positions": "learned"})})
     refuse_used(output)
     models = []
-    for name, model in (("with-positions", with_positions), ("without-positions", config.model.without_positions())):
+    for name, variant in (("with-positions", with_positions), ("without-positions", data.config.without_positions())):
         callbacks.log(f"training {name}")
-        variant = config.model_copy(update={"model": model})
         with run_directory(output / name, variant) as held:
             models.append((name, read_checkpoint(train(variant, held, callbacks, data).checkpoint)))
-    split = split or word_order_split(config.data)
-    scored = [(name, checkpoint, labelled_texts(checkpoint, config.data, split, callbacks)) for name, checkpoint in models]
+    split = split or word_order_split(data.config.data)
+    scored = [(name, checkpoint, labelled_texts(checkpoint, data.config.data, split, callbacks)) for name, checkpoint in models]
     return compare(scored, num_shuffles, max_texts, seed, callbacks)
 
 

@@ -99,8 +99,9 @@ class Checkpoint:
     @property
     def memory_estimate(self) -> MemoryEstimate:
         """The measures that decide how much memory the model takes."""
-        characters = self.config.text.subword_characters
-        return MemoryEstimate(self.config.model, len(self.class_names), self.name or "this model", characters=characters)
+        config, name = self.config, self.name or "this model"
+        characters = config.text.subword_characters
+        return MemoryEstimate(config.model, len(self.class_names), name, characters=characters, linear=config.linear)
 
     def __repr__(self) -> str:
         """The classifier in one line; the weights and words would fill a screen."""

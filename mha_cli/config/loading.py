@@ -21,6 +21,7 @@ from mha_cli.config.settings import (
     Config,
     DataSettings,
     FilesData,
+    LinearConfig,
     MemoryData,
     ModelConfig,
     SampleData,
@@ -83,7 +84,9 @@ def _apply_override(document: YamlDocument, override: str, earlier: Sequence[tup
     value = parse_yaml(text, f"--set {printable(dotted)}").value
     node = document.value
     for depth, key in enumerate(keys[:-1]):
-        node = node.setdefault(key, {})
+        if node.get(key) is None:
+            node[key] = {}
+        node = node[key]
         if not isinstance(node, dict):
             raise MhaError(
                 f"--set {printable(dotted)}: {'.'.join(keys[: depth + 1])} is not a section", "write for example --set model.num_heads=4"
@@ -163,15 +166,19 @@ _SECTIONS: dict[str, type[Settings]] = {
     "data": DataSettings,
     "text": TextConfig,
     "model": ModelConfig,
+    "linear": LinearConfig,
     "training": TrainingConfig,
 }
 _SOURCES: dict[str, type[Settings]] = {"sample": SampleData, "tfds": TfdsData, "files": FilesData, "memory": MemoryData}
 
 
 def section_of(name: str) -> str:
-    """The section of the setting of this name, of which there is one; empty for a setting that is in none."""
-    settings = {setting: section for section, model in _SECTIONS.items() for setting in model.model_fields if setting not in _SECTIONS}
+    """The section of the setting of this name; empty for ``auto``, ``seed`` and the section ``linear``, which is given whole."""
+    settings = {setting: section for section in ("", "data", "text", "model", "training") for setting in _SECTIONS[section].model_fields}
+    settings = {setting: section for setting, section in settings.items() if setting == "linear" or setting not in _SECTIONS}
     if name not in settings:
+        if name in LinearConfig.model_fields:
+            raise MhaError(f"{name} is a setting of the linear model", f"give it as linear={{{name!r}: ...}}")
         raise MhaError(f"{printable(name)} is not a setting", did_you_mean(name, settings))
     return settings[name]
 

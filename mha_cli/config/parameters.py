@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mha_cli.config.settings import Config
+    from mha_cli.config.settings import Config, LinearConfig
 
-SALIENT_WORDS = 2_000
-"""Words with a salience of their own, at most: rarer ones say little about where a review gives its verdict."""
+CONTEXT_WORDS = 2_000
+"""Most words with context weights of their own: rarer words say little about the n-grams near them."""
 
 SMALLEST_NORM = 1e-6
-"""A smaller norm of a text's n-gram weights is zero: the text has no token, and its score is zero."""
+"""A text without a token has n-gram weights of norm zero; the norm is taken as this, and its linear logits are zero."""
 
 
 class Parameter(NamedTuple):
@@ -33,17 +33,17 @@ class Parameter(NamedTuple):
 def parameter_table(config: Config, vocabulary_size: int, num_classes: int) -> list[Parameter]:
     """Every weight of the classifier, in the order in which Keras creates them."""
     units = num_outputs(num_classes)
-    scores = units if config.model.score_ngrams else 0
+    linear = units if config.linear else 0
     return [
         *_embedding(config, vocabulary_size),
         *(parameter for block in range(config.model.num_blocks) for parameter in _encoder(config, block)),
-        *(_scores(config, vocabulary_size, scores) if scores else ()),
-        *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim + scores, units), "bias": (units,)}),
+        *(_linear(config.linear, vocabulary_size, units) if config.linear else ()),
+        *_group("classifier", "layers/dense", {"kernel": (config.model.embed_dim + linear, units), "bias": (units,)}),
     ]
 
 
 def num_parameters(config: Config, vocabulary_size: int, num_classes: int = 2) -> int:
-    """Number of weights with a vocabulary of this many ids, the table of n-gram scores included."""
+    """Number of weights with a vocabulary of this many ids, the linear model's table included."""
     return sum(math.prod(parameter.shape) for parameter in parameter_table(config, vocabulary_size, num_classes))
 
 
@@ -52,16 +52,16 @@ def num_outputs(num_classes: int) -> int:
     return 1 if num_classes == 2 else num_classes
 
 
-def salient_words(config: Config, vocabulary_size: int) -> int:
-    """Ids that have a salience of their own among n-gram scores: the most frequent words; all others share the last row."""
-    return min(SALIENT_WORDS, vocabulary_size) if config.model.score_windows else 1
+def context_words(linear: LinearConfig, vocabulary_size: int) -> int:
+    """Ids with context weights of their own: the most frequent words; all other ids share the last row."""
+    return min(CONTEXT_WORDS, vocabulary_size) if linear.context_windows else 1
 
 
-def _scores(config: Config, vocabulary_size: int, units: int) -> Iterator[Parameter]:
-    weights = {"table": (config.model.score_buckets, units)}
-    if config.model.score_windows:
-        weights["salience"] = (salient_words(config, vocabulary_size), len(config.model.score_windows))
-    return _group("scores", "layers/ngram_scores", weights)
+def _linear(linear: LinearConfig, vocabulary_size: int, units: int) -> Iterator[Parameter]:
+    weights = {"table": (linear.buckets, units)}
+    if linear.context_windows:
+        weights["context_weights"] = (context_words(linear, vocabulary_size), len(linear.context_windows))
+    return _group("linear", "layers/ngram_linear", weights)
 
 
 def _embedding(config: Config, vocabulary_size: int) -> Iterator[Parameter]:

@@ -174,8 +174,19 @@ class TextConfig(Settings):
         return (None, 1 + self.subword_characters) if self.subword_characters else (None,)
 
 
-_WITHOUT_WORD_ORDER: dict[str, Any] = {"max_ngram": 1, "conv_kernel_size": 0, "score_ngrams": 1, "score_ending": 0, "score_windows": []}
-"""The most that a setting may be in a model that ignores the order of words."""
+_WITHOUT_WORD_ORDER: dict[str, dict[str, Any]] = {
+    "model": {"max_ngram": 1, "conv_kernel_size": 0},
+    "linear": {"max_ngram": 1, "end_decay": 0, "context_windows": []},
+}
+"""The most that settings may be in a model that ignores the order of words, by section."""
+
+
+def _power_of_two(buckets: int) -> int:
+    if buckets & (buckets - 1):
+        below = 1 << (buckets.bit_length() - 1)
+        raise ValueError(f"{buckets} is not a power of two; take {below} or {2 * below}")
+    return buckets
+
 
 HeadCount = Annotated[int, Field(ge=1, le=256)]
 
@@ -192,18 +203,6 @@ class ModelConfig(Settings):
         0, ge=0, le=MAX_BUCKETS, description="Rows of the subword embedding table, a power of two; 0 for no subword embeddings."
     )
     conv_kernel_size: int = Field(0, ge=0, le=99, description="Kernel size of a depthwise convolution over embeddings; odd, or 0 for none.")
-    score_ngrams: int = Field(0, ge=0, le=5, description="Longest n-gram of the linear model beside the encoder; 0 for no linear model.")
-    score_buckets: int = Field(0, ge=0, le=MAX_BUCKETS, description="Rows of the linear model's hashed table; a power of two.")
-    score_subwords: bool = Field(False, description="Let the linear model read subwords as well.")
-    score_ending: int = Field(
-        0,
-        ge=0,
-        le=100_000,
-        description="Tokens over which the linear model's extra weight of a text's end decays; 0 weighs all positions alike.",
-    )
-    score_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
-        [], max_length=5, description="Half-widths, in tokens, of the windows of the linear model's learned context weights; [] for none."
-    )
     num_blocks: int = Field(1, ge=1, le=100, description="Encoder blocks.")
     num_heads: HeadCount | list[HeadCount] = Field(
         4, description="Attention heads: one number for all blocks, or a list with one number per block."
@@ -233,13 +232,7 @@ class ModelConfig(Settings):
             raise ValueError(f"{width} tokens have no middle; take {width - 1} or {width + 1}")
         return width
 
-    @field_validator("ngram_buckets", "subword_buckets", "score_buckets")
-    @classmethod
-    def _buckets_are_a_power_of_two(cls, buckets: int) -> int:
-        if buckets & (buckets - 1):
-            below = 1 << (buckets.bit_length() - 1)
-            raise ValueError(f"{buckets} is not a power of two; take {below} or {2 * below}")
-        return buckets
+    _buckets_are_powers_of_two = field_validator("ngram_buckets", "subword_buckets")(_power_of_two)
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
@@ -268,16 +261,6 @@ class ModelConfig(Settings):
             raise ValueError("attention_implementation=folded computes no attention_dropout; take attention_implementation=auto")
         return self
 
-    @model_validator(mode="after")
-    def _ngrams_fit_positions_and_tables(self) -> Self:
-        for name, most in _WITHOUT_WORD_ORDER.items():
-            if self.positions == "none" and getattr(self, name) > most:
-                raise ValueError(f"{name}={getattr(self, name)} carries word order and positions=none must not; take {name}={most}")
-        for name, off in (("score_ending", "0"), ("score_windows", "[]"), ("score_subwords", "false")):
-            if getattr(self, name) and not self.score_ngrams:
-                raise ValueError(f"{name} belongs to the linear model, and score_ngrams=0 has none; take {name}={off}, or score_ngrams=1")
-        return self
-
     @property
     def heads(self) -> tuple[int, ...]:
         """Attention heads of every block."""
@@ -288,11 +271,22 @@ class ModelConfig(Settings):
         """Width of queries and keys per head, in units."""
         return self.key_dim if self.key_dim is not None else self.embed_dim // self.heads[0]
 
-    def without_positions(self) -> ModelConfig:
-        """The same model without anything that carries word order."""
-        bounded = {name: min(getattr(self, name), most) for name, most in _WITHOUT_WORD_ORDER.items()}
-        dropout = self.ngram_dropout if self.subword_buckets else 0.0
-        return self.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **bounded})
+
+class LinearConfig(Settings):
+    """A linear model of n-grams beside the encoder; with `linear: null`, the default, there is none."""
+
+    max_ngram: int = Field(3, ge=1, le=5, description="Longest n-gram.")
+    buckets: int = Field(1 << 20, ge=1, le=MAX_BUCKETS, description="Rows of the hashed table; a power of two.")
+    subwords: bool = Field(False, description="Read subwords as well.")
+    end_decay: int = Field(
+        0, ge=0, le=100_000, description="Tokens over which the extra weight of a text's end decays; 0 weighs all positions alike."
+    )
+    context_windows: list[Annotated[int, Field(ge=1, le=100_000)]] = Field(
+        [], max_length=5, description="Half-widths, in tokens, of the windows of the learned context weights; [] for none."
+    )
+    ngram_embeddings: bool = Field(False, description="Read n-gram embeddings as well, learned from labelled and unlabelled texts.")
+
+    _buckets_are_a_power_of_two = field_validator("buckets")(_power_of_two)
 
 
 class TrainingConfig(Settings):
@@ -333,9 +327,6 @@ class TrainingConfig(Settings):
     monitor: Literal["accuracy", "loss", "last"] = Field(
         "accuracy", description="Validation figure that chooses the best epoch; last always chooses the last one."
     )
-    score_vectors: bool = Field(
-        False, description="Let the linear model read n-gram embeddings, learned from labelled and unlabelled texts."
-    )
     distill_linear: bool = Field(
         False,
         description="Distill the linear model into the encoder: half of a target, or all without a label, is its out-of-fold prediction.",
@@ -343,7 +334,7 @@ class TrainingConfig(Settings):
     keep_linear: bool = Field(
         True, description="Keep the linear model in the checkpoint after distillation; false keeps the encoder alone."
     )
-    refit_scores: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
+    refit_linear: bool = Field(False, description="Fit the linear model of the checkpoint again, with the validation part.")
 
     @model_validator(mode="after")
     def _patience_waits_for_a_better_epoch(self) -> Self:
@@ -368,62 +359,86 @@ class Config(Settings):
     data: Annotated[SampleData | TfdsData | FilesData | MemoryData, Field(discriminator="source")] = SampleData()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
+    linear: LinearConfig | None = Field(None, description="The linear model beside the encoder; null for none.")
     training: TrainingConfig = TrainingConfig()
 
     @property
     def learns_from_validation(self) -> bool:
-        """Whether the n-gram scores learn from the validation part in the end."""
-        return self.model.score_ngrams > 0 and self.training.refit_scores and self.training.keep_linear
+        """Whether the linear model of the checkpoint learns from the validation part."""
+        return self.linear is not None and self.training.refit_linear and self.training.keep_linear
+
+    @property
+    def reads_unlabelled(self) -> bool:
+        """Whether the training uses texts without labels."""
+        return self.training.distill_linear or (self.linear is not None and self.linear.ngram_embeddings)
 
     def of_checkpoint(self) -> Self:
-        """The config of what the run keeps: without n-gram scores if they were only to teach the encoder."""
+        """The config of the checkpoint: without the linear model if that only teaches the encoder."""
         if self.training.keep_linear:
             return self
-        none = {name: field.default for name, field in ModelConfig.model_fields.items() if name.startswith("score_")}
-        training = self.training.model_copy(
-            update={"distill_linear": False, "keep_linear": True, "finetune_epochs": 0, "score_vectors": False}
-        )
+        training = self.training.model_copy(update={"distill_linear": False, "keep_linear": True, "finetune_epochs": 0})
         text = self.text if self.model.subword_buckets else self.text.model_copy(update={"subword_characters": 0})
-        return self.model_copy(update={"text": text, "model": self.model.model_copy(update=none), "training": training})
+        return self.model_copy(update={"text": text, "linear": None, "training": training})
+
+    def without_positions(self) -> Self:
+        """The same config without anything that carries word order."""
+        model, linear = self.model, self.linear
+        bounded = {
+            section: {name: min(getattr(settings, name), most) for name, most in _WITHOUT_WORD_ORDER[section].items()}
+            for section, settings in (("model", model), ("linear", linear))
+            if settings
+        }
+        dropout = model.ngram_dropout if model.subword_buckets else 0.0
+        model = model.model_copy(update={"positions": "none", "ngram_buckets": 0, "ngram_dropout": dropout, **bounded["model"]})
+        return self.model_copy(update={"model": model, "linear": linear and linear.model_copy(update=bounded["linear"])})
 
     @model_validator(mode="after")
-    def _ngrams_have_tables(self) -> Self:
-        model = self.model
-        if self.auto:  # the tables are still to be decided
-            return self
-        for ngrams, least, buckets in (("score_ngrams", 0, "score_buckets"), ("max_ngram", 1, "ngram_buckets")):
-            if (getattr(model, ngrams) > least) != (getattr(model, buckets) > 0):
-                raise ValueError(
-                    f"model.{ngrams}={getattr(model, ngrams)} and model.{buckets}={getattr(model, buckets)} do not go together; "
-                    f"take {ngrams}={least} and {buckets}=0, or more of both"
-                )
+    def _no_word_order_without_positions(self) -> Self:
+        for section, bounds in _WITHOUT_WORD_ORDER.items():
+            settings = getattr(self, section)
+            for name, most in bounds.items() if settings and self.model.positions == "none" else ():
+                if getattr(settings, name) > most:
+                    raise ValueError(
+                        f"{section}.{name}={getattr(settings, name)} carries word order and model.positions=none must not; "
+                        f"take {name}={most}"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _ngrams_have_a_table(self) -> Self:
+        ngrams, buckets = self.model.max_ngram, self.model.ngram_buckets
+        if not self.auto and (ngrams > 1) != (buckets > 0):  # with auto, the table is still to be decided
+            raise ValueError(
+                f"model.max_ngram={ngrams} and model.ngram_buckets={buckets} do not go together; "
+                "take max_ngram=1 and ngram_buckets=0, or more of both"
+            )
         return self
 
     @model_validator(mode="after")
     def _subwords_have_characters(self) -> Self:
         if self.auto:
             return self
-        characters, buckets, scored = self.text.subword_characters, self.model.subword_buckets, self.model.score_subwords
+        characters, buckets = self.text.subword_characters, self.model.subword_buckets
+        in_linear = self.linear is not None and self.linear.subwords
         if not characters and buckets:
             raise ValueError(f"model.subword_buckets={buckets} needs text.subword_characters above 0; take 24, or subword_buckets=0")
-        if not characters and scored:
-            raise ValueError("model.score_subwords=true needs text.subword_characters above 0; take 24, or score_subwords=false")
-        if characters and not (buckets or scored):
+        if not characters and in_linear:
+            raise ValueError("linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false")
+        if characters and not (buckets or in_linear):
             raise ValueError(
-                f"text.subword_characters={characters} is read by neither model.subword_buckets=0 nor model.score_subwords=false; "
-                "set one of the two, or take subword_characters=0"
+                f"text.subword_characters={characters} has no effect; set model.subword_buckets or linear.subwords, "
+                "or take subword_characters=0"
             )
         return self
 
     @model_validator(mode="after")
-    def _scores_to_distil(self) -> Self:
-        for name in ("distill_linear", "score_vectors"):
-            if getattr(self.training, name) and not self.model.score_ngrams:
-                raise ValueError(f"training.{name} needs the linear model, and model.score_ngrams=0 has none; take score_ngrams=3")
-        may_distil = self.training.distill_linear or (self.auto and self.model.score_ngrams)
-        if not (self.training.keep_linear or may_distil):
+    def _distillation_has_a_teacher(self) -> Self:
+        if self.training.distill_linear and not self.linear:
+            raise ValueError("training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false")
+        may_distill = self.training.distill_linear or (self.auto and self.linear)
+        if not (self.training.keep_linear or may_distill):
             raise ValueError(
-                "training.keep_linear=false leaves out scores that teach nobody; take distill_linear=true, or keep_linear=true"
+                "training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, or keep_linear=true"
             )
         return self
 

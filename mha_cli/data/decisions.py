@@ -26,12 +26,12 @@ MOST_WITH_SUBWORDS = 5_000_000
 """Tokens of all texts up to which subwords are read: of more texts the words themselves tell enough."""
 
 TAUGHT_TEXTS = 1_000
-"""Texts a class, on average, from which on n-gram scores teach the encoder: of fewer, those fitted on other texts say too little."""
+"""Texts a class, on average, from which the linear model teaches the encoder: with fewer, out-of-fold predictions say too little."""
 
 LINE_WIDTH = 79
 
-MOST_SCORES = 1 << 25
-"""Numbers in the table of n-gram scores, at most."""
+MOST_LINEAR_WEIGHTS = 1 << 25
+"""Most numbers in the linear model's table."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,15 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         named: settings that stand already, by section; what is read with one that is switched off is off too.
     """
     data, model = named.get("data", {}), named.get("model", {})
-    scored, has_ngrams = (model.get(name, 0) > least for name, least in (("score_ngrams", 0), ("max_ngram", 1)))
+    linear, has_ngrams = named.get("linear"), model.get("max_ngram", 1) > 1
+    has_linear = linear is not None
     spelt = facts.characters >= SPELT_WORD and facts.num_tokens <= MOST_WITH_SUBWORDS
-    has_subwords = model.get("subword_buckets", spelt) or model.get("score_subwords", spelt and scored)
+    has_subwords = model.get("subword_buckets", spelt) or (linear or {}).get("subwords", spelt and has_linear)
     characters = named.get("text", {}).get("subword_characters", 16 if has_subwords else 0)
-    is_weighed = scored and facts.median_length > LONG_TEXT and model.get("positions") != "none"
-    has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # which the scores would label, for every epoch to read
+    is_weighed = facts.median_length > LONG_TEXT and model.get("positions") != "none"
+    has_unlabelled = data.get("unlabelled") or data.get("unlabelled_split")  # the linear model would label them, for every epoch
     stands_alone = named.get("training", {}).get("keep_linear") is False
-    most_rows = MOST_SCORES // num_outputs(facts.num_classes)
+    most_rows = MOST_LINEAR_WEIGHTS // num_outputs(facts.num_classes)
     decided = {
         "data": {"validation_share": round(min(0.2, max(0.05, 200 / facts.num_texts)), 3)},
         "text": {
@@ -124,20 +125,23 @@ def rules(facts: Facts, named: dict[str, dict[str, Any]]) -> dict[str, dict[str,
         "model": {
             "ngram_buckets": min(1 << 16, _power_of_two(facts.num_tokens)) if has_ngrams else 0,
             "subword_buckets": 1 << 15 if characters else 0,
-            "score_buckets": min(1 << 21, _power_of_two(8 * facts.num_tokens), _power_of_two(most_rows // 2 + 1)) if scored else 0,
-            "score_subwords": scored and characters > 0,
-            "score_ending": 50 if is_weighed else 0,
-            "score_windows": [5, 25] if is_weighed else [],
+        },
+        "linear": {
+            "buckets": min(1 << 21, _power_of_two(8 * facts.num_tokens), _power_of_two(most_rows // 2 + 1)),
+            "subwords": characters > 0,
+            "end_decay": 50 if is_weighed else 0,
+            "context_windows": [5, 25] if is_weighed else [],
         },
         "training": {
             "epochs": max(2, min(10, round(100_000 / facts.num_texts))),
             "batch_size": 32 if facts.num_texts >= 1_000 else 8,
-            "distill_linear": scored and (stands_alone or (facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not has_unlabelled)),
+            "distill_linear": has_linear and (stands_alone or (facts.num_texts >= TAUGHT_TEXTS * facts.num_classes and not has_unlabelled)),
         },
     }
     return {
         section: {name: value for name, value in settings.items() if name not in named.get(section, {})}
         for section, settings in decided.items()
+        if section != "linear" or has_linear
     }
 
 

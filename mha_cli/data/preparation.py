@@ -39,7 +39,7 @@ class PreparedData:
         train: texts to learn from, N.
         targets: probability of each class that they are to be given, (N, C).
         validation: texts that choose the best epoch, never learnt from.
-        vocabulary: ids of the words of ``train``, and those of the validation part, too, where n-gram scores learn from it in the end.
+        vocabulary: ids of the words of ``train``, and those of the validation part, too, where the linear model learns from it in the end.
         class_names: names in the order of their ids.
         unlabelled: texts without a class, for what needs none; None for none.
         num_guessed: texts at the end of ``train`` whose class no person gave.
@@ -85,8 +85,8 @@ def prepare(config: Config, callbacks: Callbacks = SILENT, in_memory: MemoryText
         callbacks.note(f"{source.name}, validation part: {warning}")
 
     encoded = None
-    if unlabelled is not None and not (config.training.distill_linear or config.training.score_vectors):
-        callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and score_vectors")
+    if unlabelled is not None and not config.reads_unlabelled:
+        callbacks.note(f"{source.name}: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings")
     elif unlabelled is not None:
         more = counted(unlabelled, lambda number: callbacks.log(f"reading {source.name}: {plural(number, 'text')} without labels"))
         encoded = encode_texts(more, TextPipeline(config.text, vocabulary))
@@ -137,13 +137,13 @@ def _doubt(texts: EncodedTexts, vocabulary: Vocabulary, way_out: str = FOREIGN) 
 
 
 def _learnt(checkpoint: Checkpoint, data: DataSection) -> str:
-    """A warning about a validation part that n-gram scores may have learnt from; where they surely have, with what it gave before."""
+    """A warning about a validation part that the linear model may have learnt from; where it surely has, with what it gave before."""
     if data != checkpoint.config.data:
-        known = "if the model was trained on these texts, its n-gram scores have learnt from this part (training.refit_scores)"
+        known = "if the model was trained on these texts, its linear model has learnt from this part (training.refit_linear)"
         return f"{known}, and the figures are optimistic"
     accuracy = checkpoint.metrics.get("validation_accuracy")
     before = f"; before, the accuracy was {accuracy:.2%}" if isinstance(accuracy, float) else ""
-    return f"the n-gram scores have learnt from it since (training.refit_scores), so these figures are optimistic{before}"
+    return f"the linear model has learnt from it since (training.refit_linear), so these figures are optimistic{before}"
 
 
 def _names_learnt_files(checkpoint: Checkpoint, data: DataSection, split: str) -> bool:
@@ -193,14 +193,14 @@ def labelled_texts(
         checkpoint: model that reads the split.
         data: source of the texts.
         split: split of the source; its test split by default. ``validation`` is the part held out in training.
-        unseen: True to refuse a validation part that n-gram scores have learnt from.
+        unseen: True to refuse a validation part that the linear model has learnt from.
     """
     data = with_columns(data, callbacks.note)
     source = open_source(data, callbacks.log, by_options=True)
     config, rows, caveat = checkpoint.config, None, ""
     if split == "validation" and split not in source.splits:
         if config.learns_from_validation and unseen:
-            part = f"{source.name}, validation part: the n-gram scores have learnt from it in the end (training.refit_scores)"
+            part = f"{source.name}, validation part: the linear model has learnt from it in the end (training.refit_linear)"
             raise MhaError(part, "choose on texts that it has not learnt from: --split test, or --data FILE")
         texts = of_known_classes(_located(source, source.splits[0]), checkpoint.class_names)
         corpus = Corpus(texts, config.text, checkpoint.class_names, source.name, data.validation == "names")

@@ -19,7 +19,7 @@ import numpy as np
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.config.loading import config_to_dict
 from mha_cli.config.parameters import SMALLEST_NORM
-from mha_cli.config.settings import SUBWORD_LENGTHS
+from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.forward import NORM_EPSILON, sinusoid
 from mha_cli.text.ngrams import HASH_FACTOR, SUBWORD_START
@@ -123,8 +123,9 @@ class _Graph:
         self.constants: list[Any] = []
         self._names: Counter[str] = Counter()
         self.model, self.text = checkpoint.config.model, checkpoint.config.text
+        self.linear = checkpoint.config.linear or LinearConfig()  # not read where there is none
         self.weights = {path: self.constant(_as_matrix(path, weight), path) for path, weight in checkpoint.weights.items()}
-        self.num_salient = len(checkpoint.weights.get("scores/salience", ()))
+        self.num_context_words = len(checkpoint.weights.get("linear/context_weights", ()))
         self.tokens = self.ids_BL = _Array(self, "token_ids")
         if self.text.subword_characters:
             self.ids_BL = self("Gather", self.tokens, 0, axis=2, name="ids")
@@ -176,8 +177,8 @@ def _probabilities(graph: _Graph, num_classes: int) -> _Array:
     for block in range(graph.model.num_blocks):
         x_BLD = _encode(graph, x_BLD, f"encoder_{block}", graph.model.heads[block])
     features_BD = _global_max_pool(graph, x_BLD)
-    if graph.model.score_ngrams:
-        features_BD = graph("Concat", features_BD, _ngram_scores(graph), axis=1, name="features")
+    if "linear/table" in graph.weights:
+        features_BD = graph("Concat", features_BD, _linear_logits(graph), axis=1, name="features")
     logits = _affine(graph, features_BD, "classifier/kernel", "classifier/bias")
     if num_classes > 2:
         return graph("Softmax", logits, axis=-1, name="probabilities")
@@ -257,22 +258,22 @@ def _subword_sums(graph: _Graph, table: _Array, buckets: int) -> tuple[_Array, _
     return graph("Sum", *sums), graph("Sum", *numbers)
 
 
-def _ngram_scores(graph: _Graph) -> _Array:
-    """What n-grams and subwords say about a text, (B, U)."""
-    model, table = graph.model, graph.weights["scores/table"]
-    scores_BU = _text_scores(graph, table)
-    if not model.score_subwords:
-        return scores_BU
-    sums_BLU, numbers_BL1 = _subword_sums(graph, table, model.score_buckets)
+def _linear_logits(graph: _Graph) -> _Array:
+    """The logits of the linear model, (B, U)."""
+    table = graph.weights["linear/table"]
+    logits_BU = _text_logits(graph, table)
+    if not graph.linear.subwords:
+        return logits_BU
+    sums_BLU, numbers_BL1 = _subword_sums(graph, table, graph.linear.buckets)
     number_B1 = graph("Max", graph("ReduceSum", numbers_BL1, [1], keepdims=0), 1.0)
-    return scores_BU + graph("ReduceSum", sums_BLU, [1], keepdims=0) / graph("Sqrt", number_B1)
+    return logits_BU + graph("ReduceSum", sums_BLU, [1], keepdims=0) / graph("Sqrt", number_B1)
 
 
-def _text_scores(graph: _Graph, table: _Array) -> _Array:
-    """The sum of the scores of a text's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
+def _text_logits(graph: _Graph, table: _Array) -> _Array:
+    """The weighted sum of the logits of a text's distinct n-grams, over the norm of the weights, (B, U)."""
     import onnx
 
-    buckets, orders = graph.model.score_buckets, range(1, graph.model.score_ngrams + 1)
+    buckets, orders = graph.linear.buckets, range(1, graph.linear.max_ngram + 1)
     ngrams = [_ngrams(graph, n, buckets) for n in orders]
     buckets_BN = _side_by_side(graph, [graph("Where", whole_BL, bucket_BL, np.int32(buckets)) for bucket_BL, whole_BL in ngrams])
     number = graph("Shape", buckets_BN, start=1, end=2)
@@ -289,10 +290,10 @@ def _text_scores(graph: _Graph, table: _Array) -> _Array:
     there_BN = graph("Max", last_BN, 0)
     bucket_BN = graph("GatherElements", buckets_BN, there_BN, axis=1)
     counts_BN = graph("And", graph("GreaterOrEqual", last_BN, 0), graph("Less", bucket_BN, np.int32(buckets)))
-    weights_BN = _side_by_side(graph, [_place_weights(graph)] * len(orders))
+    weights_BN = _side_by_side(graph, [_position_weights(graph)] * len(orders))
     weights_BN = graph("GatherElements", weights_BN, there_BN, axis=1) * counts_BN.as_float()
-    scores_BNU = graph("Gather", table, graph("Min", bucket_BN, np.int32(buckets - 1)))
-    sums_BU = graph("ReduceSum", scores_BNU * weights_BN.with_axes(2), [1], keepdims=0)
+    logits_BNU = graph("Gather", table, graph("Min", bucket_BN, np.int32(buckets - 1)))
+    sums_BU = graph("ReduceSum", logits_BNU * weights_BN.with_axes(2), [1], keepdims=0)
     norms_B1 = graph("Sqrt", graph("ReduceSum", weights_BN * weights_BN, [1], keepdims=1))
     return sums_BU / graph("Max", norms_B1, SMALLEST_NORM)
 
@@ -303,20 +304,20 @@ def _side_by_side(graph: _Graph, arrays_BL: list[_Array]) -> _Array:
     return graph("Reshape", stacked, [0, -1])
 
 
-def _place_weights(graph: _Graph) -> _Array:
-    """How much an n-gram counts that ends at a token, (B, L): by its position, and by the mean salience of the words around it."""
-    if graph.model.score_ending:  # 1 + exp(-tokens after it / ending)
+def _position_weights(graph: _Graph) -> _Array:
+    """The weight of an n-gram that ends at a token, (B, L): by its position, and by the mean context weights of the words around it."""
+    if graph.linear.end_decay:  # 1 + exp(-tokens after it / end_decay)
         after_BL = graph("CumSum", graph.real_BL, 1, exclusive=1, reverse=1)
-        weights_BL = graph("Exp", after_BL / float(-graph.model.score_ending)) + 1.0
+        weights_BL = graph("Exp", after_BL / float(-graph.linear.end_decay)) + 1.0
     else:
         weights_BL = graph("Max", graph.real_BL, 1.0)
-    if not graph.model.score_windows:
+    if not graph.linear.context_windows:
         return weights_BL
-    salience_WK = graph.weights["scores/salience"]
-    word_BL = graph("Min", graph.ids_BL, np.int32(graph.num_salient - 1))
-    for k, reach in enumerate(graph.model.score_windows):
-        salience_BL = graph("Gather", graph("Gather", salience_WK, k, axis=1), word_BL) * graph.real_BL
-        sums_BL, words_BL = (_window_sums(graph, x_BL, reach) for x_BL in (salience_BL, graph.real_BL))
+    context_weights_WK = graph.weights["linear/context_weights"]
+    word_BL = graph("Min", graph.ids_BL, np.int32(graph.num_context_words - 1))
+    for k, reach in enumerate(graph.linear.context_windows):
+        context_BL = graph("Gather", graph("Gather", context_weights_WK, k, axis=1), word_BL) * graph.real_BL
+        sums_BL, words_BL = (_window_sums(graph, x_BL, reach) for x_BL in (context_BL, graph.real_BL))
         weights_BL = weights_BL * graph("Exp", sums_BL / graph("Max", words_BL, 1.0))
     return weights_BL
 

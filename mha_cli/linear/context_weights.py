@@ -18,11 +18,11 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mha_cli.config.parameters import SMALLEST_NORM
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import LinearConfig
 from mha_cli.data.batches import training_batches
 from mha_cli.data.corpus import EncodedTexts
+from mha_cli.layers.ngram_linear import position_weights
 from mha_cli.layers.ngrams import ids_of
-from mha_cli.layers.scores import place_weights
 from mha_cli.linear.features import Ngrams
 from mha_cli.linear.stacking import Stack
 
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def learn_context_weights(
-    texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, start: Stack, model: ModelConfig, num_words: int, seed: int
+    texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, start: Stack, linear: LinearConfig, num_words: int, seed: int
 ) -> Floats:
     """The context weights of the first W ids, one column per window, (W, K).
 
@@ -50,19 +50,19 @@ def learn_context_weights(
     sums_PU, counts_P = _of_tokens(texts, ngrams, logits_EU)
     rng = np.random.default_rng(seed)
     steps = [rows for _ in range(EPOCHS) for rows in training_batches(texts.lengths, rng, BATCH_TEXTS)]
-    context_weights = keras.Variable(np.zeros((num_words, len(model.score_windows)), np.float32))
-    step = _compile_step(context_weights, start, model, len(steps))
+    context_weights = keras.Variable(np.zeros((num_words, len(linear.context_windows)), np.float32))
+    step = _compile_step(context_weights, start, linear, len(steps))
     for rows in steps:
         step(ids_of(texts.padded(rows)), texts.padded(rows, sums_PU), texts.padded(rows, counts_P), texts.labels[rows])
     return np.array(context_weights)
 
 
-def weighted_logits(texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, model: ModelConfig, context_weights: Floats) -> Floats:
+def weighted_logits(texts: EncodedTexts, ngrams: Ngrams, logits_EU: Floats, linear: LinearConfig, context_weights: Floats) -> Floats:
     """The logits of texts from their n-grams and context weights, (N, U); arguments as of ``learn_context_weights``."""
     sums_PU, counts_P = _of_tokens(texts, ngrams, logits_EU)
     variable, found_NU = keras.Variable(context_weights), np.zeros((len(texts), logits_EU.shape[1]), np.float32)
     for rows in training_batches(texts.lengths, np.random.default_rng(0), BATCH_TEXTS):
-        weights_BL = place_weights(ids_of(texts.padded(rows)), model.score_ending, model.score_windows, variable)
+        weights_BL = position_weights(ids_of(texts.padded(rows)), linear.end_decay, linear.context_windows, variable)
         found_NU[rows] = _weighed(weights_BL, texts.padded(rows, sums_PU), texts.padded(rows, counts_P))
     return found_NU
 
@@ -80,8 +80,8 @@ def _weighed(weights_BL: Any, sums_BLU: Any, counts_BL: Any) -> Any:
     return tf.einsum("bl,blu->bu", weights_BL, sums_BLU) / tf.maximum(norms_B1, SMALLEST_NORM)
 
 
-def _compile_step(context_weights: keras.Variable, start: Stack, model: ModelConfig, steps: int) -> Callable[..., Any]:
-    scale, bias_U = keras.Variable(np.float32(start.score_weight)), keras.Variable(start.bias)
+def _compile_step(context_weights: keras.Variable, start: Stack, linear: LinearConfig, steps: int) -> Callable[..., Any]:
+    scale, bias_U = keras.Variable(np.float32(start.linear_weight)), keras.Variable(start.bias)
     learnt = [context_weights, scale, bias_U]
     optimizer = keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(LEARNING_RATE, max(1, steps), 0.0))
     optimizer.build(learnt)
@@ -91,7 +91,7 @@ def _compile_step(context_weights: keras.Variable, start: Stack, model: ModelCon
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(shape, kind) for shape, kind in arguments])
     def step(token_ids_BL: Any, sums_BLU: Any, counts_BL: Any, labels_B: Any) -> None:
         with tf.GradientTape() as tape:
-            weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, context_weights)
+            weights_BL = position_weights(token_ids_BL, linear.end_decay, linear.context_windows, context_weights)
             logits_BU = scale * _weighed(weights_BL, sums_BLU, counts_BL) + bias_U
             logits_BC = tf.concat([tf.zeros_like(logits_BU), logits_BU], axis=1) if units == 1 else logits_BU
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels_B, logits_BC))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, vstack
 
-from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
+from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.text.encoding import ids_of
 from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets, ngrams_end
@@ -54,9 +54,9 @@ class NgramEmbeddings(NamedTuple):
         return found
 
 
-def ngrams_of(texts: EncodedTexts, model: ModelConfig) -> Ngrams:
-    """The n-grams of texts up to length ``score_ngrams``, by hash."""
-    buckets, longest = model.score_buckets, max(1, int(texts.lengths.max(initial=0)))
+def ngrams_of(texts: EncodedTexts, linear: LinearConfig) -> Ngrams:
+    """The n-grams of texts up to length ``max_ngram``, by hash."""
+    buckets, longest = linear.buckets, max(1, int(texts.lengths.max(initial=0)))
     parts, tokens, counts = [], [], []
     for start in range(0, len(texts), CHUNK_TEXTS):
         lengths = texts.lengths[start : start + CHUNK_TEXTS]
@@ -66,7 +66,7 @@ def ngrams_of(texts: EncodedTexts, model: ModelConfig) -> Ngrams:
         rows = np.repeat(np.arange(len(lengths)), lengths)
         positions = np.arange(len(token_ids)) - starts[rows]
         found = []
-        for n in range(1, model.score_ngrams + 1):
+        for n in range(1, linear.max_ngram + 1):
             numbers = ngram_buckets(token_ids[None], n, buckets)[0]
             whole = positions >= n - 1  # the others reach back into the text before
             found.append((rows[whole] * buckets + numbers[whole]) * longest + positions[whole])
@@ -79,29 +79,29 @@ def ngrams_of(texts: EncodedTexts, model: ModelConfig) -> Ngrams:
     return Ngrams(np.concatenate(parts), np.concatenate(tokens), np.concatenate([[0], np.cumsum(np.concatenate(counts))]))
 
 
-def text_features(texts: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
-    """All features of the linear model: sparse (N, R). Times a table it is the layer ``NgramScores`` without windows."""
-    features = ngram_features(texts, ngrams, model)
-    return features + subword_features(texts, model) if model.score_subwords else features
+def text_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:
+    """All features of the linear model: sparse (N, R). Times a table it is the layer ``NgramLinear`` without windows."""
+    features = ngram_features(texts, ngrams, linear)
+    return features + subword_features(texts, linear) if linear.subwords else features
 
 
-def ngram_features(texts: EncodedTexts, ngrams: Ngrams, model: ModelConfig) -> Any:
+def ngram_features(texts: EncodedTexts, ngrams: Ngrams, linear: LinearConfig) -> Any:
     """Weights of the n-grams by position, each row divided by its norm: sparse (N, R).
 
-    Times a table it is ``layers.scores.review_scores`` without windows.
+    Times a table it is ``layers.ngram_linear.text_logits`` without windows.
     """
     counts = np.diff(ngrams.offsets)
     tokens_after = np.repeat(texts.offsets[1:], counts) - 1 - ngrams.tokens
-    weights = 1.0 + np.exp(-tokens_after / model.score_ending) if model.score_ending else np.ones(len(tokens_after))
+    weights = 1.0 + np.exp(-tokens_after / linear.end_decay) if linear.end_decay else np.ones(len(tokens_after))
     norms = np.sqrt(np.bincount(np.repeat(np.arange(len(counts)), counts), np.square(weights), len(counts)))
     unit_weights = (weights / np.repeat(norms, counts)).astype(np.float32)
-    return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), model.score_buckets))
+    return csr_matrix((unit_weights, ngrams.buckets, ngrams.offsets), shape=(len(counts), linear.buckets))
 
 
-def subword_features(texts: EncodedTexts, model: ModelConfig) -> Any:
+def subword_features(texts: EncodedTexts, linear: LinearConfig) -> Any:
     """Counts of the subwords of a text, divided by the square root of their number: sparse (N, R).
 
-    Times a table it is ``layers.scores.text_subword_scores``.
+    Times a table it is ``layers.ngram_linear.subword_logits``.
     """
     parts = []
     for start in range(0, len(texts), CHUNK_TEXTS):
@@ -110,11 +110,11 @@ def subword_features(texts: EncodedTexts, model: ModelConfig) -> Any:
         of_token = np.repeat(np.arange(len(lengths)), lengths)
         rows, buckets = [], []
         for n in SUBWORD_LENGTHS:
-            buckets_PW, whole_PW = ngram_buckets(tokens[:, 1:], n, model.score_buckets, SUBWORD_START), ngrams_end(tokens[:, 1:], n)
+            buckets_PW, whole_PW = ngram_buckets(tokens[:, 1:], n, linear.buckets, SUBWORD_START), ngrams_end(tokens[:, 1:], n)
             rows.append(np.repeat(of_token, whole_PW.sum(axis=1)))
             buckets.append(buckets_PW[whole_PW])
         row_E = np.concatenate(rows)
         norms = np.sqrt(np.bincount(row_E, minlength=len(lengths)))
         counts = (1.0 / norms[row_E]).astype(np.float32)
-        parts.append(csr_matrix((counts, (row_E, np.concatenate(buckets))), shape=(len(lengths), model.score_buckets)))
+        parts.append(csr_matrix((counts, (row_E, np.concatenate(buckets))), shape=(len(lengths), linear.buckets)))
     return vstack(parts, format="csr")

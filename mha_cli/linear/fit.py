@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.config.parameters import num_outputs, salient_words
-from mha_cli.config.settings import Config
+from mha_cli.config.parameters import context_words, num_outputs
+from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.class_weights import loss_weights
 from mha_cli.data.corpus import EncodedTexts, join_texts
 from mha_cli.data.preparation import PreparedData, one_hot
@@ -24,7 +24,7 @@ from mha_cli.linear.ngram_embeddings import learn_ngram_embeddings
 from mha_cli.linear.one_vs_rest import FOLDS, Regularization, cross_fitted, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
 from mha_cli.linear.stacking import fit_stack
-from mha_cli.model.classifier import build_scores
+from mha_cli.model.classifier import build_linear
 from mha_cli.model.outputs import compile_forward, predict_outputs
 from mha_cli.system.tensorflow_setup import set_seed
 from mha_cli.system.working_memory import MemoryEstimate
@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class LinearModel:
-    """The weights of the layer `scores`, and the bias that the classifier adds.
+    """The weights of the layer `linear`, and the bias that the classifier adds.
 
     Args:
         table: logits of the n-grams, (R, U); a unit stands for a class, or for the second of two classes.
@@ -69,7 +69,7 @@ def fit_linear_model(config: Config, data: PreparedData, log: Callable[[str], No
     features = _read_features(config, data, log)
     regularization = features.choose_regularization(config.seed)
     table, bias = features.fit(regularization)
-    if not config.model.score_windows:
+    if not features.linear.context_windows:
         return LinearModel(table, bias, None, regularization)
     out_of_fold = _out_of_fold(features, regularization, log)
     return LinearModel(table, bias, _context_weights(config, data, features, out_of_fold, log), regularization)
@@ -82,10 +82,10 @@ def cross_fit_linear_model(config: Config, data: PreparedData, log: Callable[[st
     table, bias = features.fit(regularization)
     out_of_fold, context_weights = _out_of_fold(features, regularization, log), None
     logits_NU = out_of_fold.logits_NU
-    if config.model.score_windows:
+    if features.linear.context_windows:
         context_weights = _context_weights(config, data, features, out_of_fold, log)
         weighted, plain = (
-            weighted_logits(features.texts, features.ngrams, out_of_fold.ngrams_EU, config.model, weights)
+            weighted_logits(features.texts, features.ngrams, out_of_fold.ngrams_EU, features.linear, weights)
             for weights in (context_weights, 0 * context_weights)
         )
         logits_NU = logits_NU + weighted - plain  # subwords and bias have no context
@@ -120,11 +120,12 @@ def linear_logits(config: Config, data: PreparedData, texts: EncodedTexts, fitte
         texts: texts to classify.
         fitted: linear model.
     """
+    assert config.linear
     num_classes = len(data.class_names)
-    layer = build_scores(config, len(data.vocabulary), num_classes)
+    layer = build_linear(config.linear, len(data.vocabulary), num_classes)
     layer.build((None, *config.text.token_shape))
     layer.set_weights([fitted.table] if fitted.context_weights is None else [fitted.table, fitted.context_weights])
-    memory_estimate = MemoryEstimate(config.model, num_classes, characters=config.text.subword_characters)
+    memory_estimate = MemoryEstimate(config.model, num_classes, linear=config.linear, characters=config.text.subword_characters)
     return predict_outputs(compile_forward(layer, config.text.token_shape), memory_estimate, texts) + fitted.bias
 
 
@@ -133,6 +134,7 @@ class _Features:
     """Labelled texts as the linear model reads them.
 
     Args:
+        linear: settings of the linear model.
         rows: rows of the training part that were drawn, (N,).
         texts: these texts.
         ngrams: their n-grams.
@@ -143,6 +145,7 @@ class _Features:
         embeddings: embeddings of n-grams, if the config asks for them.
     """
 
+    linear: LinearConfig
     rows: npt.NDArray[np.int64]
     texts: EncodedTexts
     ngrams: Ngrams
@@ -162,32 +165,36 @@ class _Features:
 
 
 def _read_features(config: Config, data: PreparedData, log: Callable[[str], None]) -> _Features:
-    log("fitting n-gram scores")
+    assert config.linear
+    log("fitting the linear model")
     set_seed(config.seed)
     rng = np.random.default_rng(config.seed)
     rows = data.train.random_rows(MOST_TEXTS, rng)
     texts = data.train if len(rows) == len(data.train) else data.train.subset(rows)
     num_classes = len(data.class_names)
-    ngrams = ngrams_of(texts, config.model)
+    ngrams = ngrams_of(texts, config.linear)
     return _Features(
+        config.linear,
         rows,
         texts,
         ngrams,
-        text_features(texts, ngrams, config.model),
+        text_features(texts, ngrams, config.linear),
         loss_weights(config.training.class_weights, one_hot(texts.labels, num_classes)),
         rng.permutation(len(texts)) % FOLDS,
         num_classes,
-        _embeddings(config, data, ngrams, log) if config.training.score_vectors else None,
+        _embeddings(config.linear, config.seed, data, ngrams, log) if config.linear.ngram_embeddings else None,
     )
 
 
-def _embeddings(config: Config, data: PreparedData, labelled: Ngrams, log: Callable[[str], None]) -> NgramEmbeddings | None:
+def _embeddings(
+    linear: LinearConfig, seed: int, data: PreparedData, labelled: Ngrams, log: Callable[[str], None]
+) -> NgramEmbeddings | None:
     """N-gram embeddings from labelled and unlabelled texts."""
     log("learning embeddings of n-grams from all texts")
     parts = [labelled]
     if data.unlabelled is not None:
-        parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(config.seed)), config.model))
-    return learn_ngram_embeddings(parts, config.seed)
+        parts.append(ngrams_of(data.unlabelled.random_part(MOST_TEXTS, np.random.default_rng(seed)), linear))
+    return learn_ngram_embeddings(parts, seed)
 
 
 @dataclass(frozen=True)
@@ -217,5 +224,5 @@ def _context_weights(
 ) -> Floats:
     log("learning where n-grams count")
     start = fit_stack(np.zeros_like(out_of_fold.logits_NU), out_of_fold.logits_NU, features.texts.labels)
-    words = salient_words(config, len(data.vocabulary))
-    return learn_context_weights(features.texts, features.ngrams, out_of_fold.ngrams_EU, start, config.model, words, config.seed)
+    words = context_words(features.linear, len(data.vocabulary))
+    return learn_context_weights(features.texts, features.ngrams, out_of_fold.ngrams_EU, start, features.linear, words, config.seed)

@@ -88,11 +88,11 @@ def find_label_issues(config: Config, most: int, by_options: bool = False, callb
     """Read the training data, answer every text by a model of the others, and read them again for those in doubt.
 
     Args:
-        config: settings that name the data, and by which they are read; without n-gram scores of their own, those of the recipe text.
+        config: settings that name the data, and by which they are read; without a linear model of their own, that of the recipe text.
         most: label_issues to tell of.
         by_options: True if options of the command can name the columns of a file.
     """
-    if not config.model.score_ngrams:
+    if config.linear is None:
         recipe = load_config(find_config("text"), ["data.source=sample"])
         config = recipe.model_copy(update={"data": config.data, "seed": config.seed})
     source = open_source(with_columns(config.data, callbacks.note), callbacks.log, by_options)
@@ -162,7 +162,8 @@ def cross_fitted_probabilities(texts: EncodedTexts, num_classes: int, config: Co
     labels = texts.labels
     folds = np.empty(len(texts), np.int64)
     folds[np.argsort(labels, kind="stable")] = np.arange(len(texts)) % FOLDS
-    features = text_features(texts, ngrams_of(texts, config.model), config.model)
+    assert config.linear
+    features = text_features(texts, ngrams_of(texts, config.linear), config.linear)
     weights = loss_weights(config.training.class_weights, one_hot(labels, num_classes))
     logits_NU = np.zeros((len(texts), num_outputs(num_classes)), np.float32)
     regularization = choose_regularization(features, labels, num_classes, weights, config.seed)

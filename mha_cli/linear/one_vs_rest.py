@@ -136,7 +136,7 @@ def cross_fitted(
         embeddings: see ``fit_one_vs_rest``.
     """
     for fold in range(FOLDS):
-        log(f"fitting n-gram scores without fold {fold + 1} of {FOLDS}")
+        log(f"fitting the linear model without fold {fold + 1} of {FOLDS}")
         own, others = folds == fold, folds != fold
         yield own, fit_one_vs_rest(features[others], labels[others], num_classes, regularization, weights[others], embeddings)
 

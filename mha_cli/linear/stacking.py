@@ -41,35 +41,35 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Stack:
-    """logits = encoder_weight · encoder's logits + score_weight · scores + bias.
+    """logits = encoder_weight · encoder's logits + linear_weight · linear logits + bias.
 
     Args:
         encoder_weight: factor of the encoder's logits, one for all units.
-        score_weight: factor of the scores, one for all units.
+        linear_weight: factor of the linear model's logits, one for all units.
         bias: shift of each unit, (U,).
     """
 
     encoder_weight: float
-    score_weight: float
+    linear_weight: float
     bias: Floats
 
-    def logits(self, encoder_logits: Any, scores: Any = 0.0) -> Any:
+    def logits(self, encoder_logits: Any, linear_logits: Any = 0.0) -> Any:
         """Logits of both together, (N, U)."""
-        return self.encoder_weight * encoder_logits + self.score_weight * scores + self.bias
+        return self.encoder_weight * encoder_logits + self.linear_weight * linear_logits + self.bias
 
 
-def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray[np.int32], weights: Floats | None = None) -> Stack:
+def fit_stack(encoder_logits: Floats, linear_logits: Floats | None, labels: npt.NDArray[np.int32], weights: Floats | None = None) -> Stack:
     """The most probable weights: of least cross-entropy, but for few texts near the usual ones.
 
     Args:
         encoder_logits: logits of the encoder alone, (N, U).
-        scores: n-gram scores, logits by themselves, (N, U); None for an encoder alone, which gets a scale and a shift.
+        linear_logits: logits of the linear model, (N, U); None for an encoder alone, which gets a scale and a shift.
         labels: class ids, (N,).
         weights: how much each text's loss counts, (N,); None for all alike.
     """
     units, truths = encoder_logits.shape[1], (np.arange(len(labels)), labels)
-    readers = [encoder_logits] if scores is None else [encoder_logits, scores]
-    usual_weights, spreads = ([1.0], [SCALE_SPREAD]) if scores is None else (USUAL_WEIGHTS, SPREADS)
+    readers = [encoder_logits] if linear_logits is None else [encoder_logits, linear_logits]
+    usual_weights, spreads = ([1.0], [SCALE_SPREAD]) if linear_logits is None else (USUAL_WEIGHTS, SPREADS)
     usual = np.array([*usual_weights, *[0.0] * units])
     shares = np.full(len(labels), 1.0 / len(labels)) if weights is None else weights.astype(np.float64) / len(labels)
     pull = 0.5 / (np.square([*spreads, *[SHIFT_SPREAD] * units]) * len(labels))  # of normal distributions, an nth for each text
@@ -85,7 +85,7 @@ def fit_stack(encoder_logits: Floats, scores: Floats | None, labels: npt.NDArray
         return loss, gradient + 2.0 * pull * (x - usual)
 
     found = minimize(loss_and_gradient, usual, jac=True, method="L-BFGS-B").x
-    return Stack(float(found[0]), 0.0 if scores is None else float(found[1]), found[-units:].astype(np.float32))
+    return Stack(float(found[0]), 0.0 if linear_logits is None else float(found[1]), found[-units:].astype(np.float32))
 
 
 def fit_scale(logits: Floats, labels: npt.NDArray[np.int32]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The classifier: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense; on request NgramScores beside it."""
+"""The classifier: PositionalEmbedding → TransformerEncoder × n → GlobalMaxPooling1D → Dropout → Dense; NgramLinear beside it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import keras
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.config.parameters import num_outputs, salient_words
-from mha_cli.config.settings import Config
-from mha_cli.layers import GlobalMaxPooling1D, NgramScores, PositionalEmbedding, TransformerEncoder
+from mha_cli.config.parameters import context_words, num_outputs
+from mha_cli.config.settings import Config, LinearConfig
+from mha_cli.layers import GlobalMaxPooling1D, NgramLinear, PositionalEmbedding, TransformerEncoder
 
 
-def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_scores: bool = True) -> keras.Model:
+def build_classifier(config: Config, vocabulary_size: int, num_classes: int, with_linear: bool = True) -> keras.Model:
     """A Keras model from tokens to class probabilities: ids (B, L), or ids and characters (B, L, 1 + W).
 
     Args:
         config: settings with the sizes.
         vocabulary_size: ids that the vocabulary really has; at most ``config.text.vocabulary_size``.
         num_classes: classes, at least 2.
-        with_scores: False for the encoder alone, as it trains before n-gram scores are composed with it.
+        with_linear: False for the encoder alone, as it trains before the linear model is stacked with it.
 
     Returns:
         A model whose output is the probability of the second class, (B, 1), for two classes (one sigmoid unit), and the
@@ -63,13 +63,13 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
     x = keras.layers.Dropout(model.dropout, name="dropout")(x)
     units = num_outputs(num_classes)
     kernel_initializer: Any = "glorot_uniform"
-    if model.score_ngrams and not with_scores:
-        # As wide as in the composed classifier, whose kernel has a row more for each unit of a score.
+    if config.linear and not with_linear:
+        # As wide as in the whole classifier, whose kernel has one more row for each unit of the linear model.
         limit = math.sqrt(3.0 * (1.0 / max(1.0, (model.embed_dim + 2 * units) / 2.0)))
         kernel_initializer = keras.initializers.RandomUniform(-limit, limit)
-    elif model.score_ngrams:
-        scores = build_scores(config, vocabulary_size, num_classes)(token_ids)
-        x = keras.layers.Concatenate(name="features")([x, scores])
+    elif config.linear:
+        linear_logits = build_linear(config.linear, vocabulary_size, num_classes)(token_ids)
+        x = keras.layers.Concatenate(name="features")([x, linear_logits])
     activation = "sigmoid" if units == 1 else "softmax"
     probabilities = keras.layers.Dense(
         units, activation=activation, kernel_initializer=kernel_initializer, dtype="float32", name="classifier"
@@ -77,18 +77,17 @@ def build_classifier(config: Config, vocabulary_size: int, num_classes: int, wit
     return keras.Model(token_ids, probabilities, name="mha")
 
 
-def build_scores(config: Config, vocabulary_size: int, num_classes: int) -> NgramScores:
-    """The layer of n-gram scores of a classifier that has them; arguments as of ``build_classifier``."""
-    model = config.model
-    return NgramScores(
-        max_ngram=model.score_ngrams,
-        buckets=model.score_buckets,
-        num_scores=num_outputs(num_classes),
-        ending=model.score_ending,
-        windows=model.score_windows,
-        salient_words=salient_words(config, vocabulary_size),
-        subwords=model.score_subwords,
-        name="scores",
+def build_linear(linear: LinearConfig, vocabulary_size: int, num_classes: int) -> NgramLinear:
+    """The layer of the linear model; sizes as of ``build_classifier``."""
+    return NgramLinear(
+        max_ngram=linear.max_ngram,
+        buckets=linear.buckets,
+        units=num_outputs(num_classes),
+        end_decay=linear.end_decay,
+        context_windows=linear.context_windows,
+        context_words=context_words(linear, vocabulary_size),
+        subwords=linear.subwords,
+        name="linear",
     )
 
 
@@ -120,31 +119,31 @@ def encoder_blocks(model: keras.Model) -> list[TransformerEncoder]:
     return [layer for layer in model.layers if isinstance(layer, TransformerEncoder)]
 
 
-def after_embedding(model: keras.Model, embedded: Any, mask: Any, scores: Any, head_masks: Sequence[Any] | None = None) -> Any:
+def after_embedding(model: keras.Model, embedded: Any, mask: Any, linear_logits: Any, head_masks: Sequence[Any] | None = None) -> Any:
     """The model's output from the embeddings on, without dropout, given what a call of the whole model has no place for.
 
     Args:
         model: classifier from ``build_classifier``.
         embedded: (B, L, D).
         mask: bool (B, L), True at real positions.
-        scores: n-gram scores of the reviews, (B, U), zeros to silence them; not looked at by a model without.
+        linear_logits: logits of the linear model, (B, U), zeros to silence it; ignored by a model without one.
         head_masks: a mask a block, (H,) or (B, H): a number a head that multiplies what the head gives.
     """
     blocks = encoder_blocks(model)
     x = embedded
     for block, head_mask in zip(blocks, head_masks or [None] * len(blocks), strict=True):
         x = block(x, mask=mask, head_mask=head_mask)
-    return classify(model, model.get_layer("pooling")(x, mask=mask), scores)
+    return classify(model, model.get_layer("pooling")(x, mask=mask), linear_logits)
 
 
-def classify(model: keras.Model, pooled: Any, scores: Any) -> Any:
-    """The model's output from the pooled features (B, D) and the n-gram scores (B, U) on."""
+def classify(model: keras.Model, pooled: Any, linear_logits: Any) -> Any:
+    """The model's output from the pooled features (B, D) and the logits of the linear model (B, U) on."""
     names = [layer.name for layer in model.layers]
-    features = model.get_layer("features")([pooled, scores]) if "features" in names else pooled
+    features = model.get_layer("features")([pooled, linear_logits]) if "features" in names else pooled
     return model.get_layer("classifier")(features)
 
 
-def scores_of(model: keras.Model, token_ids: Any) -> Any:
-    """N-gram scores of reviews, (B, U), from tokens as the model takes them; U is 0 for a model without."""
-    tables = [layer for layer in model.layers if isinstance(layer, NgramScores)]
-    return tables[0](token_ids) if tables else keras.ops.zeros((keras.ops.shape(token_ids)[0], 0))
+def linear_logits_of(model: keras.Model, token_ids: Any) -> Any:
+    """Logits of the linear model, (B, U), from tokens as the model takes them; U is 0 for a model without one."""
+    layers = [layer for layer in model.layers if isinstance(layer, NgramLinear)]
+    return layers[0](token_ids) if layers else keras.ops.zeros((keras.ops.shape(token_ids)[0], 0))

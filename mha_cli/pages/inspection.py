@@ -33,7 +33,7 @@ def write_explanation_page(result: Explanation, model: Checkpoint, path: Path) -
 def model_figures(model: Checkpoint) -> dict[str, str]:
     """The model's details on a page. All but numbers may come from a stranger; of the metrics only a share of texts is taken."""
     accuracy = model.metrics.get("validation_accuracy", -1)
-    settings = model.config.model
+    settings, linear = model.config.model, model.config.linear
     return {
         "model": "/".join(PurePath(model.name).parts[-2:]),  # a page may be passed on, the folders before are nobody's business
         "classes": listed([printable(name, 40) for name in model.class_names], MAX_CLASSES),
@@ -41,7 +41,7 @@ def model_figures(model: Checkpoint) -> dict[str, str]:
         "encoder": f"blocks: {settings.num_blocks}; heads: {sum(settings.heads)}; width: {settings.embed_dim}",
         "positions": settings.positions,
         "reads": f"at most {model.config.text.sequence_length:,} words; {len(model.vocabulary):,} ids",
-        "n-grams": f"embeddings up to {settings.max_ngram}, scores up to {settings.score_ngrams}",
+        "n-grams": f"embeddings up to {settings.max_ngram}, linear model up to {linear.max_ngram if linear else 0}",
         "weights": f"{model.num_weights:,}",
     }
 

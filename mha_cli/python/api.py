@@ -55,7 +55,8 @@ def train(
         texts: texts to learn from and to validate with, N.
         labels: class of each.
         output: run directory to write; None leaves nothing behind.
-        settings: settings by their names, such as ``epochs=3``, in place of the config's.
+        settings: settings by their names, such as ``epochs=3``, that replace the config's. Those of the linear model are one dict, as in
+            ``linear={"max_ngram": 2}``; ``linear=None`` turns it off.
     """
     resolved = given_config(config, settings)
     given = MemoryTexts(texts, labels)
@@ -104,7 +105,9 @@ def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: M
     """
     name = "config" if isinstance(config, Mapping) else os.fspath(config)
     value = {**config} if isinstance(config, Mapping) else read_yaml(find_config(name)).value
-    if not all(value.get(section) is None or isinstance(value[section], Mapping) for section in ("data", "text", "model", "training")):
+    if not all(
+        value.get(section) is None or isinstance(value[section], Mapping) for section in ("data", "text", "model", "linear", "training")
+    ):
         return config_from_dict(value, name)  # which says so
     data = value.get("data") or {}
     value["data"] = {"source": "memory"} | {key: data[key] for key in ("validation", "validation_share") if key in data}

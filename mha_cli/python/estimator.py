@@ -30,7 +30,7 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         recipe: recipe by its name, path of a YAML config, or its content as a dict; as of ``mha_cli.train``.
-        settings: settings by their names, such as ``epochs=3``, in place of the recipe's; ``GridSearchCV`` may search any.
+        settings: settings by their names, as of ``mha_cli.train``; ``GridSearchCV`` may search any.
 
     Attributes:
         classes_: distinct labels in their order, (C,).

@@ -120,4 +120,4 @@ class Classifier:
 
 def forward_of(checkpoint: Checkpoint) -> Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]:
     """The forward pass of a checkpoint, as a function from padded tokens (B, L, …) to probabilities of all classes (B, C)."""
-    return lambda tokens: class_probabilities(tokens, checkpoint.weights, checkpoint.config.model)
+    return lambda tokens: class_probabilities(tokens, checkpoint.weights, checkpoint.config)

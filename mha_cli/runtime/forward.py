@@ -1,7 +1,7 @@
 """The forward pass as it stands in the paper, in NumPy, float32.
 
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width, C classes;
-of n-gram scores N n-grams of a text, R buckets, U units of a score, W words with a salience of their own, K windows.
+of the linear model N n-grams of a text, R buckets, U units of the logits, W words with context weights of their own, K windows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.parameters import SMALLEST_NORM
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import Config, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.subwords import ids_of, subword_sums
 from mha_cli.system.working_memory import SCORE_BLOCK, blocks
@@ -34,18 +34,16 @@ quiet_overflow = np.errstate(over="ignore", invalid="ignore")
 
 
 @quiet_overflow
-def class_probabilities(
-    tokens: Array, weights: Weights, model: ModelConfig, encoder: Callable[[Array, Array], Array] | None = None
-) -> Array:
+def class_probabilities(tokens: Array, weights: Weights, config: Config, encoder: Callable[[Array, Array], Array] | None = None) -> Array:
     """Probabilities of all classes, (B, C), for padded tokens: ids (B, L), or ids and characters (B, L, 1 + W).
 
     ``encoder`` is another implementation of ``pooled_features``, with these weights.
     """
     mask_BL = ids_of(tokens) != 0
-    x_BLD = embed(tokens, weights, model)
-    features_BD = encoder(x_BLD, mask_BL) if encoder else pooled_features(x_BLD, mask_BL, weights, model)
-    if model.score_ngrams:
-        features_BD = np.concatenate([features_BD, ngram_scores(tokens, weights, model)], axis=1)
+    x_BLD = embed(tokens, weights, config.model)
+    features_BD = encoder(x_BLD, mask_BL) if encoder else pooled_features(x_BLD, mask_BL, weights, config.model)
+    if config.linear:
+        features_BD = np.concatenate([features_BD, linear_logits(tokens, weights, config.linear)], axis=1)
     return finite(classify(features_BD, weights))
 
 
@@ -114,19 +112,19 @@ def with_neighbours(x_BLD: Array, mask_BL: Array, kernel_ND: Array) -> Array:
     return sums_BLD
 
 
-def ngram_scores(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
-    """What n-grams and subwords say about a text, (B, U)."""
-    token_ids_BL, table_RU = ids_of(tokens), weights["scores/table"]
-    weights_BL = place_weights(token_ids_BL, model.score_ending, model.score_windows, weights.get("scores/salience"))
-    scores_BU = review_scores(token_ids_BL, table_RU, model.score_ngrams, weights_BL)
-    if model.score_subwords:
+def linear_logits(tokens: Array, weights: Weights, linear: LinearConfig) -> Array:
+    """The logits of the linear model, (B, U)."""
+    token_ids_BL, table_RU = ids_of(tokens), weights["linear/table"]
+    weights_BL = position_weights(token_ids_BL, linear.end_decay, linear.context_windows, weights.get("linear/context_weights"))
+    logits_BU = text_logits(token_ids_BL, table_RU, linear.max_ngram, weights_BL)
+    if linear.subwords:
         sums_BLU, numbers_BL1 = subword_sums(table_RU, tokens)
-        scores_BU += sums_BLU.sum(axis=1) / np.sqrt(np.maximum(numbers_BL1.sum(axis=1), 1))
-    return scores_BU
+        logits_BU += sums_BLU.sum(axis=1) / np.sqrt(np.maximum(numbers_BL1.sum(axis=1), 1))
+    return logits_BU
 
 
-def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL: Array) -> Array:
-    """The sum of the scores of a text's distinct n-grams, each weighted by its last position, over the weights' length, (B, U)."""
+def text_logits(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL: Array) -> Array:
+    """The weighted sum of the logits of a text's distinct n-grams, over the norm of the weights, (B, U)."""
     buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
     for n in range(1, max_ngram + 1):
@@ -138,34 +136,36 @@ def review_scores(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_
     rows_BN, sums_BU = np.minimum(sorted_BN, buckets - 1), np.zeros((len(token_ids_BL), table_RU.shape[1]), np.float32)
     for some in blocks(rows_BN.shape[1], len(rows_BN) * table_RU[0].nbytes):
         sums_BU += np.einsum("bn,bnu->bu", weights_BN[:, some], table_RU.take(rows_BN[:, some], axis=0))
-    scores_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), SMALLEST_NORM)
-    return scores_BU
+    logits_BU: Array = sums_BU / np.maximum(np.sqrt(np.square(weights_BN).sum(axis=1, keepdims=True)), SMALLEST_NORM)
+    return logits_BU
 
 
-def place_weights(token_ids_BL: Array, ending: int, windows: Sequence[int] = (), salience_WK: Array | None = None) -> Array:
-    """How much an n-gram counts that ends at a token, (B, L): by its position, and by the mean salience of the words around it."""
-    weights_BL = ending_weights(token_ids_BL, ending)
-    if salience_WK is None:
+def position_weights(
+    token_ids_BL: Array, end_decay: int, context_windows: Sequence[int] = (), context_weights_WK: Array | None = None
+) -> Array:
+    """The weight of an n-gram that ends at a token, (B, L): by its position, and by the mean context weights of the words around it."""
+    weights_BL = end_weights(token_ids_BL, end_decay)
+    if context_weights_WK is None:
         return weights_BL
     real_BL1 = (token_ids_BL != 0)[:, :, None].astype(np.float32)
-    salience_BLK = salience_WK.take(np.minimum(token_ids_BL, len(salience_WK) - 1), axis=0) * real_BL1
+    context_BLK = context_weights_WK.take(np.minimum(token_ids_BL, len(context_weights_WK) - 1), axis=0) * real_BL1
     batch, length = token_ids_BL.shape
-    before_BLK = np.zeros((batch, length + 1, len(windows) + 1), np.float32)  # sums of all positions before: each salience, and words
-    np.cumsum(np.concatenate([salience_BLK, real_BL1], axis=2), axis=1, out=before_BLK[:, 1:])
+    before_BLK = np.zeros((batch, length + 1, len(context_windows) + 1), np.float32)  # sums of all positions before: weights, and words
+    np.cumsum(np.concatenate([context_BLK, real_BL1], axis=2), axis=1, out=before_BLK[:, 1:])
     positions_L = np.arange(length)
-    for k, reach in enumerate(windows):
+    for k, reach in enumerate(context_windows):
         first_L, last_L = np.maximum(positions_L - reach, 0), np.minimum(positions_L + reach + 1, length)
         sums_BL, words_BL = (before_BLK[:, last_L, n] - before_BLK[:, first_L, n] for n in (k, -1))
         weights_BL = weights_BL * np.exp(sums_BL / np.maximum(words_BL, np.float32(1.0)))
     return weights_BL
 
 
-def ending_weights(token_ids_BL: Array, ending: int) -> Array:
-    """1 + exp(-tokens after it / ending) at every token, or 1 everywhere for ``ending`` 0, (B, L)."""
-    if not ending:
+def end_weights(token_ids_BL: Array, end_decay: int) -> Array:
+    """1 + exp(-tokens after it / end_decay) at every token, or 1 everywhere for ``end_decay`` 0, (B, L)."""
+    if not end_decay:
         return np.ones(token_ids_BL.shape, np.float32)
     after_BL = np.count_nonzero(token_ids_BL, axis=1)[:, None] - 1.0 - np.arange(token_ids_BL.shape[1])
-    weights: Array = (1.0 + np.exp(-np.maximum(after_BL, 0.0) / ending)).astype(np.float32)
+    weights: Array = (1.0 + np.exp(-np.maximum(after_BL, 0.0) / end_decay)).astype(np.float32)
     return weights
 
 

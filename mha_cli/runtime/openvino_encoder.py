@@ -1,6 +1,6 @@
 """The encoder and its pooling as a graph for OpenVINO, which fuses attention; OpenVINO is known here alone.
 
-The formulas are those of ``runtime/forward.py``. What takes NumPy little time stays there: embeddings, n-gram scores, the last layer.
+The formulas are those of ``runtime/forward.py``. What takes NumPy little time stays there: embeddings, the linear model, the last layer.
 
 Axes: B batch, L length (M when keys are meant), H heads, K width per head, F = H·K, D model width.
 """

@@ -73,7 +73,7 @@ class Scorer:
             chosen = encoder if encoder and encoder.has_memory_for(len(rows), longest) else None
             tokens = tokens_of(rows, chosen.padded_length(longest) if chosen else 1)
             with named(checkpoint):
-                return class_probabilities(tokens, checkpoint.weights, checkpoint.config.model, chosen)
+                return class_probabilities(tokens, checkpoint.weights, checkpoint.config, chosen)
 
         probabilities, done = np.zeros((len(lengths), len(checkpoint.class_names)), dtype=np.float32), 0
         batches = list(scoring_batches(lengths, memory_estimate, BATCH_TOKENS))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mha_cli.config.settings import SUBWORD_LENGTHS, ModelConfig
+from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
 
 MOST_BYTES = 2_000_000_000
@@ -54,6 +54,7 @@ class MemoryEstimate:
         in_blocks: True where NumPy computes it, and not TensorFlow.
         gradient: True where what every block of the encoder computes is kept for a gradient.
         characters: characters of a token that subwords are read from; 0 for none.
+        linear: settings of the linear model beside the encoder; None for none.
     """
 
     model: ModelConfig
@@ -62,6 +63,7 @@ class MemoryEstimate:
     in_blocks: bool = False
     gradient: bool = False
     characters: int = 0
+    linear: LinearConfig | None = None
 
     def at_once(self) -> MemoryEstimate:
         """The same where attention is computed all at once, whatever implementation the settings name, as other programs compute it."""
@@ -70,17 +72,15 @@ class MemoryEstimate:
     def num_bytes(self, texts: int, length: int) -> int:
         """An upper bound of the memory for so many texts together, of which the longest has so many tokens."""
         model, tokens, heads = self.model, texts * length, max(self.model.heads)
-        ngrams = tokens * model.score_ngrams
         sinusoid = 6 * FLOAT * length * model.embed_dim if model.positions == "sinusoidal" else 0
         projections = FLOAT * tokens * heads * (11 * model.head_key_dim + 3)  # queries, keys, values and what a head mixes
         attention = projections + self._score_bytes(texts, length, heads)
         feed_forward = FLOAT * tokens * (4 if model.activation == "gelu" else 2) * model.feed_forward_dim
         encoder = FLOAT * ARRAYS_OF_WIDTH * tokens * model.embed_dim + max(attention, feed_forward)
         last = FLOAT * ARRAYS_OF_CLASSES * texts * self.num_classes
-        scores = NGRAM_BYTES * ngrams + self._at_once(2 * FLOAT * ngrams * self.num_classes, 2 * FLOAT * self.num_classes)
         subwords = self._subword_bytes(tokens, model.embed_dim) if model.subword_buckets else 0
-        scores += self._subword_bytes(tokens, self.num_classes) if model.score_subwords else 0
-        return sinusoid + subwords + encoder * (2 * model.num_blocks if self.gradient else 1) + last + scores
+        linear = self._linear_bytes(self.linear, tokens) if self.linear else 0
+        return sinusoid + subwords + encoder * (2 * model.num_blocks if self.gradient else 1) + last + linear
 
     def fits(self, texts: int, length: int) -> bool:
         """Whether they may be computed together; a text alone always may."""
@@ -96,6 +96,11 @@ class MemoryEstimate:
 
     def _at_once(self, every: int, least: int) -> int:
         return max(least, min(every, BLOCK_BYTES)) if self.in_blocks else every
+
+    def _linear_bytes(self, linear: LinearConfig, tokens: int) -> int:
+        ngrams = tokens * linear.max_ngram
+        logits = self._at_once(2 * FLOAT * ngrams * self.num_classes, 2 * FLOAT * self.num_classes)
+        return NGRAM_BYTES * ngrams + logits + (self._subword_bytes(tokens, self.num_classes) if linear.subwords else 0)
 
     def _subword_bytes(self, tokens: int, width: int) -> int:
         """Memory for sums over rows of this width, a row a subword: NumPy takes one row a token at a time, TensorFlow all."""

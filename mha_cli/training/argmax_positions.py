@@ -33,7 +33,7 @@ def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
 
 
 def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> Any:
-    """The output in training of a model without n-gram scores, from the embeddings on.
+    """The output in training of a model without a linear model, from the embeddings on.
 
     Args:
         model: classifier from ``build_classifier``.

@@ -38,7 +38,7 @@ def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: in
     if saved > MAX_FILE_BYTES:
         raise MhaError(
             f"the checkpoint would have {saved / 1e9:,.1f} GB; {MAX_FILE_BYTES / 1e9:,.0f} at most can be read again",
-            "lower model.embed_dim, text.vocabulary_size, model.ngram_buckets or model.score_buckets",
+            "lower model.embed_dim, text.vocabulary_size, model.ngram_buckets or linear.buckets",
         )
     free = available_memory()
     parts = memory_estimate(config, data, num_workers)
@@ -57,23 +57,22 @@ def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) ->
         data: texts to learn from.
         num_workers: processes that share a batch.
     """
-    model, training = config.model, config.training
+    linear, training = config.linear, config.training
     weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
     units = num_outputs(len(data.class_names))
-    table = model.score_buckets * units
-    unlabelled = [data.unlabelled] if data.unlabelled is not None and (training.distill_linear or training.score_vectors) else []
+    table = linear.buckets * units if linear else 0
+    unlabelled = [data.unlabelled] if data.unlabelled is not None and config.reads_unlabelled else []
     lengths = np.concatenate([part.lengths for part in (data.train, *(unlabelled if training.distill_linear else []))])
-    forward = MemoryEstimate(model.model_copy(update={"score_ngrams": 0, "score_subwords": False}), units, gradient=True)
+    forward = MemoryEstimate(config.model, units, gradient=True)
     batches = training_batches(lengths, np.random.default_rng(0), training.batch_size)
     step = max(forward.num_bytes(-(-len(rows) // num_workers), int(lengths[rows].max(initial=1))) for rows in batches)
     fitted = sum(min(len(part.tokens), int(part.lengths.mean() * MOST_TEXTS)) for part in (data.train, *unlabelled))
-    features = fitted * (model.score_ngrams + SUBWORDS_OF_TOKEN * model.score_subwords)
-    answers = len(data.train) if model.score_ngrams else 0
+    features = fitted * (linear.max_ngram + SUBWORDS_OF_TOKEN * linear.subwords) if linear else 0
+    answers = len(data.train) if linear else 0
     return {
         "model.embed_dim, text.vocabulary_size or model.ngram_buckets": BYTES * COPIES[training.optimizer] * (weights - table)
         + FRAMEWORK_BYTES,
-        "model.score_buckets, model.score_ngrams or model.max_ngram": 4 * BYTES * table
-        + (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features,
+        "linear.buckets or linear.max_ngram": 4 * BYTES * table + (NGRAM_BYTES + SOLVER_BYTES * min(units, available_cores())) * features,
         "training.batch_size or text.sequence_length": step,
         "the number of classes, or of texts": ANSWER_BYTES * units * (len(data.validation) + answers + sum(map(len, unlabelled))),
     }

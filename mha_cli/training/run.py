@@ -207,12 +207,12 @@ def run_epoch(trainer: Trainer, epoch: int, on_step: Callable[[StepProgress], No
 def fit_linear_models(
     config: Config, data: PreparedData, log: Callable[[str], None], distribution: Distribution
 ) -> tuple[PreparedData, LinearModel | None, LinearModel | None]:
-    """Fit the linear model, and with ``refit_scores`` the one that the checkpoint keeps; the chief fits both for all workers.
+    """Fit the linear model, and with ``refit_linear`` the one that the checkpoint keeps; the chief fits both for all workers.
 
     Returns:
         The data that the encoder learns from, and the two models; None for a model that the config does not ask for.
     """
-    if not config.model.score_ngrams:
+    if config.linear is None:
         return data, None, None
     if config.training.distill_linear:
         to_learn, linear = distilled(config, data, log, distribution)

@@ -45,7 +45,7 @@ class Trainer:
         self.data = data
         self.distribution = Distribution() if distribution is None else distribution
         self.precision = choose_precision(config)
-        self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_scores=False)
+        self.model = build_classifier(config, len(data.vocabulary), len(data.class_names), with_linear=False)
         self.inputs = EpochInputs(config, data, self.distribution.own)
         self._loss_weights = loss_weights(config.training.class_weights, data.targets)
         self.position, self.pace = EpochPosition(0), Pace()

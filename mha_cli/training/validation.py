@@ -37,7 +37,7 @@ class Validation:
 
     def __init__(self, config: Config, data: PreparedData, fitted: LinearModel | None, kept: LinearModel | None = None) -> None:
         config = config.of_checkpoint()
-        fitted = fitted if config.model.score_ngrams else None
+        fitted = fitted if config.linear else None
         self._config, self._data, self._kept = config, data, None if fitted is None else kept or fitted
         self.scores_NU = None if fitted is None else linear_logits(config, data, data.validation, fitted)
         targets = one_hot(data.validation.labels, len(data.class_names))
@@ -75,19 +75,21 @@ def compose(encoder: Mapping[str, Floats], fitted: LinearModel | None, stack: St
     """The weights of a classifier, by path, from its encoder and its linear model, each scaled by the stack."""
     kernel = encoder["classifier/kernel"] * stack.encoder_weight
     bias = encoder["classifier/bias"] * stack.encoder_weight + stack.bias
-    scores = {}
+    linear = {}
     if fitted is not None:
-        kernel = np.concatenate([kernel, np.eye(len(bias)) * stack.score_weight])
-        bias = bias + fitted.bias * stack.score_weight
-        scores = {"scores/table": fitted.table} | ({} if fitted.context_weights is None else {"scores/salience": fitted.context_weights})
-    return {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32), **scores}
+        kernel = np.concatenate([kernel, np.eye(len(bias)) * stack.linear_weight])
+        bias = bias + fitted.bias * stack.linear_weight
+        linear = {"linear/table": fitted.table}
+        if fitted.context_weights is not None:
+            linear["linear/context_weights"] = fitted.context_weights
+    return {**encoder, "classifier/kernel": kernel.astype(np.float32), "classifier/bias": bias.astype(np.float32), **linear}
 
 
 def decompose(weights: Mapping[str, Floats]) -> tuple[dict[str, Floats], LinearModel | None]:
     """The encoder's weights and the linear model, if there is one, of a classifier's weights by path."""
-    if "scores/table" not in weights:
+    if "linear/table" not in weights:
         return dict(weights), None
-    encoder = {path: weight for path, weight in weights.items() if not path.startswith("scores/")}
+    encoder = {path: weight for path, weight in weights.items() if not path.startswith("linear/")}
     encoder["classifier/kernel"] = encoder["classifier/kernel"][: -len(encoder["classifier/bias"])]
     no_bias = np.zeros_like(encoder["classifier/bias"])  # it has gone into the classifier's
-    return encoder, LinearModel(weights["scores/table"], no_bias, weights.get("scores/salience"))
+    return encoder, LinearModel(weights["linear/table"], no_bias, weights.get("linear/context_weights"))

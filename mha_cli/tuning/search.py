@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from optuna.trial import TrialState
 import mha_cli.training  # noqa: F401 - before all that imports TensorFlow: it starts it quietly
 from mha_cli.checkpoint.runs import METRICS
 from mha_cli.config.loading import config_to_yaml
-from mha_cli.config.settings import Config
+from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.data.sources import with_columns
 from mha_cli.errors import MhaError, shown_path
@@ -136,11 +135,11 @@ def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, d
     """Try settings until the budget is spent, and keep every trial that ends."""
 
     @lru_cache(KEPT_LINEAR)
-    def linear_of(settings: str, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
+    def linear_of(settings: str | None, class_weights: str) -> tuple[PreparedData, LinearModel | None]:
         """The data to learn from and the linear model, fitted once for all trials that do not differ in its settings."""
-        model = data.config.model.model_copy(update=json.loads(settings))
+        linear = None if settings is None else LinearConfig.model_validate_json(settings)
         training = data.config.training.model_copy(update={"class_weights": class_weights})
-        fitted = data.config.model_copy(update={"model": model, "training": training})
+        fitted = data.config.model_copy(update={"linear": linear, "training": training})
         return fit_linear_models(fitted, data, callbacks.log, Distribution())[:2]
 
     while study.seconds_left or not study.complete:
@@ -159,8 +158,7 @@ def _search(config: Config, study: Study, chooser: optuna.Study, space: Space, d
             with graphs_let_go():
                 tried = with_settings(data.config, settings, "these settings")
                 refuse_what_does_not_fit(tried, data)
-                scored = {name: value for name, value in tried.model.model_dump().items() if name.startswith("score_")}
-                to_learn, linear = linear_of(json.dumps(scored), tried.training.class_weights)
+                to_learn, linear = linear_of(tried.linear and tried.linear.model_dump_json(), tried.training.class_weights)
                 record, stopped = _try(trial, end, Trainer(tried, to_learn), Validation(tried, data, linear), callbacks, reached)
         except MhaError as error:
             if is_first:

@@ -17,10 +17,10 @@ FORM = "write for example --search training.learning_rate=0.001..0.01 or --searc
 BY_MAGNITUDE = 10
 """A range whose end is this many times its beginning is searched on a logarithmic scale."""
 
-SEARCHED = ("model", "training")
+SEARCHED = ("model", "linear", "training")
 """Sections whose settings can be searched: the texts are read once for all trials."""
 
-NOT_SEARCHED = ("refit_scores", "score_vectors", "distill_linear", "keep_linear", "finetune_epochs")
+NOT_SEARCHED = ("refit_linear", "ngram_embeddings", "distill_linear", "keep_linear", "finetune_epochs")
 """Settings of training that stay as they are: they choose the texts to learn from, and go together."""
 
 LEAST_SHARE = 0.2
@@ -49,8 +49,8 @@ def default_search(config: Config) -> list[str]:
     }
     if model.max_ngram > 1 or model.subword_buckets:
         searched["model.ngram_dropout"] = "0..0.8"
-    if model.score_ngrams > 1:  # how long the phrases are that count by themselves
-        searched["model.score_ngrams"] = f"{model.score_ngrams - 1}..{min(5, model.score_ngrams + 1)}"
+    if config.linear and config.linear.max_ngram > 1:  # how long the phrases are that count by themselves
+        searched["linear.max_ngram"] = f"{config.linear.max_ngram - 1}..{min(5, config.linear.max_ngram + 1)}"
     return [f"{name}={values}" for name, values in searched.items()]
 
 
@@ -77,7 +77,11 @@ def _choices(one: str, config: Config) -> tuple[str, tuple[list[Any], bool]]:
     if not text.strip() or not setting:
         raise MhaError(f"--search {printable(one)}: not of the form KEY.PATH=VALUES", FORM)
     if section not in SEARCHED or setting in NOT_SEARCHED:
-        raise MhaError(f"--search {printable(name)}: no part of a trial", "search settings of model and training; --set sets any other")
+        raise MhaError(
+            f"--search {printable(name)}: no part of a trial", "search settings of model, linear and training; --set sets any other"
+        )
+    if getattr(config, section) is None:
+        raise MhaError(f"--search {printable(name)}: the config has no linear model", "add --set linear={}")
     is_range = ".." in text
     values = parse_yaml(f"[{text.replace('..', ', ')}]", f"--search {printable(name)}").value
     for value in values:
@@ -125,4 +129,4 @@ def with_settings(config: Config, settings: Mapping[str, Any], source: str) -> C
 def trial_config(config: Config) -> Config:
     """The config by which the texts are read and trials are trained, with enough texts held out to tell trials apart."""
     data = config.data.model_copy(update={"validation_share": max(config.data.validation_share, LEAST_SHARE)})
-    return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_scores": False})})
+    return config.model_copy(update={"data": data, "training": config.training.model_copy(update={"refit_linear": False})})

@@ -116,7 +116,7 @@ def test_a_pruned_checkpoint_is_read_by_all_three(case: tuple[Checkpoint, list[t
     expected = np.array(to_model(pruned)(token_ids))
     theirs = keras.models.load_model(tmp_path / "pruned.keras")
     np.testing.assert_allclose(theirs(token_ids), expected, rtol=0, atol=1e-6)
-    ours = class_probabilities(token_ids, found.weights, found.config.model)
+    ours = class_probabilities(token_ids, found.weights, found.config)
     np.testing.assert_allclose(ours[:, 1:] if expected.shape[1] == 1 else ours, expected, rtol=0, atol=1e-5)
     # Once pruned, it can be pruned again.
     block = int(np.argmax(pruned.config.model.heads))
@@ -173,7 +173,7 @@ def test_importance_is_the_mean_of_each_reviews_own_gradient(num_classes: int) -
         """In nats, with the output of one head multiplied."""
         weights = {path: weight.astype(np.float64) for path, weight in checkpoint.weights.items()}
         weights[f"encoder_{block}/attention/output_kernel"][head] *= factor
-        alone = [class_probabilities(reviews.padded(np.array([row])), weights, checkpoint.config.model)[0] for row in range(len(reviews))]
+        alone = [class_probabilities(reviews.padded(np.array([row])), weights, checkpoint.config)[0] for row in range(len(reviews))]
         return -np.log([row[label] for row, label in zip(alone, reviews.labels, strict=True)])
 
     step = 1e-4
@@ -229,7 +229,7 @@ def test_the_report_of_a_pruning(checkpoint_path: Path, tmp_path: Path) -> None:
     assert pruning.num_weights_before == sum(weight.size for weight in checkpoint.weights.values())
     pruned = read_checkpoint(pruning.checkpoint)
     assert pruning.num_weights_after == sum(weight.size for weight in pruned.weights.values()) < pruning.num_weights_before
-    probabilities = class_probabilities(every_row(reviews), pruned.weights, pruned.config.model)
+    probabilities = class_probabilities(every_row(reviews), pruned.weights, pruned.config)
     assert pruning.accuracy_after == pytest.approx((probabilities.argmax(axis=1) == reviews.labels).mean(), abs=1 / len(reviews))
 
 
@@ -280,9 +280,9 @@ def test_retraining_that_makes_it_worse_leaves_all_but_the_last_layer(checkpoint
 def test_scores_that_have_learnt_from_the_validation_part_do_not_say_there_how_much_they_count(tmp_path: Path) -> None:
     overrides = [
         "data.num_texts=300",
-        "model.score_ngrams=1",
-        "model.score_buckets=512",
-        "training.refit_scores=true",
+        "linear.max_ngram=1",
+        "linear.buckets=512",
+        "training.refit_linear=true",
         "training.epochs=4",
         "training.learning_rate=0.01",
     ]

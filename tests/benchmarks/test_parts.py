@@ -8,7 +8,7 @@ import pytest
 
 from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.linear.stacking import fit_stack
-from mha_cli.runtime.forward import class_probabilities, ngram_scores
+from mha_cli.runtime.forward import class_probabilities, linear_logits
 from tests.checkpoints import small_checkpoint
 from tests.reviews import encoded
 
@@ -20,12 +20,12 @@ def answered(checkpoint: Checkpoint, tokens: np.ndarray, **zeroed: slice) -> np.
     weights = {path: weight.copy() for path, weight in checkpoint.weights.items()}
     for name, rows in zeroed.items():
         weights[name.replace("__", "/")][rows] = 0.0
-    return class_probabilities(tokens, weights, checkpoint.config.model)
+    return class_probabilities(tokens, weights, checkpoint.config)
 
 
 @pytest.mark.parametrize("classes", [("a", "b"), ("a", "b", "c")])
 def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
-    checkpoint = small_checkpoint(classes, score_ngrams=2, score_buckets=32)
+    checkpoint = small_checkpoint(classes, linear={"max_ngram": 2, "buckets": 32})
     rng = np.random.default_rng(0)
     reviews = encoded(rng.integers(2, 13, (40, 9)).tolist(), rng.integers(0, len(classes), 40).tolist())
     found, tokens, width = parts.outputs(checkpoint, reviews), reviews.tokens[:].reshape(40, 9), checkpoint.config.model.embed_dim
@@ -35,7 +35,7 @@ def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
         "whole": answered(checkpoint, tokens),
         "encoder": answered(checkpoint, tokens, **no_scores),
         "encoder without heads": answered(checkpoint, tokens, **no_heads, **no_scores),
-        "scores": ngram_scores(tokens, checkpoint.weights, checkpoint.config.model),
+        "scores": linear_logits(tokens, checkpoint.weights, checkpoint.config.linear),
     }
     assert found.keys() == expected.keys()
     for name, part in expected.items():

@@ -54,7 +54,7 @@ def test_torch_computes_the_same_model(random_weights: Callable[[Config, int, in
     peer.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in as_torch_has_them(weights).items()})
     with torch.inference_mode():
         probabilities = torch.sigmoid(peer(torch.from_numpy(token_ids))).numpy()
-    np.testing.assert_allclose(probabilities, class_probabilities(token_ids, weights, config.model)[:, 1], atol=1e-5)
+    np.testing.assert_allclose(probabilities, class_probabilities(token_ids, weights, config)[:, 1], atol=1e-5)
 
 
 def as_torch_has_them(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -59,7 +59,7 @@ class Original(NamedTuple):
 def originals(folder: Path) -> list[Original]:
     """A tiny checkpoint that has every kind of weight, in both forms."""
     model = {"embed_dim": 6, "num_heads": 2, "feed_forward_dim": 5, "attention_score": "additive", "max_ngram": 2, "ngram_buckets": 8}
-    sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model | {"score_ngrams": 2, "score_buckets": 16}}
+    sections = {"text": {"vocabulary_size": 20, "sequence_length": 8}, "model": model, "linear": {"max_ngram": 2, "buckets": 16}}
     config = config_from_dict(sections, "tiny")
     vocabulary = Vocabulary(("the", "film", "was", "superb", "dreadful", "not", ",", ".", "é", "it's", "a"))
     rng = np.random.default_rng(0)
@@ -286,7 +286,7 @@ def config(original: Original, rng: random.Random) -> Made:
     yield "none", sealed(members, config=None), outcome_of(None, same)
     declared = settings | {"model": settings["model"] | {"embed_dim": 50, "ngram_buckets": 2**24}}  # 3.4 GB, which are not there
     yield "declared sizes", sealed(members, config=declared), r"model\.weights\.h5: layers/.+ has the shape .+"
-    open_settings = settings | {"auto": True, "model": settings["model"] | {"score_buckets": 0}}
+    open_settings = settings | {"auto": True, "model": settings["model"] | {"ngram_buckets": 0}}
     yield "auto", sealed(members, config=open_settings), "mha.json: auto=true leaves settings open, which a checkpoint has decided"
     long = settings | {"model": settings["model"] | {"num_heads": [1] * 70_000}}
     yield "long", sealed(members, config=long), r"mha\.json: the config has more than 200,000 characters"

@@ -55,14 +55,14 @@ SCORED_SETTINGS = (
     "data.num_texts=400",
     "model.embed_dim=16",
     "model.feed_forward_dim=16",
-    "model.score_ngrams=2",
-    "model.score_buckets=4096",
-    "model.score_ending=20",
-    "model.score_windows=[2,5]",
+    "linear.max_ngram=2",
+    "linear.buckets=4096",
+    "linear.end_decay=20",
+    "linear.context_windows=[2,5]",
     "training.epochs=2",
     "training.precision=bfloat16",
 )
-"""Over TINY, for a short training with n-gram scores, and what else few trainings use."""
+"""Over TINY, for a short training with a linear model, and what else few trainings use."""
 RESUME = ("train", "--config", "run/config.yaml", "--output", "run", "--resume")
 TIMEOUT = 600
 """Seconds after which a command that hangs fails its test; no test measures time."""

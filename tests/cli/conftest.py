@@ -35,7 +35,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) 
 
 @pytest.fixture(scope="session")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """``mha train`` with n-gram scores, batches by tokens and bfloat16. Not to be written to."""
+    """``mha train`` with a linear model and bfloat16. Not to be written to."""
     settings = [argument for setting in SCORED_SETTINGS for argument in ("--set", setting)]
     return once(tmp_path_factory, "scored", lambda cwd: run_mha("train", "--config", TINY, *settings, "--json", cwd=cwd))
 

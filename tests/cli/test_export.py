@@ -31,16 +31,16 @@ TEXTS = ("the film was superb, not dreadful.", "it's é", "zzyzxq", "not a film 
 TOKENS = ["[PAD]", "[UNK]", *WORDS]
 
 NGRAMS = {"max_ngram": 3, "ngram_buckets": 32, "conv_kernel_size": 5}
-SCORES = {**NGRAMS, "score_ngrams": 2, "score_buckets": 64, "score_ending": 3, "score_windows": [2, 7]}
-SUBWORDS = {**SCORES, "subword_buckets": 32, "score_subwords": True, "score_buckets": 64}
+LINEAR = {**NGRAMS, "linear": {"max_ngram": 2, "buckets": 64, "end_decay": 3, "context_windows": [2, 7]}}
+SUBWORDS = {**LINEAR, "subword_buckets": 32, "linear": {**LINEAR["linear"], "subwords": True}}
 CASES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre-three-classes": {"normalization": "pre", "class_names": ("bad", "so so", "é")},
     "two-blocks-gelu": {"num_blocks": 2, "num_heads": [3, 1], "key_dim": 5, "activation": "gelu"},
-    "n-grams-and-scores": SCORES,
-    "scores-of-all-places-alike": {**SCORES, "score_ending": 0, "score_windows": []},
+    "n-grams-and-linear": LINEAR,
+    "linear-with-all-positions-alike": {**NGRAMS, "linear": {"max_ngram": 2, "buckets": 64}},
     "subwords": {"subword_buckets": 32},
-    "subwords-in-scores": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
+    "subwords-in-linear": {**SUBWORDS, "subword_buckets": 0, "class_names": tuple(map(str, range(77)))},
     "additive-no-positions": {"attention_score": "additive", "positions": "none"},
     "no-scale": {"use_scale": False},
     "blockwise": {"attention_implementation": "blockwise"},

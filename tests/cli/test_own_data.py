@@ -77,7 +77,7 @@ def test_what_training_says_next_works(trained: tuple[Path, Result], mha: Mha) -
 @pytest.mark.parametrize(("refit", "unseen"), [(False, "--split validation"), (True, "--data FILE")])
 def test_what_training_says_next_scores_texts_that_it_has_not_learnt_from(refit: bool, unseen: str) -> None:
     data = {"source": "files", "train": "mine.csv"}
-    config = config_from_dict({"auto": True, "data": data, "model": {"score_ngrams": 2}, "training": {"refit_scores": refit}}, "test")
+    config = config_from_dict({"auto": True, "data": data, "linear": {"max_ngram": 2}, "training": {"refit_linear": refit}}, "test")
     assert scoring_command(Path("runs/mine"), config) == f"mha evaluate runs/mine {unseen}"
 
 
@@ -186,7 +186,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     cwd = tmp_path_factory.mktemp("one-file")
     rows = "".join(f"{number},lamp {number} broke,bad\n{number},lamp {number} works,good\n" for number in range(250))
     (cwd / "messages.csv").write_text("id,message,kind\n" + rows)
-    settings = [argument for setting in (*SMALL, "model.score_ngrams=1") for argument in ("--set", setting)]
+    settings = [argument for setting in (*SMALL, "linear.max_ngram=1") for argument in ("--set", setting)]
     with pytest.MonkeyPatch.context() as monkeypatch:
         for command in (("init", "messages.csv"), ("train", "--config", "messages.yaml", *settings)):
             result = run_here(*command, cwd=cwd, monkeypatch=monkeypatch)

@@ -65,7 +65,7 @@ def test_decisions_are_reported_and_kept(trained: tuple[Path, Result]) -> None:
     assert not config.auto
     assert config == read_checkpoint(cwd / "run" / "checkpoint.keras").config
     assert (config.data.validation_share, config.text.subword_characters, config.training.batch_size) == (0.2, 16, 8)
-    for setting in (f"text: vocabulary_size={config.text.vocabulary_size}", "validation_share=0.2", "score_windows=[]", "batch_size=8"):
+    for setting in (f"text: vocabulary_size={config.text.vocabulary_size}", "validation_share=0.2", "context_windows=[]", "batch_size=8"):
         assert setting in told
     assert config.training.epochs == 2
     assert "epochs=" not in told  # it was named

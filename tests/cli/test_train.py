@@ -88,8 +88,8 @@ def test_the_linear_model_is_in_the_checkpoint(scored: Run) -> None:
     assert scored.result.code == 0, scored.result.stderr
     assert json.loads((scored.directory / "metrics.json").read_text())["precision"] == "bfloat16"
     weights = read_checkpoint(scored.checkpoint).weights
-    assert weights["scores/table"].shape == (4096, 1)
-    assert (weights["scores/salience"] != 0).any(axis=0).tolist() == [True, True]
+    assert weights["linear/table"].shape == (4096, 1)
+    assert (weights["linear/context_weights"] != 0).any(axis=0).tolist() == [True, True]
     assert weights["classifier/kernel"].shape == (17, 1)
     assert weights["classifier/kernel"][-1] > 0  # the scores are listened to
 

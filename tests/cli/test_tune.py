@@ -115,21 +115,21 @@ def summary(tuned: Run) -> TuningSummary:
     from mha_cli.tuning.search import Trial, TuningSummary
 
     def trial(number: int) -> Trial:
-        settings: dict[str, Any] = {"training.learning_rate": 0.001 * 1.1**number, "model.score_windows": [number]}
+        settings: dict[str, Any] = {"training.learning_rate": 0.001 * 1.1**number, "linear.context_windows": [number]}
         return Trial(number, number % 3 == 1, None if number == 7 else 1.0 - 0.01 * number, 0.9 + 0.001 * number, 60.0, settings, {})
 
     trials = [trial(number) for number in range(12)]
     run = tuned.cwd / "run"
     record = EpochRecord(**json.loads((run / "metrics.json").read_text())["best"])
     training = TrainingSummary(run / "checkpoint.keras", record, 2, 180, 20, 1000, 300, 3.0, "float32", {"validation_loss": 0.5})
-    importance = {"training.learning_rate": 0.8, "model.score_windows": 0.2}
+    importance = {"training.learning_rate": 0.8, "linear.context_windows": 0.2}
     return TuningSummary(run / "best.yaml", trials[0], trials[11], 0.02, 40, 720.0, importance, trials, training)
 
 
 def test_the_table_says_that_a_gain_may_be_luck_however_large_it_is(summary: TuningSummary, capsys: pytest.CaptureFixture[str]) -> None:
     render.tuning(summary, "mha evaluate run")
     shown = capsys.readouterr().out
-    for row in ("training.learning_rate │ 0.001 │ 0.00285 │ 80%", "model.score_windows │ [0] │ [11] │ 20%"):
+    for row in ("training.learning_rate │ 0.001 │ 0.00285 │ 80%", "linear.context_windows │ [0] │ [11] │ 20%"):
         assert row in " ".join(shown.split())
     assert "12, 4 of them stopped early, in 12.0 minutes" in shown
     assert "2.00% of an accuracy on 40 texts" in shown

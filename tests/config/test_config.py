@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
-from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
+from mha_cli.config.settings import Config, FilesData, LinearConfig, ModelConfig, SampleData, TextConfig, TfdsData, TrainingConfig
 from mha_cli.config.yaml_file import parse_yaml
 from mha_cli.data.decisions import Facts, decide
 from mha_cli.errors import EXIT_USAGE, MhaError
@@ -112,15 +112,16 @@ def test_widths_of_the_heads() -> None:
     assert ModelConfig(embed_dim=12, num_heads=5, key_dim=7).head_key_dim == 7
 
 
-def test_a_model_without_positions_has_nothing_that_tells_the_order() -> None:
-    model = ModelConfig(max_ngram=3, ngram_buckets=16, ngram_dropout=0.5, conv_kernel_size=5, embed_dim=12).without_positions()
-    assert model == ModelConfig(positions="none", embed_dim=12)
-    assert ModelConfig.model_validate(model.model_dump()) == model
-    scored = ModelConfig(score_ngrams=3, score_buckets=16, score_ending=5, score_windows=[2], embed_dim=12).without_positions()
-    assert scored == ModelConfig(positions="none", score_ngrams=1, score_buckets=16, embed_dim=12)
-    assert ModelConfig.model_validate(scored.model_dump()) == scored
-    subwords = {"subword_buckets": 8, "ngram_dropout": 0.5, "score_subwords": True, "score_ngrams": 1, "score_buckets": 16}
-    assert ModelConfig(**subwords).without_positions() == ModelConfig(positions="none", **subwords)
+def test_a_config_without_positions_has_nothing_that_tells_the_order() -> None:
+    model = {"max_ngram": 3, "ngram_buckets": 16, "ngram_dropout": 0.5, "conv_kernel_size": 5, "embed_dim": 12}
+    linear = {"max_ngram": 3, "buckets": 16, "end_decay": 5, "context_windows": [2]}
+    found = config_from_dict({"model": model, "linear": linear}, "test").without_positions()
+    assert found == Config(model=ModelConfig(positions="none", embed_dim=12), linear=LinearConfig(max_ngram=1, buckets=16))
+    assert config_from_dict(config_to_dict(found), "test") == found
+    assert config_from_dict({"model": model}, "test").without_positions().linear is None
+    subwords = ModelConfig(subword_buckets=8, ngram_dropout=0.5)
+    config = Config(text=TextConfig(subword_characters=9), model=subwords).without_positions()
+    assert config.model == subwords.model_copy(update={"positions": "none"})
 
 
 # The resolved config is the run again
@@ -269,7 +270,7 @@ def test_a_whole_section_as_an_override() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from auto, data, model, seed, text, training"),
+        ("a.b.c.d=1", "--set a.b.c.d: a is not a setting; choose from auto, data, linear, model, seed, text, training"),
         ("model.num_heads.x=4", "--set model.num_heads.x: model.num_heads is {'x': 4}; it should be a valid integer"),
         ("data={source: x}", "--set data: data.source is 'x'; choose from sample, tfds, files"),
         ("training.seed=4", "--set training.seed is not a setting; did you mean seed?"),
@@ -289,7 +290,7 @@ def test_a_whole_section_as_an_override() -> None:
         ("data.source=files", f"x.yaml: {NO_DATA}"),
         ("seed.x=1", "--set seed.x: seed is not a section; write for example --set model.num_heads=4"),
         ("=3", "--set =3: not of the form KEY.PATH=VALUE; write for example --set model.num_heads=4"),
-        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from auto, data, model, seed, text, training"),
+        ("\x1b[31m=3", r"--set \x1b[31m is not a setting; choose from auto, data, linear, model, seed, text, training"),
         ("seed=\x1b[31m", "--set seed: not valid YAML: unacceptable character #x001b: special characters are not allowed; MIND"),
     ],
 )
@@ -319,12 +320,12 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
     [
         # Keys
         ("seed: 1\nepochs: 4\n", "x.yaml:2: epochs is not a setting; did you mean training.epochs?"),
-        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, data, model, seed, text, training"),
+        ("data: 3\nname: x\n", "x.yaml:2: name is not a setting; choose from auto, data, linear, model, seed, text, training"),
         ("model:\n  xyz: 4\n", "x.yaml:2: model.xyz is not a setting; choose from activation, attention_dropout, "),
         ("\n\ndata:\n  source: files\n  trian: x.csv\n", "x.yaml:5: data.trian is not a setting; did you mean train?"),
         ("data:\n  source: sample\n  nmae: x\n", "x.yaml:3: data.nmae is not a setting; "),
-        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, data, model, seed, text, training"),
-        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from auto, data, model, seed, text, training"),
+        ('"\\e[31mred": 1\n', r"x.yaml:1: \x1b[31mred is not a setting; choose from auto, data, linear, model, seed, text, training"),
+        ("'[bold]x[/]': 1\n", "x.yaml:1: [bold]x[/] is not a setting; choose from auto, data, linear, model, seed, text, training"),
         # Types
         ("training:\n  learning_rate: fast\n", "x.yaml:2: training.learning_rate is 'fast'; it should be a valid number"),
         ("seed: 2020-01-01\n", "x.yaml:1: seed is datetime.date(2020, 1, 1); it should be a valid integer"),
@@ -375,7 +376,7 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
         ),
         (
             "model:\n  max_ngram: 2\n  ngram_buckets: 16\n  positions: none\n",
-            "x.yaml:1: model: max_ngram=2 carries word order and positions=none must not; take max_ngram=1",
+            "x.yaml:2: model.max_ngram=2 carries word order and model.positions=none must not; take max_ngram=1",
         ),
         ("model:\n  subword_buckets: 3\n", "x.yaml:2: model.subword_buckets: 3 is not a power of two; take 2 or 4"),
         ("model:\n  conv_kernel_size: 4\n", "x.yaml:2: model.conv_kernel_size: 4 tokens have no middle; take 3 or 5"),
@@ -384,35 +385,21 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:2: model.subword_buckets=16 needs text.subword_characters above 0; take 24, or subword_buckets=0",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\n  score_subwords: true\n",
-            "x.yaml:4: model.score_subwords=true needs text.subword_characters above 0; take 24, or score_subwords=false",
+            "linear:\n  subwords: true\n",
+            "x.yaml:2: linear.subwords=true needs text.subword_characters above 0; take 24, or subwords=false",
         ),
         (
             "text:\n  subword_characters: 9\n",
-            "x.yaml:2: text.subword_characters=9 is read by neither model.subword_buckets=0 nor model.score_subwords=false; "
-            "set one of the two, or take subword_characters=0",
+            "x.yaml:2: text.subword_characters=9 has no effect; set model.subword_buckets or linear.subwords, or take subword_characters=0",
         ),
         (
             "text:\n  subword_characters: 2\n",
             "x.yaml:1: text: subword_characters=2 is less than the shortest subword; take 3 or more, or 0",
         ),
+        ("linear:\n  buckets: 3\n", "x.yaml:2: linear.buckets: 3 is not a power of two; take 2 or 4"),
         (
-            "model:\n  score_subwords: true\n",
-            "x.yaml:1: model: score_subwords belongs to the linear model, and score_ngrams=0 has none; "
-            "take score_subwords=false, or score_ngrams=1",
-        ),
-        (
-            "model:\n  score_ngrams: 2\n",
-            "x.yaml:2: model.score_ngrams=2 and model.score_buckets=0 do not go together; take score_ngrams=0 and score_buckets=0, "
-            "or more of both",
-        ),
-        (
-            "model:\n  score_ending: 5\n",
-            "x.yaml:1: model: score_ending belongs to the linear model, and score_ngrams=0 has none; take score_ending=0, or ",
-        ),
-        (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\n  score_windows: [5]\n  positions: none\n",
-            "x.yaml:1: model: score_windows=[5] carries word order and positions=none must not; take score_windows=[]",
+            "linear:\n  max_ngram: 1\n  context_windows: [5]\nmodel:\n  positions: none\n",
+            "x.yaml:3: linear.context_windows=[5] carries word order and model.positions=none must not; take context_windows=[]",
         ),
         # Labelled epochs without others before them
         (
@@ -420,29 +407,30 @@ def test_a_misfit_among_overrides_names_the_place_it_comes_from() -> None:
             "x.yaml:2: training.finetune_epochs=1 leaves out guessed labels, and without distill_linear there are none; take 0",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  epochs: 3\n  distill_linear: true\n  finetune_epochs: 3\n",
+            "linear:\n  max_ngram: 1\n  buckets: 16\ntraining:\n  epochs: 3\n  distill_linear: true\n  finetune_epochs: 3\n",
             "x.yaml:7: training.finetune_epochs=3 leaves no epoch to guessed labels; take fewer than epochs=3",
         ),
         # Scores that teach
         (
             "training:\n  distill_linear: true\n",
-            "x.yaml:2: training.distill_linear needs the linear model, and model.score_ngrams=0 has none; take score_ngrams=3",
+            "x.yaml:2: training.distill_linear=true needs a linear model; set linear.max_ngram=3, or take distill_linear=false",
         ),
         (
             "training:\n  keep_linear: false\n",
-            "x.yaml:2: training.keep_linear=false leaves out scores that teach nobody; take distill_linear=true, or keep_linear=true",
+            "x.yaml:2: training.keep_linear=false drops a linear model that teaches no encoder; take distill_linear=true, "
+            "or keep_linear=true",
         ),
         (
-            "model:\n  score_ngrams: 1\n  score_buckets: 16\ntraining:\n  distill_linear: true\n  finetune_epochs: 1\n",
+            "linear:\n  max_ngram: 1\n  buckets: 16\ntraining:\n  distill_linear: true\n  finetune_epochs: 1\n",
             "x.yaml:6: training.finetune_epochs needs unlabelled texts, which source=sample has none of; take 0",
         ),
         (
-            "data:\n  source: files\n  train: x.csv\nmodel:\n  score_ngrams: 1\n  score_buckets: 16\n"
+            "data:\n  source: files\n  train: x.csv\nlinear:\n  max_ngram: 1\n  buckets: 16\n"
             "training:\n  distill_linear: true\n  finetune_epochs: 1\n",
             "x.yaml:9: training.finetune_epochs needs unlabelled texts; set data.unlabelled, or take training.finetune_epochs=0",
         ),
         (
-            "data:\n  source: tfds\n  name: x\nmodel:\n  score_ngrams: 1\n  score_buckets: 16\n"
+            "data:\n  source: tfds\n  name: x\nlinear:\n  max_ngram: 1\n  buckets: 16\n"
             "training:\n  distill_linear: true\n  finetune_epochs: 1\n",
             "x.yaml:9: training.finetune_epochs needs unlabelled texts; set data.unlabelled_split, or take training.finetune_epochs=0",
         ),
@@ -482,17 +470,17 @@ def test_what_travels_in_a_checkpoint_is_held_to_the_same(value: object) -> None
 
 
 @pytest.mark.parametrize("subword_buckets", [0, 64])
-def test_what_is_kept_of_a_run_whose_scores_only_teach_has_a_config_that_can_be_read(subword_buckets: int) -> None:
-    scores = {"score_ngrams": 1, "score_buckets": 16, "score_subwords": True, "score_ending": 7, "subword_buckets": subword_buckets}
+def test_what_is_kept_of_a_run_whose_linear_model_only_teaches_has_a_config_that_can_be_read(subword_buckets: int) -> None:
+    linear, model = {"buckets": 16, "subwords": True}, {"subword_buckets": subword_buckets}
     training = {"distill_linear": True, "keep_linear": False}
-    config = config_from_dict({"text": {"subword_characters": 16}, "model": scores, "training": training}, "test")
+    config = config_from_dict({"text": {"subword_characters": 16}, "model": model, "linear": linear, "training": training}, "test")
     kept = config.of_checkpoint()
     assert kept.text.subword_characters == (16 if subword_buckets else 0)
     assert config_from_dict(config_to_dict(kept), "test") == kept
 
 
 def test_what_auto_may_decide_is_not_refused_before() -> None:
-    named = {"training": {"finetune_epochs": 7, "keep_linear": False}, "model": {"score_ngrams": 1, "max_ngram": 1}}
+    named = {"training": {"finetune_epochs": 7, "keep_linear": False}, "model": {"max_ngram": 1}, "linear": {"max_ngram": 1}}
     data = {"source": "files", "train": "x.csv", "unlabelled": "y.txt"}
     decided = decide(config_from_dict({"auto": True, "data": data, **named}, "test"), Facts(100, 2, 900, 99, 5.0, 10, 20))
     assert (decided.training.finetune_epochs, decided.training.epochs, decided.training.distill_linear) == (7, 10, True)

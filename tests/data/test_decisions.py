@@ -27,13 +27,13 @@ def facts(
 
 
 def decided(of_texts: Facts) -> tuple[Any, ...]:
-    """Share, vocabulary, length, characters; buckets of n-grams, subwords and scores; ending, windows; epochs, texts of a step."""
+    """Share, vocabulary, length, characters; buckets of n-grams, subwords, linear model; end decay, windows; epochs, batch size."""
     config = decide(TEXTS, of_texts)
-    data, text, model, training = config.data, config.text, config.model, config.training
-    assert not config.auto
-    assert model.score_subwords == (model.subword_buckets > 0) == (text.subword_characters > 0)
+    data, text, model, linear, training = config.data, config.text, config.model, config.linear, config.training
+    assert linear and not config.auto
+    assert linear.subwords == (model.subword_buckets > 0) == (text.subword_characters > 0)
     of_text = (data.validation_share, text.vocabulary_size, text.sequence_length, text.subword_characters)
-    of_model = (model.ngram_buckets, model.subword_buckets, model.score_buckets, model.score_ending, model.score_windows)
+    of_model = (model.ngram_buckets, model.subword_buckets, linear.buckets, linear.end_decay, linear.context_windows)
     return (*of_text, *of_model, training.epochs, training.batch_size)
 
 
@@ -60,20 +60,20 @@ def test_decisions(of_texts: Facts, expected: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("section", "setting", "below", "above", "values"),
     [
-        ("model", "score_ending", facts(500, 2, 100, 200), facts(500, 2, 101, 200), (0, 50)),
+        ("linear", "end_decay", facts(500, 2, 100, 200), facts(500, 2, 101, 200), (0, 50)),
         ("text", "subword_characters", facts(500, 2, 20, 50, characters=2.99), facts(500, 2, 20, 50, characters=3.0), (0, 16)),
         ("text", "subword_characters", facts(9, 2, 9, 9, tokens=5_000_001), facts(9, 2, 9, 9, tokens=5_000_000), (0, 16)),
         ("training", "distill_linear", facts(5999, 6, 20, 50), facts(6000, 6, 20, 50), (False, True)),
         ("data", "validation_share", facts(4000, 2, 20, 50), facts(2000, 2, 20, 50), (0.05, 0.1)),
-        ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 19), facts(9, 2, 9, 9, tokens=1 << 22), (1 << 21, 1 << 21)),
-        ("model", "score_buckets", facts(9, 2, 9, 9, tokens=1 << 17), facts(9, 2, 9, 9, tokens=(1 << 17) + 1), (1 << 20, 1 << 21)),
+        ("linear", "buckets", facts(9, 2, 9, 9, tokens=1 << 19), facts(9, 2, 9, 9, tokens=1 << 22), (1 << 21, 1 << 21)),
+        ("linear", "buckets", facts(9, 2, 9, 9, tokens=1 << 17), facts(9, 2, 9, 9, tokens=(1 << 17) + 1), (1 << 20, 1 << 21)),
     ],
 )
 def test_borders(section: str, setting: str, below: Facts, above: Facts, values: tuple[Any, Any]) -> None:
     assert tuple(getattr(getattr(decide(TEXTS, of_texts), section), setting) for of_texts in (below, above)) == values
 
 
-@pytest.mark.parametrize("named", [["model.score_ngrams=0"], ["data.unlabelled=more.txt"]])
+@pytest.mark.parametrize("named", [["linear=null"], ["data.unlabelled=more.txt"]])
 def test_scores_teach_by_themselves_neither_where_there_are_none_nor_texts_without_labels(named: list[str]) -> None:
     """Every epoch would read those as well, however many they are."""
     config = load_config(RECIPES / "text.yaml", ["data.train=texts.csv", *named])
@@ -90,11 +90,11 @@ NAMED = {
     "model.max_ngram": [1, 3],
     "model.ngram_buckets": [0, 64],
     "model.subword_buckets": [0, 64],
-    "model.score_ngrams": [0, 1, 3],
-    "model.score_buckets": [0, 64],
-    "model.score_subwords": [False, True],
-    "model.score_ending": [0, 7],
-    "model.score_windows": [[], [3]],
+    "linear.max_ngram": [1, 3],
+    "linear.buckets": [64],
+    "linear.subwords": [False, True],
+    "linear.end_decay": [0, 7],
+    "linear.context_windows": [[], [3]],
     "training.epochs": [1],
     "training.batch_size": [4],
     "training.distill_linear": [False, True],
@@ -139,15 +139,15 @@ def test_whatever_is_named_stands_and_the_rest_goes_with_it(named: dict[str, Any
 
 
 def contradictory(named: dict[str, Any]) -> bool:
-    """Whether a table is named without what reads it, or the other way round, or scores that neither teach nor stay."""
+    """Whether a table is named without what reads it, or the other way round, or a linear model that neither teaches nor stays."""
     characters, subword_buckets = named.get("text.subword_characters"), named.get("model.subword_buckets")
-    scored, counted = named.get("model.score_ngrams", 0), named.get("model.max_ngram", 1)
-    tables = [(named.get("model.score_buckets"), scored > 0), (named.get("model.ngram_buckets"), counted > 1)]
-    read = subword_buckets or named.get("model.score_subwords")
+    has_linear = any(dotted.startswith("linear.") for dotted in named)
+    ngrams, buckets = named.get("model.max_ngram", 1), named.get("model.ngram_buckets")
+    read = subword_buckets or named.get("linear.subwords")
     return (
-        any(buckets is not None and (buckets > 0) != is_read for buckets, is_read in tables)
+        (buckets is not None and (buckets > 0) != (ngrams > 1))
         or (characters == 0 and bool(read))
-        or bool(characters and subword_buckets == 0 and not named.get("model.score_subwords", scored > 0))
+        or bool(characters and subword_buckets == 0 and not named.get("linear.subwords", has_linear))
         or named.get("training.distill_linear") is named.get("training.keep_linear") is False
     )
 

@@ -40,16 +40,16 @@ KNOWN = "train.csv, validation part: 2 of 2 texts are among those learnt from, t
 
 
 LEARNT = (
-    "films.csv, validation part: the n-gram scores have learnt from it since (training.refit_scores), so these figures are optimistic; "
+    "films.csv, validation part: the linear model has learnt from it since (training.refit_linear), so these figures are optimistic; "
     "before, the accuracy was 75.00%"
 )
 OTHER = (
-    "films.csv, validation part: if the model was trained on these texts, its n-gram scores have learnt from this part "
-    "(training.refit_scores), and the figures are optimistic"
+    "films.csv, validation part: if the model was trained on these texts, its linear model has learnt from this part "
+    "(training.refit_linear), and the figures are optimistic"
 )
 TRAINED_ON = "films.csv, split train: the model was trained on a file of that name; if these are the same texts, the figures are optimistic"
 UNSEEN = (
-    r"^films\.csv, validation part: the n-gram scores have learnt from it in the end \(training\.refit_scores\); "
+    r"^films\.csv, validation part: the linear model has learnt from it in the end \(training\.refit_linear\); "
     "choose on texts that it has not learnt from: --split test, or --data FILE$"
 )
 ODD = "train.csv, 7 texts; without a word: 1, repeated to the letter: 2, texts with two labels: 1, blank lines left out: 2"
@@ -100,9 +100,9 @@ def test_a_validation_part_whose_figures_mislead_is_noted(rows: str, noted: list
 @pytest.mark.parametrize("read", [False, True])
 def test_texts_without_labels_that_nothing_reads_are_noted(read: bool, tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("a film\nanother\n")
-    config = {"training": {"score_vectors": read}, "model": {"score_ngrams": 1, "score_buckets": 64}}
+    config = {"linear": {"buckets": 64, "ngram_embeddings": read}}
     notes = notes_of(tmp_path, "fine film,pos\ndull film,neg\n" * 3, config, unlabelled=str(tmp_path / "more.txt"))
-    note = "train.csv: nothing reads the texts without labels; see training.distill_linear and score_vectors"
+    note = "train.csv: nothing reads the texts without labels; see training.distill_linear and linear.ngram_embeddings"
     assert (note in notes) is not read
 
 
@@ -179,9 +179,9 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "films.csv").write_text("text,label\n" + "superb,pos\ndreadful,neg\n" * 10)
-    checkpoint = small_checkpoint(score_ngrams=2, score_buckets=32)
+    checkpoint = small_checkpoint(linear={"max_ngram": 2, "buckets": 32})
     config = config_to_dict(checkpoint.config)
-    config["training"]["refit_scores"] = refit
+    config["training"]["refit_linear"] = refit
     config["data"] = {"source": "files", "train": f"{trained_on}.csv", "text_column": "text", "label_column": "label"}
     checkpoint = dataclasses.replace(checkpoint, config=config_from_dict(config, "test"))
     notes: list[str] = []
@@ -199,7 +199,7 @@ def test_a_validation_part_that_the_scores_have_learnt_from_is_told(
 
 def test_decisions_are_noted_in_lines_that_a_terminal_does_not_break(tmp_path: Path) -> None:
     rows = "".join(f"a splendid film {number},pos\na dreadful film {number},neg\n" for number in range(10))
-    config = {"auto": True, "training": {"epochs": 3}, "model": {"max_ngram": 2, "score_ngrams": 2}}
+    config = {"auto": True, "training": {"epochs": 3}, "model": {"max_ngram": 2}, "linear": {"max_ngram": 2}}
     lines = notes_of(tmp_path, rows, config)
     lines = lines[lines.index("decided from them, where the config says nothing:") - 2 :]
     assert all(len(line) < 80 for line in lines)

@@ -31,7 +31,7 @@ from attention_cases import (
 from layer_contract import randomize
 
 from mha_cli.config.loading import config_from_dict, config_to_dict
-from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, NgramScores, PositionalEmbedding, TransformerEncoder
+from mha_cli.layers import GlobalMaxPooling1D, MultiHeadAttention, NgramLinear, PositionalEmbedding, TransformerEncoder
 from tests.reviews import with_characters
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def layer_case(layer: keras.Layer, inputs: dict[str, np.ndarray], **call: Any) -
     return {"layer": keras.saving.serialize_keras_object(layer), "call": call}, inputs
 
 
-def model_case(num_classes: int = 2, train: bool = False, length: int = 13, characters: int = 0, **model: Any) -> Case:
+def model_case(num_classes: int = 2, train: bool = False, length: int = 13, characters: int = 0, linear: Any = None, **model: Any) -> Case:
     text = {"vocabulary_size": 29, "sequence_length": length, "subword_characters": characters}
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "dropout": 0.0}
-    config = config_to_dict(config_from_dict({"text": text, "model": {**sizes, **model}}, "test"))
+    config = config_to_dict(config_from_dict({"text": text, "model": {**sizes, **model}, "linear": linear}, "test"))
     token_ids = np.where(prefix_mask([length, 5, 2], length), np.random.default_rng(0).integers(1, 23, (BATCH, length)), 0)
     case = {"config": config, "vocabulary_size": 23, "num_classes": num_classes, "train": train}
     return case, {"token_ids": with_characters(token_ids.astype(np.int32), characters)}
@@ -108,14 +108,16 @@ def all_cases() -> dict[str, Case]:
             {"token_ids": np.array([[1, 22, 3, 4, 5, 6, 7], [8, 9, 0, 0, 0, 0, 0]], np.int32)},
         ),
         "scores": layer_case(
-            NgramScores(3, 32, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
+            NgramLinear(3, 32, 2, 4, [1, 3], 5), {"token_ids": np.array([[7, 2, 7, 2, 7, 22], [7, 7, 0, 0, 0, 0], [0] * 6], np.int32)}
         ),
         "model": model_case(train=True),
         "model-ngrams": model_case(train=True, **ngrams),
         "model-convolution": model_case(train=True, **ngrams, conv_kernel_size=3),
         "model-five-classes": model_case(5, **ngrams, positions="sinusoidal", normalization="pre", activation="gelu"),
-        "model-scores": model_case(train=True, score_ngrams=2, score_buckets=32, score_ending=3, score_windows=[2]),
-        "model-subwords": model_case(train=True, characters=11, subword_buckets=32, score_subwords=True, score_ngrams=1, score_buckets=32),
+        "model-linear": model_case(train=True, linear={"max_ngram": 2, "buckets": 32, "end_decay": 3, "context_windows": [2]}),
+        "model-subwords": model_case(
+            train=True, characters=11, subword_buckets=32, linear={"max_ngram": 1, "buckets": 32, "subwords": True}
+        ),
         "model-additive": model_case(train=True, attention_score="additive"),
         "model-unscaled": model_case(use_scale=False, positions="none"),
         "model-heads-by-block": model_case(num_blocks=2, num_heads=[3, 1], key_dim=5),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mha_cli.config.settings import ModelConfig
+from mha_cli.config.settings import LinearConfig
 from mha_cli.linear import context_weights as module
 from mha_cli.linear.context_weights import learn_context_weights
 from mha_cli.linear.features import ngrams_of
@@ -39,7 +39,7 @@ def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, 
     for review, label in zip(reviews, labels, strict=True):
         weights = weights_in(review, 1, BUCKETS, 0, [1], context_weights)
         total = sum(weight * scores.get(number, 0.0) for number, weight in weights.items())
-        logit = start.score_weight * total / math.sqrt(sum(weight**2 for weight in weights.values())) + float(start.bias[0])
+        logit = start.linear_weight * total / math.sqrt(sum(weight**2 for weight in weights.values())) + float(start.bias[0])
         losses.append(math.log1p(math.exp(-logit if label else logit)))
     return sum(losses) / len(losses)
 
@@ -48,14 +48,14 @@ def loss_by_hand(reviews: list[list[int]], labels: list[int], scores: dict[int, 
 def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EPOCHS", 30)
     reviews, labels = reviews_with_two_opinions(400)
-    model = ModelConfig(score_ngrams=2, score_buckets=BUCKETS, score_ending=ending, score_windows=[1])
+    linear = LinearConfig(max_ngram=2, buckets=BUCKETS, end_decay=ending, context_windows=[1])
     whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, model)
+    ngrams = ngrams_of(whole, linear)
     words = np.array([word for review in reviews for word in review])
     opinions = np.select([words == GOOD, words == BAD], [1.0, -1.0], 0.0).astype(np.float32)
     scores_EU = opinions[ngrams.tokens][:, None]
     start = Stack(0.0, 1.5, np.zeros(1, np.float32))
-    context_weights = learn_context_weights(whole, ngrams, scores_EU, start, model, WORDS, seed=0)
+    context_weights = learn_context_weights(whole, ngrams, scores_EU, start, linear, WORDS, seed=0)
     assert context_weights.shape == (WORDS, 1)
     assert context_weights[VERDICT, 0] > 0.5 > -0.5 > context_weights[PLOT, 0]
     assert not context_weights[[0, 1]].any()  # padding and a word that never comes
@@ -63,9 +63,9 @@ def test_it_is_learnt_around_which_words_opinions_count(ending: int, monkeypatch
 
 def test_the_loss_that_falls_is_that_of_the_formula() -> None:
     reviews, labels = reviews_with_two_opinions(300)
-    model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[1])
+    linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
     whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, model)
+    ngrams = ngrams_of(whole, linear)
     rng = np.random.default_rng(0)
     table = rng.normal(scale=0.3, size=BUCKETS).astype(np.float32)
     table_of_words = weights_in([GOOD], 1, BUCKETS) | weights_in([BAD], 1, BUCKETS)
@@ -74,7 +74,7 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
     by_bucket = {int(number): float(table[number]) for number in ngrams.buckets}
     start = Stack(0.0, 1.5, np.array([0.1], np.float32))
     none = np.zeros((WORDS, 1), np.float32)
-    learnt = learn_context_weights(whole, ngrams, table[ngrams.buckets][:, None], start, model, WORDS, seed=0)
+    learnt = learn_context_weights(whole, ngrams, table[ngrams.buckets][:, None], start, linear, WORDS, seed=0)
     before, after = (loss_by_hand(reviews, labels, by_bucket, start, context_weights) for context_weights in (none, learnt))
     assert after < before
     for word in (VERDICT, PLOT):  # a step further the same way helps, or hardly harms
@@ -85,20 +85,20 @@ def test_the_loss_that_falls_is_that_of_the_formula() -> None:
 
 def test_scores_that_say_nothing_teach_nothing() -> None:
     reviews, labels = reviews_with_two_opinions(50)
-    model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[2, 5])
+    linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[2, 5])
     whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, model)
+    ngrams = ngrams_of(whole, linear)
     nothing = np.zeros((len(ngrams.buckets), 1), np.float32)
-    context_weights = learn_context_weights(whole, ngrams, nothing, Stack(0.0, 1.0, np.zeros(1, np.float32)), model, WORDS, seed=0)
+    context_weights = learn_context_weights(whole, ngrams, nothing, Stack(0.0, 1.0, np.zeros(1, np.float32)), linear, WORDS, seed=0)
     np.testing.assert_array_equal(context_weights, np.zeros((WORDS, 2), np.float32))
 
 
 def test_many_classes() -> None:
     reviews, labels = reviews_with_two_opinions(200)
-    model = ModelConfig(score_ngrams=1, score_buckets=BUCKETS, score_windows=[1])
+    linear = LinearConfig(max_ngram=1, buckets=BUCKETS, context_windows=[1])
     whole = encoded(reviews, labels)
-    ngrams = ngrams_of(whole, model)
+    ngrams = ngrams_of(whole, linear)
     words = np.array([word for review in reviews for word in review])[ngrams.tokens]
     scores_EU = np.stack([words == BAD, words == GOOD, np.zeros(len(words))], axis=1).astype(np.float32)
-    context_weights = learn_context_weights(whole, ngrams, scores_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), model, WORDS, seed=0)
+    context_weights = learn_context_weights(whole, ngrams, scores_EU, Stack(0.0, 2.0, np.zeros(3, np.float32)), linear, WORDS, seed=0)
     assert context_weights[VERDICT, 0] > 0 > context_weights[PLOT, 0]

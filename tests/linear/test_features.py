@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from mha_cli.config.settings import ModelConfig
-from mha_cli.layers import NgramScores
+from mha_cli.config.settings import LinearConfig
+from mha_cli.layers import NgramLinear
 from mha_cli.linear import features as module
 from mha_cli.linear.features import ngram_features, ngrams_of, subword_features, text_features
 from tests.reviews import bucket, encoded, subwords_in, weights_in
@@ -22,13 +22,13 @@ BUCKETS = 128
 REVIEWS = [[7, 2, 7, 2, 7, 3], [], [5], [5, 5, 5], [2, 7], [], [3, 1, 4, 1, 5, 9, 2, 6], [7]]
 
 
-def settings(max_ngram: int, buckets: int = BUCKETS, ending: int = 0) -> ModelConfig:
-    return ModelConfig(score_ngrams=max_ngram, score_buckets=buckets, score_ending=ending)
+def settings(max_ngram: int, buckets: int = BUCKETS, ending: int = 0) -> LinearConfig:
+    return LinearConfig(max_ngram=max_ngram, buckets=buckets, end_decay=ending)
 
 
-def features_of(reviews: Sequence[Sequence[int]], model: ModelConfig) -> npt.NDArray[np.float32]:
+def features_of(reviews: Sequence[Sequence[int]], linear: LinearConfig) -> npt.NDArray[np.float32]:
     of_reviews = encoded(reviews)
-    features = ngram_features(of_reviews, ngrams_of(of_reviews, model), model)
+    features = ngram_features(of_reviews, ngrams_of(of_reviews, linear), linear)
     assert features.dtype == np.float32
     return np.asarray(features.toarray())
 
@@ -64,17 +64,17 @@ def test_subwords_are_counted_as_often_as_they_stand(chunk: int, monkeypatch: py
 
 @pytest.mark.parametrize(("ending", "characters"), [(0, 0), (4, 0), (4, 7), (0, 3)])
 def test_features_times_a_table_are_what_the_layer_says(ending: int, characters: int) -> None:
-    """What the scores are fitted on is what the model reads."""
+    """What the scores are fitted on is what the linear reads."""
     rng = np.random.default_rng(0)
     random_reviews = [rng.integers(1, 30, rng.integers(0, 17)).tolist() for _ in range(20)]
     reviews = encoded([*REVIEWS, *random_reviews], characters=characters)
-    model = ModelConfig(score_ngrams=3, score_buckets=512, score_ending=ending, score_subwords=characters > 0)
-    layer = NgramScores(3, 512, 2, ending, subwords=characters > 0)
+    linear = LinearConfig(max_ngram=3, buckets=512, end_decay=ending, subwords=characters > 0)
+    layer = NgramLinear(3, 512, 2, ending, subwords=characters > 0)
     tokens = reviews.padded(np.arange(len(reviews)))
     layer.build(tokens.shape)
     table = rng.normal(size=(512, 2)).astype(np.float32)
     layer.table.assign(table)
-    np.testing.assert_allclose(text_features(reviews, ngrams_of(reviews, model), model) @ table, layer(tokens), atol=1e-5)
+    np.testing.assert_allclose(text_features(reviews, ngrams_of(reviews, linear), linear) @ table, layer(tokens), atol=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 2000])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import Config, ModelConfig
+from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.linear import fit as module
 from mha_cli.linear import one_vs_rest
@@ -17,7 +17,7 @@ from mha_cli.linear.features import ngrams_of, text_features
 from mha_cli.linear.fit import LinearModel, cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.one_vs_rest import FOLDS, fit_one_vs_rest
 from mha_cli.linear.regularization import choose_regularization
-from mha_cli.runtime.forward import place_weights, review_scores
+from mha_cli.runtime.forward import position_weights, text_logits
 from mha_cli.text.vocabulary import Vocabulary
 from tests.reviews import bucket, encoded
 
@@ -39,19 +39,19 @@ def random_reviews(num_texts: int, num_classes: int) -> tuple[list[list[int]], n
     return reviews, labels
 
 
-def settings(max_ngram: int, buckets: int = BUCKETS, **more: Any) -> ModelConfig:
-    return ModelConfig(score_ngrams=max_ngram, score_buckets=buckets, **more)
+def settings(max_ngram: int, buckets: int = BUCKETS, **more: Any) -> LinearConfig:
+    return LinearConfig(max_ngram=max_ngram, buckets=buckets, **more)
 
 
 def fit(
     reviews: Sequence[Sequence[int]],
     labels: Sequence[int] | npt.NDArray[np.generic],
-    model: ModelConfig,
+    linear: LinearConfig,
     num_classes: int = 2,
     seed: int = 0,
 ) -> LinearModel:
     train = encoded(reviews, list(labels))
-    config = Config(model=model, seed=seed)
+    config = Config(linear=linear, seed=seed)
     return fit_linear_model(config, prepared(config, train, train, num_classes), lambda _: None)
 
 
@@ -60,47 +60,47 @@ def prepared(config: Config, train: EncodedTexts, validation: EncodedTexts, num_
     return PreparedData(config, train, one_hot(train.labels, num_classes), validation, words, tuple("abc"[:num_classes]))
 
 
-def totals(reviews: Sequence[Sequence[int]], fitted: LinearModel, model: ModelConfig) -> npt.NDArray[np.float32]:
+def totals(reviews: Sequence[Sequence[int]], fitted: LinearModel, linear: LinearConfig) -> npt.NDArray[np.float32]:
     token_ids = encoded(reviews).padded(np.arange(len(reviews)))
-    weights = place_weights(token_ids, model.score_ending, model.score_windows, fitted.context_weights)
-    return review_scores(token_ids, fitted.table, model.score_ngrams, weights) + fitted.bias
+    weights = position_weights(token_ids, linear.end_decay, linear.context_windows, fitted.context_weights)
+    return text_logits(token_ids, fitted.table, linear.max_ngram, weights) + fitted.bias
 
 
 def test_two_classes_are_told_apart() -> None:
     reviews, labels = random_reviews(80, 2)
-    model = settings(2, 4096)
-    fitted = fit(reviews, labels, model)
+    linear = settings(2, 4096)
+    fitted = fit(reviews, labels, linear)
     assert fitted.table.shape == (4096, 1)
     assert fitted.context_weights is None
-    assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, model)[:, 0] > 0).tolist() == [False, True, False, True]
+    assert (totals([[2, 31, 32], [33, 3], [31, 2], [3]], fitted, linear)[:, 0] > 0).tolist() == [False, True, False, True]
     assert fitted.table[bucket([3], 4096), 0] == fitted.table.max() > 0.5
     assert fitted.table[bucket([2], 4096), 0] == fitted.table.min() < -0.5
 
 
 def test_a_unit_a_class_where_there_are_more_than_two() -> None:
     reviews, labels = random_reviews(90, 3)
-    model = settings(1)
-    fitted = fit(reviews, labels, model, num_classes=3)
+    linear = settings(1)
+    fitted = fit(reviews, labels, linear, num_classes=3)
     assert fitted.table.shape == (BUCKETS, 3)
-    assert totals([[2], [3], [4]], fitted, model).argmax(axis=1).tolist() == [0, 1, 2]
+    assert totals([[2], [3], [4]], fitted, linear).argmax(axis=1).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("windows", [[], [2]])
 def test_a_class_that_never_occurs_scores_nothing(windows: list[int]) -> None:
     reviews, labels = random_reviews(40, 2)
-    table = fit(reviews, labels, settings(2, score_windows=windows), num_classes=3).table
+    table = fit(reviews, labels, settings(2, context_windows=windows), num_classes=3).table
     assert np.isfinite(table).all()
     assert (table[:, 2] == 0).all()
     assert (table[:, :2] != 0).any(axis=0).all()
-    nothing = fit(reviews, np.ones(40, np.int32), settings(2, score_windows=windows))
+    nothing = fit(reviews, np.ones(40, np.int32), settings(2, context_windows=windows))
     assert not nothing.table.any()
     assert nothing.context_weights is None or not nothing.context_weights.any()
 
 
 def test_windows_leave_the_table_as_it_is() -> None:
     reviews, labels = random_reviews(60, 3)
-    fitted = fit(reviews, labels, settings(2, score_ending=4, score_windows=[1, 3]), num_classes=3)
-    np.testing.assert_array_equal(fitted.table, fit(reviews, labels, settings(2, score_ending=4), num_classes=3).table)
+    fitted = fit(reviews, labels, settings(2, end_decay=4, context_windows=[1, 3]), num_classes=3)
+    np.testing.assert_array_equal(fitted.table, fit(reviews, labels, settings(2, end_decay=4), num_classes=3).table)
     assert fitted.context_weights is not None
     assert fitted.context_weights.shape == (WORDS, 2)
     assert fitted.context_weights.any(axis=0).all()
@@ -111,16 +111,16 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
     given: list[Any] = []
     monkeypatch.setattr(module, "learn_context_weights", lambda *arguments: given.append(arguments) or np.zeros((WORDS, 1), np.float32))
     reviews, labels = random_reviews(53, num_classes)
-    model = settings(2, score_ending=4, score_windows=[3])
-    fit(reviews, labels, model, num_classes, seed=5)
+    linear = settings(2, end_decay=4, context_windows=[3])
+    fit(reviews, labels, linear, num_classes, seed=5)
     _, ngrams, scores_EU, start, *_ = given[0]
     units = [1] if num_classes == 2 else [0, 1, 2]
     assert scores_EU.shape == (len(ngrams.buckets), len(units))
-    assert start.score_weight > 0
+    assert start.linear_weight > 0
     # The folds are the first that the seed draws.
     folds = np.random.default_rng(5).permutation(53) % FOLDS
     whole = encoded(reviews, list(labels))
-    features = text_features(whole, ngrams_of(whole, model), model)
+    features = text_features(whole, ngrams_of(whole, linear), linear)
     regularization = choose_regularization(features, labels, num_classes, np.ones(53, np.float32), 5)
     tables = [fit_one_vs_rest(features[folds != k], labels[folds != k], num_classes, regularization).table for k in range(FOLDS)]
     for row in range(53):
@@ -131,25 +131,25 @@ def test_context_weights_are_learnt_on_what_the_other_folds_say(num_classes: int
 def test_of_too_many_reviews_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[EncodedTexts] = []
     monkeypatch.setattr(module, "MOST_TEXTS", 30)
-    monkeypatch.setattr(module, "ngrams_of", lambda reviews, model: fitted.append(reviews) or ngrams_of(reviews, model))
+    monkeypatch.setattr(module, "ngrams_of", lambda texts, linear: fitted.append(texts) or ngrams_of(texts, linear))
     reviews, labels = random_reviews(90, 2)
-    model = settings(1)
-    first, again, other = (fit(reviews, labels, model, seed=seed) for seed in (1, 1, 2))
+    linear = settings(1)
+    first, again, other = (fit(reviews, labels, linear, seed=seed) for seed in (1, 1, 2))
     assert [len(part) for part in fitted] == [30, 30, 30]
     np.testing.assert_array_equal(first.table, again.table)
     assert (first.table != other.table).any()
     # The drawn reviews keep their own labels.
-    assert ((totals(reviews, first, model)[:, 0] > 0) == labels).mean() > 0.95
+    assert ((totals(reviews, first, linear)[:, 0] > 0) == labels).mean() > 0.95
 
     fitted.clear()
-    fit(reviews[:30], labels[:30], model, seed=1)
+    fit(reviews[:30], labels[:30], linear, seed=1)
     assert fitted[-1].tokens[:].tolist() == [token_id for review in reviews[:30] for token_id in review]  # not too many: all, in order
 
 
 def test_the_same_seed_gives_the_same_context_weights() -> None:
     reviews, labels = random_reviews(60, 2)
-    model = settings(2, score_windows=[2])
-    first, again, other = (fit(reviews, labels, model, seed=seed).context_weights for seed in (1, 1, 2))
+    linear = settings(2, context_windows=[2])
+    first, again, other = (fit(reviews, labels, linear, seed=seed).context_weights for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -158,7 +158,7 @@ def test_the_same_seed_gives_the_same_context_weights() -> None:
 def test_refitted_on_the_validation_part_too(windows: list[int]) -> None:
     """Word 30 and its class stand in the validation part alone."""
     reviews, labels = random_reviews(60, 2)
-    config = Config(model=settings(1, score_windows=windows), seed=5)
+    config = Config(linear=settings(1, context_windows=windows), seed=5)
     data = prepared(config, encoded(reviews, list(labels)), encoded([[30, 10], [30, 11]] * 5, [1] * 10), 2)
     first = fit_linear_model(config, data, lambda _: None)
     refitted = refit_linear_model(config, data, first, lambda _: None)
@@ -178,12 +178,10 @@ def test_classes_count_alike_where_they_are_to() -> None:
     labels = [0] * 54 + [1] * 6
     said = []
     for class_weights in ("none", "balanced"):
-        config = config_from_dict(
-            {"model": {"score_ngrams": 1, "score_buckets": BUCKETS}, "training": {"class_weights": class_weights}}, "test"
-        )
+        config = config_from_dict({"linear": {"max_ngram": 1, "buckets": BUCKETS}, "training": {"class_weights": class_weights}}, "test")
         train = encoded(reviews, labels)
         fitted = fit_linear_model(config, prepared(config, train, train, 2), lambda _: None)
-        said.append(float(totals([[10, 3]], fitted, config.model)[0, 0]))
+        said.append(float(totals([[10, 3]], fitted, config.linear)[0, 0]))
     assert said[0] < 0 < said[1]
 
 
@@ -214,9 +212,9 @@ def test_cross_fitted_scores_come_from_tables_that_do_not_know_the_review(
     monkeypatch.setattr(module, "cross_fitted", kept)
     reviews, labels = random_reviews(60, 3)
     train = encoded(reviews, list(labels), characters) if characters else encoded(reviews, list(labels))
-    subwords = {"score_subwords": True} if characters else {}
-    model = {"score_ngrams": 2, "score_buckets": 4096, "score_ending": 3, "score_windows": windows} | subwords
-    config = config_from_dict({"text": {"subword_characters": characters}, "model": model}, "test")
+    subwords = {"subwords": True} if characters else {}
+    linear = {"max_ngram": 2, "buckets": 4096, "end_decay": 3, "context_windows": windows} | subwords
+    config = config_from_dict({"text": {"subword_characters": characters}, "linear": linear}, "test")
     data = prepared(config, train, train, 3)
     fitted, found = cross_fit_linear_model(config, data, lambda _: None)
     plain = fit_linear_model(config, data, lambda _: None)

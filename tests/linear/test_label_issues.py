@@ -94,9 +94,9 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
     texts = [[2 + label, *rng.integers(10, 30, 4).tolist()] for label in labels.tolist()]
     texts[3][0] = 9  # which no other text has
     reviews = encoded(texts, labels.tolist())
-    config = config_from_dict({"model": {"score_ngrams": 2, "score_buckets": 128}}, "test")
+    config = config_from_dict({"linear": {"max_ngram": 2, "buckets": 128}}, "test")
     found = cross_fitted_probabilities(reviews, num_classes, config, lambda _: None)
-    features, folds = text_features(reviews, ngrams_of(reviews, config.model), config.model), np.empty(53, int)
+    features, folds = text_features(reviews, ngrams_of(reviews, config.linear), config.linear), np.empty(53, int)
     dealt = [row for label in range(num_classes) for row in range(53) if labels[row] == label]
     folds[dealt] = [number % 5 for number in range(53)]
     ones = np.ones(53, np.float32)
@@ -114,7 +114,7 @@ def test_texts_are_answered_by_the_other_folds(num_classes: int) -> None:
 def test_a_class_of_one_text_is_nobody_elses_answer() -> None:
     labels = [0, 1] * 20 + [2]
     reviews = encoded([[2 + label, 10 + number % 7] for number, label in enumerate(labels)], labels)
-    config = config_from_dict({"model": {"score_ngrams": 1, "score_buckets": 128}}, "test")
+    config = config_from_dict({"linear": {"max_ngram": 1, "buckets": 128}}, "test")
     found = cross_fitted_probabilities(reviews, 3, config, lambda _: None)
     assert (found[:40, 2] < 0.01).all()  # 0.04 for those whose fold it is in, if it were scored 0 there
     assert (found[:40].argmax(axis=1) == labels[:40]).all()
@@ -161,7 +161,7 @@ def test_wrong_labels_are_found_where_they_stand(monkeypatch: pytest.MonkeyPatch
 
 def test_a_recipe_without_scores_has_those_of_the_recipe_text() -> None:
     config = load_config(find_config("book"), ["data.source=sample", "data.num_texts=400"])
-    assert not config.model.score_ngrams
+    assert not config.linear
     report = find_label_issues(config, 2)
     assert (report.data, report.num_texts, len(report.label_issues)) == ("sample", 400, 2)
     assert report.accuracy > 0.6

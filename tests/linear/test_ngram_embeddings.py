@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from mha_cli.config.settings import Config, ModelConfig, TrainingConfig
+from mha_cli.config.settings import Config, LinearConfig
 from mha_cli.linear import ngram_embeddings, one_vs_rest
 from mha_cli.linear.features import NgramEmbeddings, Ngrams, ngrams_of
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model
@@ -155,11 +155,11 @@ def test_a_word_that_no_label_knows_is_judged_by_the_company_it_keeps() -> None:
         return [[*rng.choice(8, 5, replace=False) + (2 if row % 2 else 10), *([more[row % 2]] if more else [])] for row in range(number)]
 
     labelled, unlabelled = encoded(texts(60), [row % 2 for row in range(60)]), encoded(texts(600, 19, 18))
-    model = ModelConfig(score_ngrams=1, score_buckets=1024)
-    assert 18 not in ngrams_of(labelled, model).buckets
+    linear = LinearConfig(max_ngram=1, buckets=1024)
+    assert 18 not in ngrams_of(labelled, linear).buckets
     found = {}
     for on in (False, True):
-        config = Config(model=model, training=TrainingConfig(score_vectors=on))
+        config = Config(linear=linear.model_copy(update={"ngram_embeddings": on}))
         data = dataclasses.replace(prepared(config, labelled, labelled, 2), unlabelled=unlabelled)
         table = fit_linear_model(config, data, lambda _: None).table
         found[on] = table[bucket([18], 1024), 0], table[bucket([19], 1024), 0]

@@ -40,32 +40,32 @@ def loss_of(x: npt.NDArray[Any], encoder: Floats, scores: Floats | None, labels:
 
 
 def weights_of(stack: Stack) -> npt.NDArray[np.float64]:
-    return np.array([stack.encoder_weight, stack.score_weight, *stack.bias])
+    return np.array([stack.encoder_weight, stack.linear_weight, *stack.bias])
 
 
-def readers_of(num_classes: int, with_scores: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
+def readers_of(num_classes: int, with_linear: bool, num_texts: int = 500) -> tuple[Floats, Floats | None, npt.NDArray[np.int32]]:
     encoder, scores, labels = two_readers(num_classes, num_texts)
-    return encoder, scores if with_scores else None, labels
+    return encoder, scores if with_linear else None, labels
 
 
-@pytest.mark.parametrize("with_scores", [True, False])
+@pytest.mark.parametrize("with_linear", [True, False])
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_scores: bool) -> None:
-    readers = readers_of(num_classes, with_scores)
-    start = np.zeros(1 + with_scores + readers[0].shape[1])
+def test_the_weights_are_those_of_another_optimizer(num_classes: int, with_linear: bool) -> None:
+    readers = readers_of(num_classes, with_linear)
+    start = np.zeros(1 + with_linear + readers[0].shape[1])
     found = minimize(loss_of, start, args=readers, method="Powell", options={"xtol": 1e-6, "ftol": 1e-12, "maxiter": 5000}).x
-    assert np.abs(found[1 + with_scores :]).max() > 0.1
+    assert np.abs(found[1 + with_linear :]).max() > 0.1
     weights = weights_of(fit_stack(*readers))
-    assert with_scores or weights[1] == 0
-    np.testing.assert_allclose(weights if with_scores else np.delete(weights, 1), found, atol=5e-3)
+    assert with_linear or weights[1] == 0
+    np.testing.assert_allclose(weights if with_linear else np.delete(weights, 1), found, atol=5e-3)
 
 
-@pytest.mark.parametrize("with_scores", [True, False])
+@pytest.mark.parametrize("with_linear", [True, False])
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
-def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, with_scores: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_and_gradient_are_those_of_the_formula(num_classes: int, with_linear: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr(stacking, "minimize", lambda *arguments, **_: given.append(arguments) or minimize(*arguments, jac=True))
-    readers = readers_of(num_classes, with_scores, 50)
+    readers = readers_of(num_classes, with_linear, 50)
     fit_stack(*readers)
     (loss_and_gradient, start) = given[0]
     for x in (start, np.random.default_rng(0).normal(size=len(start))):
@@ -103,9 +103,9 @@ def test_an_encoder_that_is_too_sure_and_leans_to_a_class(num_classes: int) -> N
     assert after[1] > before[1]
 
 
-@pytest.mark.parametrize("with_scores", [True, False])
-def test_a_review_that_counts_twice_is_two(with_scores: bool) -> None:
-    encoder, scores, labels = readers_of(3, with_scores)
+@pytest.mark.parametrize("with_linear", [True, False])
+def test_a_review_that_counts_twice_is_two(with_linear: bool) -> None:
+    encoder, scores, labels = readers_of(3, with_linear)
     twice, total = 1 + (labels == 2), 1 + (labels == 2).mean()
     repeated = [None if array is None else np.repeat(array, twice, axis=0) for array in (encoder, scores, labels)]
     weighed = weights_of(fit_stack(encoder, scores, labels, (twice / total).astype(np.float32)))
@@ -129,7 +129,7 @@ def test_two_classes_the_other_way_round_have_the_same_weights() -> None:
 def test_a_reader_that_tells_nothing_is_not_listened_to() -> None:
     encoder, scores, labels = two_readers(2, 5000)
     noise = np.random.default_rng(0).normal(size=encoder.shape).astype(np.float32)
-    assert abs(fit_stack(encoder, noise, labels).score_weight) < 0.2 < fit_stack(encoder, scores, labels).score_weight
+    assert abs(fit_stack(encoder, noise, labels).linear_weight) < 0.2 < fit_stack(encoder, scores, labels).linear_weight
     assert abs(fit_stack(noise, scores, labels).encoder_weight) < 0.2 < fit_stack(encoder, scores, labels).encoder_weight
 
 
@@ -137,7 +137,7 @@ def test_readers_without_a_mistake_get_finite_weights() -> None:
     labels = np.array([0, 1] * 50, np.int32)
     certain = np.where(labels == 1, 16.0, -16.0).astype(np.float32)[:, None]
     stack = fit_stack(certain, 100 * certain, labels)
-    assert np.isfinite([stack.encoder_weight, stack.score_weight, *stack.bias]).all()
+    assert np.isfinite([stack.encoder_weight, stack.linear_weight, *stack.bias]).all()
     assert (stack.logits(certain, 100 * certain)[:, 0] > 0).tolist() == (labels == 1).tolist()
 
 

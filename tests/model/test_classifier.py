@@ -29,9 +29,9 @@ ORDER: dict[str, dict[str, Any]] = {
 }
 
 
-def small_config(**model: Any) -> Config:
+def small_config(linear: dict[str, Any] | None = None, **model: Any) -> Config:
     sizes = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, "num_blocks": 2}
-    return config_from_dict({"text": {"sequence_length": 31}, "model": {**sizes, **model}}, "test")
+    return config_from_dict({"text": {"sequence_length": 31}, "model": {**sizes, **model}, "linear": linear}, "test")
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_only_positions_and_ngrams_let_the_model_read_order(words: dict[str, Any
 
 
 def test_a_config_without_positions_cannot_read_order(make_model: Callable[..., keras.Model]) -> None:
-    config = small_config(max_ngram=3, ngram_buckets=32, ngram_dropout=0.1, score_ngrams=2, score_buckets=32)
-    model = make_model(config.model_copy(update={"model": config.model.without_positions()}))
+    config = small_config(max_ngram=3, ngram_buckets=32, ngram_dropout=0.1, linear={"max_ngram": 2, "buckets": 32})
+    model = make_model(config.without_positions())
     probabilities = np.array(model(padded([[7, 2, 1, 22, 5], [22, 1, 5, 7, 2]], 7)))
     np.testing.assert_allclose(probabilities[0], probabilities[1], **EXACT)
 

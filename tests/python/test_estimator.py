@@ -23,8 +23,8 @@ from mha_cli.data.sample import SampleTexts
 
 REVIEWS = list(SampleTexts(SampleData(num_texts=200)).read("train"))[:120]
 TEXTS, LABELS = [review.text for review in REVIEWS], np.array([review.label for review in REVIEWS])
-SMALL: dict[str, Any] = {"embed_dim": 4, "num_heads": 1, "feed_forward_dim": 4, "epochs": 1, "score_ngrams": 0, "max_ngram": 1}
-SCORED = {**SMALL, "score_ngrams": 2}
+SMALL: dict[str, Any] = {"embed_dim": 4, "num_heads": 1, "feed_forward_dim": 4, "epochs": 1, "linear": None, "max_ngram": 1}
+SCORED = {**SMALL, "linear": {"max_ngram": 2}}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ CANNOT = {
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("untraced")
 @parametrize_with_checks(
-    [OfNumbers("sample", **{**SMALL, "score_ngrams": 1, "score_buckets": 4096})], expected_failed_checks=lambda _: CANNOT
+    [OfNumbers("sample", **{**SMALL, "linear": {"max_ngram": 1, "buckets": 4096}})], expected_failed_checks=lambda _: CANNOT
 )
 def test_what_scikit_learn_asks_of_every_estimator(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -75,8 +75,9 @@ def test_every_kind_of_model_equals_numpy(model_case: ModelCase, random_weights:
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_equals_numpy(name: str, random_weights: Callable[..., dict[str, np.ndarray]]) -> None:
     config = load_config(CONFIGS / f"{name}.yaml", ["data.source=sample"] if name == "text" else [])
-    small = {"ngram_buckets": 1024, "score_buckets": 4096}  # tables as large as those of the recipes take a second each
-    config = config.model_copy(update={"model": config.model.model_copy(update=small)})
+    linear = config.linear and config.linear.model_copy(update={"buckets": 4096})  # tables as large as the recipes' take a second each
+    model = config.model.model_copy(update={"ngram_buckets": 1024})
+    config = config.model_copy(update={"model": model, "linear": linear})
     longest = config.text.sequence_length
     weights = {path: weight / 2 for path, weight in random_weights(config, 503, 2).items()}  # probabilities that are not all 0 or 1
     checkpoint = checkpoint_of(ModelCase(config, 503, 2), weights)

@@ -35,7 +35,7 @@ def test_equals_the_keras_model(model_case: ModelCase, random_weights: Callable[
         if model_case.num_classes == 2:
             expected = np.concatenate([1.0 - expected, expected], axis=1)
         before = token_ids.copy()
-        probabilities = forward.class_probabilities(token_ids, weights, model_case.config.model)
+        probabilities = forward.class_probabilities(token_ids, weights, model_case.config)
         assert probabilities.dtype == np.float32
         np.testing.assert_allclose(probabilities, expected, strict=True, **EXACT)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, **EXACT)
@@ -66,7 +66,7 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
         variable.assign(weights[variable.path])
     reviews = [np.random.default_rng(size).integers(1, 23, size).tolist() for size in (length, 513, 5)]
     token_ids = padded(reviews, length)
-    probabilities = forward.class_probabilities(token_ids, weights, config.model)
+    probabilities = forward.class_probabilities(token_ids, weights, config)
     np.testing.assert_allclose(probabilities, keras_model(token_ids), **EXACT)
     for block, attention in enumerate(forward.attention_weights(token_ids[:, :549], weights, config.model)):
         assert attention.shape == (3, config.model.heads[block], 549, 549)
@@ -79,13 +79,12 @@ def test_the_size_of_a_block_changes_nothing(
     block: int, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
-    weights, model = random_weights(*model_case), model_case.config.model
-    probabilities, attention = (
-        function(token_ids, weights, model) for function in (forward.class_probabilities, forward.attention_weights)
-    )
+    weights, config = random_weights(*model_case), model_case.config
+    probabilities = forward.class_probabilities(token_ids, weights, config)
+    attention = forward.attention_weights(token_ids, weights, config.model)
     monkeypatch.setattr(forward, "SCORE_BLOCK", block)
-    np.testing.assert_allclose(forward.class_probabilities(token_ids, weights, model), probabilities, **EXACT)
-    for ours, expected in zip(forward.attention_weights(token_ids, weights, model), attention, strict=True):
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, weights, config), probabilities, **EXACT)
+    for ours, expected in zip(forward.attention_weights(token_ids, weights, config.model), attention, strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
 
 
@@ -123,14 +122,14 @@ def test_enormous_weights_give_an_answer_or_a_refusal_and_never_a_warning(
     model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]]
 ) -> None:
     token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
-    weights, model = random_weights(*model_case), model_case.config.model
+    weights, config = random_weights(*model_case), model_case.config
     refused = set()
     for path, weight in weights.items():
         for size in (1e20, 3e38):
             large = {**weights, path: np.sign(weight) * np.float32(size)}
-            for function in (forward.class_probabilities, forward.attention_weights):
+            for function, settings in ((forward.class_probabilities, config), (forward.attention_weights, config.model)):
                 try:
-                    found = function(token_ids, large, model)
+                    found = function(token_ids, large, settings)
                 except MhaError as error:
                     assert str(error) == TOO_LARGE
                     refused.add(function)

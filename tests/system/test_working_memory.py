@@ -30,7 +30,7 @@ WIDE: dict[str, dict[str, Any]] = {
     "feed-forward": {"feed_forward_dim": 4_093, "activation": "gelu"},
     "embedding": {"embed_dim": 4_001, "key_dim": 3},
     "heads": {"num_heads": 31, "key_dim": 101},
-    "classes of n-gram scores": {"score_ngrams": 1, "score_buckets": 32},
+    "classes of the linear model": {"linear": {"max_ngram": 1, "buckets": 32}},
 }
 
 
@@ -39,10 +39,10 @@ def peak_bytes(checkpoint: Checkpoint, texts: int, length: int) -> int:
     rng = np.random.default_rng(0)
     token_ids = rng.integers(1, len(checkpoint.vocabulary), (texts, length)).astype(np.int32)
     token_ids = with_characters(token_ids, checkpoint.config.text.subword_characters)
-    class_probabilities(token_ids[:1, :1], checkpoint.weights, checkpoint.config.model)  # whatever it imports
+    class_probabilities(token_ids[:1, :1], checkpoint.weights, checkpoint.config)  # whatever it imports
     tracemalloc.start()
     try:
-        class_probabilities(token_ids, checkpoint.weights, checkpoint.config.model)
+        class_probabilities(token_ids, checkpoint.weights, checkpoint.config)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -71,13 +71,13 @@ def test_the_estimate_is_an_upper_bound(case: ModelCase, texts: int) -> None:
 @pytest.mark.parametrize("name", WIDE)
 def test_wide_models_are_computed_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint, texts, length = wide(name), 29, 41
-    whole = MemoryEstimate(checkpoint.config.model, len(checkpoint.class_names)).num_bytes(texts, length)
-    at_once = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config.model)
+    whole = checkpoint.memory_estimate.num_bytes(texts, length)
+    at_once = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config)
     monkeypatch.setattr(working_memory, "BLOCK_BYTES", 1 << 18)
     estimate = in_numpy(checkpoint).num_bytes(texts, length)
     assert peak_bytes(checkpoint, texts, length) < estimate + SPARE
     assert estimate < whole / 2 or name in {"embedding", "feed-forward", "heads"}  # which are computed whole
-    by_blocks = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config.model)
+    by_blocks = class_probabilities(np.full((texts, length), 3, np.int32), checkpoint.weights, checkpoint.config)
     np.testing.assert_allclose(by_blocks, at_once, rtol=1e-4, atol=1e-6)
 
 

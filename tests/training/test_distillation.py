@@ -1,4 +1,4 @@
-"""Learning from n-gram scores: the targets, the run, and a checkpoint that stands without them."""
+"""Learning from the linear model: the targets, the run, and a checkpoint that stands without them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
     (folder / "train.csv").write_text("\n".join(lines))
     data: dict[str, Any] = {"source": "files", "train": str(folder / "train.csv"), "text_column": "text", "label_column": "label"}
     training: dict[str, Any] = {"epochs": 2, "batch_size": 16, "learning_rate": 0.02, "distill_linear": True}
-    training |= {"keep_linear": keep, "refit_scores": refit}
+    training |= {"keep_linear": keep, "refit_linear": refit}
     if unlabelled:
         (folder / "more.txt").write_text("".join(f"a d c says{number % classes}\n" for number in range(9)))
-        data["unlabelled"], training["finetune_epochs"], training["score_vectors"] = str(folder / "more.txt"), 1, True
-    model = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "score_ngrams": 2, "score_buckets": 512, "score_windows": [2]}
+        data["unlabelled"], training["finetune_epochs"] = str(folder / "more.txt"), 1
+    model = {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8}
+    linear = {"max_ngram": 2, "buckets": 512, "context_windows": [2], "ngram_embeddings": unlabelled}
     text = {"vocabulary_size": 50, "sequence_length": 9}
-    return config_from_dict({"data": data, "text": text, "model": model, "training": training}, "test")
+    return config_from_dict({"data": data, "text": text, "model": model, "linear": linear, "training": training}, "test")
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +105,8 @@ def test_the_encoder_stands_alone_in_the_checkpoint(finished: Finished, unlabell
     config, summary = finished(unlabelled, False, False)
     assert summary.num_train == 108 + 9 * unlabelled
     checkpoint = read_checkpoint(summary.checkpoint)
-    assert checkpoint.config.model.score_ngrams == 0
-    assert not [path for path in checkpoint.weights if path.startswith("scores/")]
+    assert checkpoint.config.linear is None
+    assert not [path for path in checkpoint.weights if path.startswith("linear/")]
     assert summary.num_parameters == checkpoint.num_weights
     assert 0 <= checkpoint.metrics["calibration_error_after"] <= 1
     assert load_config(summary.checkpoint.with_name("config.yaml")) == config  # the run keeps what it was asked for
@@ -120,9 +121,9 @@ def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished
     assert summary.num_train == 108 + 9
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config == config
-    np.testing.assert_allclose(checkpoint.weights["scores/table"], expected.table, atol=1e-6)
+    np.testing.assert_allclose(checkpoint.weights["linear/table"], expected.table, atol=1e-6)
     assert expected.context_weights is not None
-    np.testing.assert_allclose(checkpoint.weights["scores/salience"], expected.context_weights, atol=1e-6)
+    np.testing.assert_allclose(checkpoint.weights["linear/context_weights"], expected.context_weights, atol=1e-6)
     assert summary.num_parameters == checkpoint.num_weights
     assert "calibration_error_after" not in checkpoint.metrics  # both together never were anything else
 

@@ -35,16 +35,16 @@ LOST = "ended, or does not answer; see its own message, and start all again, wit
 
 
 def config(dropout: float = 0.0, epochs: int = 3, scores: bool = True, distil: bool = False) -> Config:
-    """Everything that workers have to agree on, with n-gram scores or, sooner there, without; batches of an odd number of reviews."""
+    """Everything that workers have to agree on, with a linear model or, sooner there, without; batches of an odd number of reviews."""
     settings: dict[str, dict[str, Any]] = {
         "data": {"source": "sample", "num_texts": 300},
         "text": {"vocabulary_size": 300, "sequence_length": 24},
         "model": {"embed_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "dropout": dropout, "max_ngram": 2, "ngram_buckets": 64},
         "training": {"distribution": "auto", "epochs": epochs, "batch_size": 13, "learning_rate": 0.01, "schedule": "cosine"},
     }
-    settings["model"] |= {"attention_implementation": "fused"} | (
-        {"score_ngrams": 2, "score_buckets": 256, "score_windows": [3]} if scores else {}
-    )
+    settings["model"] |= {"attention_implementation": "fused"}
+    if scores:
+        settings["linear"] = {"max_ngram": 2, "buckets": 256, "context_windows": [3]}
     settings["training"] |= {
         "clip_norm": 0.1,
         "word_dropout": 0.2,
@@ -110,7 +110,9 @@ def test_two_workers_train_the_model_that_one_trains(tmp_path: Path, distil: boo
     assert one == other  # loss after loss and, bit for bit, the weights
     assert not list((workers / "run-1").rglob("*.*"))[1:]  # the config that `run_directory` has put there, and nothing else
     ours, expected = (read_checkpoint(folder / "run-0" / CHECKPOINT) for folder in (workers, alone))
-    assert {path for path in expected.weights if path.startswith("scores/")} == (set() if distil else {"scores/table", "scores/salience"})
+    assert {path for path in expected.weights if path.startswith("linear/")} == (
+        set() if distil else {"linear/table", "linear/context_weights"}
+    )
     for path, weight in expected.weights.items():
         np.testing.assert_allclose(ours.weights[path], weight, atol=1e-3, err_msg=path)
 

@@ -46,10 +46,10 @@ def test_steps_count(data: PreparedData, settings: tuple[str, ...]) -> None:
 
 
 def test_the_linear_model_counts_its_texts_and_classes(data: PreparedData) -> None:
-    linear = ("model.score_ngrams=2", "model.score_buckets=4096")
+    linear = ("linear.max_ngram=2", "linear.buckets=4096")
     more = dataclasses.replace(data, unlabelled=data.train)
     many = dataclasses.replace(data, class_names=tuple("abcdefg"))
-    assert total(data) < total(data, *linear) == total(more, *linear) < total(more, *linear, "training.score_vectors=true")
+    assert total(data) < total(data, *linear) == total(more, *linear) < total(more, *linear, "linear.ngram_embeddings=true")
     assert total(many, *linear) > total(data, *linear)
 
 

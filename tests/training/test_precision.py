@@ -169,7 +169,7 @@ def test_validation_and_the_checkpoint_are_float32(steps: dict[str, Any], tiny_d
     loss, accuracy = validation.score(trainer)
     reviews = tiny_data.validation
     checkpoint = validation.checkpoint(trainer, EpochRecord(1, 0.5, 0.5, loss, accuracy, 1.0, 1.0, True))
-    probabilities = forward.class_probabilities(reviews.padded(np.arange(len(reviews))), checkpoint.weights, trainer.config.model)
+    probabilities = forward.class_probabilities(reviews.padded(np.arange(len(reviews))), checkpoint.weights, trainer.config)
     assert loss == pytest.approx(-np.log(probabilities[np.arange(len(reviews)), reviews.labels]).mean(), abs=1e-5)
     assert "float32" in checkpoint.keras_config
     assert "bfloat16" not in checkpoint.keras_config

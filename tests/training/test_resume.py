@@ -219,8 +219,9 @@ def undecided(tmp_path_factory: pytest.TempPathFactory) -> Config:
     path.write_text("\n".join(["text,label", *rows, "what else,odd"]) + "\n")
     named = {
         "data": {"source": "files", "train": str(path)},
-        "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "max_ngram": 2, "score_ngrams": 2},
-        "training": {"epochs": 2, "monitor": "last", "refit_scores": True},
+        "model": {"embed_dim": 12, "num_heads": 2, "feed_forward_dim": 7, "max_ngram": 2},
+        "linear": {"max_ngram": 2},
+        "training": {"epochs": 2, "monitor": "last", "refit_linear": True},
     }
     return config_from_dict({"auto": True, **named}, "test")
 
@@ -230,7 +231,8 @@ def test_a_run_goes_on_with_what_was_decided(undecided: Config, tmp_path: Path) 
     train(undecided, tmp_path / "whole")
     decided = load_config(tmp_path / "whole" / CONFIG)
     assert not decided.auto
-    assert (decided.text.subword_characters, decided.model.score_subwords, decided.training.batch_size) == (16, True, 8)
+    assert decided.linear
+    assert (decided.text.subword_characters, decided.linear.subwords, decided.training.batch_size) == (16, True, 8)
     for name in ("given", "kept"):
         interrupt(undecided, tmp_path / name, 6)
         assert (tmp_path / name / CHECKPOINT).exists()  # of the first epoch, although the last one counts

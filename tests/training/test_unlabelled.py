@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import Config, FilesData, ModelConfig, TextConfig, TrainingConfig
+from mha_cli.config.settings import Config, FilesData, LinearConfig, TextConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.training.distillation import with_guesses
 from mha_cli.training.optimizers import learning_rate_schedule
@@ -30,9 +30,8 @@ def write_texts(folder: Path) -> dict[str, str]:
 
 def test_they_are_read_with_the_vocabulary_of_the_training_part(tmp_path: Path) -> None:
     files = FilesData.model_validate(write_texts(tmp_path))
-    text, training = TextConfig(vocabulary_size=50, sequence_length=11), TrainingConfig(score_vectors=True)
-    model = ModelConfig(score_ngrams=1, score_buckets=64)
-    found = prepare(Config(data=files, text=text, model=model, training=training))
+    text, linear = TextConfig(vocabulary_size=50, sequence_length=11), LinearConfig(buckets=64, ngram_embeddings=True)
+    found = prepare(Config(data=files, text=text, linear=linear))
     assert "unheard" not in found.vocabulary.tokens
     assert found.unlabelled is not None
     good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
@@ -49,10 +48,8 @@ def test_they_bring_their_characters(tmp_path: Path) -> None:
                 "num_heads": 2,
                 "feed_forward_dim": 7,
                 "subword_buckets": 64,
-                "score_ngrams": 1,
-                "score_buckets": 64,
             },
-            "training": {"score_vectors": True},
+            "linear": {"max_ngram": 1, "buckets": 64, "ngram_embeddings": True},
         },
         "test",
     )

@@ -1,4 +1,4 @@
-"""An encoder, alone or composed with n-gram scores, gives the stacked probabilities, as Keras and NumPy compute them."""
+"""An encoder, alone or stacked with a linear model, gives the stacked probabilities, as Keras and NumPy compute them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ WORDS = 27
 """Of the vocabulary, besides the two special ids."""
 
 
-def a_config(windows: list[int], score_ngrams: int = 2) -> Config:
-    scores = {"score_ngrams": score_ngrams, "score_buckets": 64 if score_ngrams else 0, "score_windows": windows}
-    model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17, **scores}
-    return config_from_dict({"text": {"vocabulary_size": 29, "sequence_length": 13}, "model": model}, "test")
+def a_config(windows: list[int] | None) -> Config:
+    linear = None if windows is None else {"max_ngram": 2, "buckets": 64, "context_windows": windows}
+    model = {"embed_dim": 14, "num_heads": 2, "feed_forward_dim": 17}
+    return config_from_dict({"text": {"vocabulary_size": 29, "sequence_length": 13}, "model": model, "linear": linear}, "test")
 
 
 def some_data(num_classes: int) -> PreparedData:
@@ -47,7 +47,7 @@ def some_data(num_classes: int) -> PreparedData:
 def random_scores(of_layer: dict[str, Any], num_classes: int) -> LinearModel:
     """Scores with a bias, which no weight of the layer holds."""
     bias = np.random.default_rng(2).normal(size=1 if num_classes == 2 else num_classes).astype(np.float32)
-    return LinearModel(of_layer["scores/table"], bias, of_layer.get("scores/salience"))
+    return LinearModel(of_layer["linear/table"], bias, of_layer.get("linear/context_weights"))
 
 
 @pytest.mark.parametrize("windows", [[], [3]])
@@ -64,8 +64,8 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     token_ids, labels = data.validation.padded(np.arange(60)), data.validation.labels
 
     encoder = trainer.logits(data.validation)
-    weights = forward.place_weights(token_ids, 0, windows, fitted.context_weights)
-    scores = forward.review_scores(token_ids, fitted.table, 2, weights) + fitted.bias
+    weights = forward.position_weights(token_ids, 0, windows, fitted.context_weights)
+    scores = forward.text_logits(token_ids, fitted.table, 2, weights) + fitted.bias
     stack = fit_stack(encoder, scores, labels)
     expected = probabilities_of(stack.logits(encoder, scores))
     assert np.abs(expected - probabilities_of(encoder)).max() > 0.1
@@ -78,7 +78,7 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
     assert {path: (weight.shape, weight.dtype) for path, weight in composed.items()} == {
         path: (weight.shape, np.float32) for path, weight in of_scores.items()
     }
-    np.testing.assert_allclose(forward.class_probabilities(token_ids, composed, config.model), expected, atol=1e-4)
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, composed, config), expected, atol=1e-4)
     keras_model = build_classifier(config, 2 + WORDS, num_classes)
     for weight in keras_model.weights:
         weight.assign(composed[weight.path])
@@ -88,7 +88,7 @@ def test_the_composed_classifier_gives_the_stacked_probabilities(
 
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> None:
-    config, data = a_config([], score_ngrams=0), some_data(num_classes)
+    config, data = a_config(None), some_data(num_classes)
     trainer = NumpyTrainer(config, data)
     layer, *others = trainer.arrays()
     trainer.set_arrays([np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
@@ -103,7 +103,7 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     assert (loss, accuracy) == pytest.approx(mean_loss_and_accuracy(expected, labels))
     assert loss < mean_loss_and_accuracy(encoder, labels)[0]
     kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True))
-    np.testing.assert_allclose(forward.class_probabilities(token_ids, kept.weights, config.model), expected, atol=1e-5)
+    np.testing.assert_allclose(forward.class_probabilities(token_ids, kept.weights, config), expected, atol=1e-5)
     assert {weight.dtype for weight in kept.weights.values()} == {np.dtype(np.float32)}
     assert kept.metrics == {
         "epoch": 1,
@@ -114,10 +114,10 @@ def test_an_encoder_alone_is_kept_with_a_scale_and_a_shift(num_classes: int) -> 
     }
 
 
-@pytest.mark.parametrize("score_ngrams", [0, 2])
-def test_classes_that_count_alike_do_so_in_the_shift(score_ngrams: int, random_weights: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("windows", [None, []])
+def test_classes_that_count_alike_do_so_in_the_shift(windows: list[int] | None, random_weights: Callable[..., Any]) -> None:
     """Of an encoder that tells the classes not at all: what is most probable is what is most frequent, or neither."""
-    config, data = a_config([], score_ngrams), some_data(2)
+    config, data = a_config(windows), some_data(2)
     labels = (np.arange(60) < 9).astype(np.int32)
     validation = dataclasses.replace(data.validation, labels=labels)
     data = dataclasses.replace(data, validation=validation)
@@ -126,17 +126,17 @@ def test_classes_that_count_alike_do_so_in_the_shift(score_ngrams: int, random_w
     for class_weights in ("none", "balanced"):
         weighed = config.model_copy(update={"training": config.training.model_copy(update={"class_weights": class_weights})})
         trainer = NumpyTrainer(weighed, data)
-        judge = Validation(weighed, data, nothing if score_ngrams else None)
+        judge = Validation(weighed, data, None if windows is None else nothing)
         loss, accuracy = judge.score(trainer)
         kept = judge.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, loss, accuracy, 0.0, 0.0, best=True)).weights
-        answers.append(forward.class_probabilities(validation.padded(np.arange(60)), kept, config.model)[:, 1])
+        answers.append(forward.class_probabilities(validation.padded(np.arange(60)), kept, config)[:, 1])
     assert answers[0].max() < 0.4
     np.testing.assert_allclose(answers[1], 0.5, atol=1e-3)
 
 
 def test_logits_that_a_probability_cannot_tell_apart_are_judged_as_they_are_kept() -> None:
     """A probability of float32 ends at a logit of 16; some logits here are beyond."""
-    config, data = a_config([], score_ngrams=0), some_data(2)
+    config, data = a_config(None), some_data(2)
     trainer = NumpyTrainer(config, data)
     layer, *others = trainer.arrays()
     trainer.set_arrays([30 * np.random.default_rng(1).normal(size=layer.shape).astype(np.float32), *others])
@@ -144,7 +144,7 @@ def test_logits_that_a_probability_cannot_tell_apart_are_judged_as_they_are_kept
     validation = Validation(config, data, None)
     scored = validation.score(trainer)
     kept = validation.checkpoint(trainer, EpochRecord(1, 0.0, 0.0, *scored, 0.0, 0.0, best=True)).weights
-    answers = forward.class_probabilities(data.validation.padded(np.arange(60)), kept, config.model)
+    answers = forward.class_probabilities(data.validation.padded(np.arange(60)), kept, config)
     assert scored == pytest.approx(mean_loss_and_accuracy(answers, data.validation.labels), abs=1e-5)
 
 
@@ -160,23 +160,23 @@ def test_what_is_kept_is_not_what_is_scored(random_weights: Callable[..., Any]) 
     record = EpochRecord(1, 0.0, 0.0, *scored[0], 0.0, 0.0, best=True)
     alone, other = (validation.checkpoint(trainer, record) for validation in validations)
     assert other.metrics == alone.metrics
-    np.testing.assert_array_equal(other.weights["scores/table"], kept.table)
+    np.testing.assert_array_equal(other.weights["linear/table"], kept.table)
     different = [path for path, weight in alone.weights.items() if not np.array_equal(weight, other.weights[path])]
-    assert sorted(different) == ["classifier/bias", "scores/table"]
-    score_weight = alone.weights["classifier/kernel"][-3:].diagonal()
-    np.testing.assert_allclose(other.weights["classifier/bias"] - alone.weights["classifier/bias"], score_weight, rtol=1e-4)
+    assert sorted(different) == ["classifier/bias", "linear/table"]
+    linear_weight = alone.weights["classifier/kernel"][-3:].diagonal()
+    np.testing.assert_allclose(other.weights["classifier/bias"] - alone.weights["classifier/bias"], linear_weight, rtol=1e-4)
 
 
 def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Callable[..., Any]) -> None:
     config = a_config([3])
-    encoder = random_weights(a_config([], score_ngrams=0), 2 + WORDS, 3)
+    encoder = random_weights(a_config(None), 2 + WORDS, 3)
     of_scores = random_weights(config, 2 + WORDS, 3)
     fitted = random_scores(of_scores, 3)
     composed = compose(encoder, fitted, Stack(1.0, 0.0, np.zeros(3, np.float32)))
     token_ids = some_data(3).validation.padded(np.arange(60))
     np.testing.assert_allclose(
-        forward.class_probabilities(token_ids, composed, config.model),
-        forward.class_probabilities(token_ids, encoder, a_config([], score_ngrams=0).model),
+        forward.class_probabilities(token_ids, composed, config),
+        forward.class_probabilities(token_ids, encoder, a_config(None)),
         atol=1e-6,
     )
     again, found = decompose(composed)
@@ -188,7 +188,7 @@ def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Cal
 
 
 def test_a_classifier_without_scores_is_an_encoder(random_weights: Callable[..., Any]) -> None:
-    weights = random_weights(a_config([], score_ngrams=0), 2 + WORDS, 2)
+    weights = random_weights(a_config(None), 2 + WORDS, 2)
     encoder, fitted = decompose(weights)
     assert fitted is None
     assert all(encoder[path] is weight for path, weight in weights.items())
@@ -199,10 +199,10 @@ def test_the_encoder_alone_starts_as_it_does_in_the_classifier(num_classes: int)
     import keras
 
     config, kernels = a_config([3]), []
-    for with_scores in (True, False):
+    for with_linear in (True, False):
         keras.utils.set_random_seed(7)
-        model = build_classifier(config, 2 + WORDS, num_classes, with_scores)
-        kernels.append({weight.path: np.array(weight) for weight in model.weights if not weight.path.startswith("scores/")})
+        model = build_classifier(config, 2 + WORDS, num_classes, with_linear)
+        kernels.append({weight.path: np.array(weight) for weight in model.weights if not weight.path.startswith("linear/")})
     whole, encoder = kernels
     whole["classifier/kernel"] = whole["classifier/kernel"][: config.model.embed_dim]
     assert whole.keys() == encoder.keys()

@@ -120,7 +120,7 @@ def test_what_falls_behind_at_half_of_its_epochs_is_stopped(tmp_path: Path) -> N
         assert len(steps) in (2, 3) if trial.stopped else len(steps) == 4
 
 
-TEACHING = {"model.score_ngrams": 1, "model.score_buckets": 64, "training.distill_linear": True}
+TEACHING = {"linear.max_ngram": 1, "linear.buckets": 64, "training.distill_linear": True}
 
 
 @pytest.mark.parametrize("settings", [{}, pytest.param(TEACHING, marks=pytest.mark.process, id="scores teach")])
@@ -141,13 +141,13 @@ def test_scores_are_fitted_once_for_settings(tmp_path: Path, monkeypatch: pytest
     fit_linear_models = searching.fit_linear_models
 
     def counted(config: Config, *rest: Any) -> Any:
-        fitted.append(config.model.score_ngrams)
+        fitted.append(config.linear.max_ngram)
         return fit_linear_models(config, *rest)
 
     monkeypatch.setattr(searching, "fit_linear_models", counted)
-    settings = with_settings(config(), {"model.score_ngrams": 1, "model.score_buckets": 64}, "test")
-    summary = tuned(tmp_path / "run", trials=5, settings=settings, search=["model.score_ngrams=1,2"])
-    assert {trial.settings["model.score_ngrams"] for trial in summary.trials} == {1, 2}
+    settings = with_settings(config(), {"linear.max_ngram": 1, "linear.buckets": 64}, "test")
+    summary = tuned(tmp_path / "run", trials=5, settings=settings, search=["linear.max_ngram=1,2"])
+    assert {trial.settings["linear.max_ngram"] for trial in summary.trials} == {1, 2}
     assert sorted(fitted) == [1, 2]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from mha_cli.checkpoint.file import Checkpoint
-from mha_cli.model.classifier import after_embedding, scores_of, to_model
+from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 from mha_cli.text.encoding import TextPipeline
 
 STEPS = 64
@@ -47,7 +47,7 @@ def integrated_gradients(checkpoint: Checkpoint, text: str, label: str, steps: i
     text_1LD = tf.convert_to_tensor(embedding(tokens_1L, training=False))
     words_1LD = tf.convert_to_tensor(token_embedding.embed_words(tokens_1L, training=False))
     start_1LD = text_1LD - token_embedding.with_neighbours(words_1LD, no_padding_1L)  # the positions alone
-    scores_1U = scores_of(model, tokens_1L)
+    scores_1U = linear_logits_of(model, tokens_1L)
     shares_S11 = ((np.arange(steps, dtype=np.float32) + 0.5) / steps)[:, None, None]
     mean_gradient_LD = tf.zeros_like(words_1LD[0])
     together = memory_estimate.most_texts(len(tokens), min(steps, BATCH_TOKENS // len(tokens)))

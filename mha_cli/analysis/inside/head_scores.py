@@ -18,7 +18,7 @@ from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.data.batches import scoring_batches
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.data.preparation import LabelledTexts
-from mha_cli.model.classifier import after_embedding, scores_of, to_model
+from mha_cli.model.classifier import after_embedding, linear_logits_of, to_model
 from mha_cli.model.outputs import cross_entropy, predict_probabilities
 from mha_cli.runtime.forward import finite
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
@@ -118,4 +118,4 @@ def masked_forward(model: keras.Model, tokens: Any, head_masks: list[Any]) -> An
     """The model's output with a head mask for every block, each (H,) or (B, H)."""
     embedding = model.get_layer("embedding")
     embedded, mask = embedding(tokens, training=False), embedding.compute_mask(tokens)
-    return after_embedding(model, embedded, mask, scores_of(model, tokens), head_masks=head_masks)
+    return after_embedding(model, embedded, mask, linear_logits_of(model, tokens), head_masks=head_masks)

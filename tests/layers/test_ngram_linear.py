@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from layer_contract import check_layer
 
-from mha_cli.config.settings import ModelConfig
-from mha_cli.layers import NgramScores
+from mha_cli.config.settings import LinearConfig
+from mha_cli.layers import NgramLinear
 from mha_cli.runtime import forward
 from tests.covering import pairwise
 from tests.reviews import bucket, subwords_in, weights_in, with_characters
@@ -33,33 +33,33 @@ def table_of(buckets: int, units: int) -> np.ndarray:
     return np.random.default_rng(buckets).normal(size=(buckets, units)).astype(np.float32)
 
 
-def salience_of(windows: Sequence[int], words: int = 9) -> np.ndarray:
+def context_weights_of(windows: Sequence[int], words: int = 9) -> np.ndarray:
     return np.random.default_rng(words).normal(size=(words, len(windows))).astype(np.float32)
 
 
 def layer_with(
-    table: np.ndarray, max_ngram: int, ending: int = 0, windows: Sequence[int] = (), salience: np.ndarray | None = None
-) -> NgramScores:
-    salience = salience_of(windows) if salience is None else salience
-    layer = NgramScores(max_ngram, *table.shape, ending, windows, len(salience))
+    table: np.ndarray, max_ngram: int, ending: int = 0, windows: Sequence[int] = (), context_weights: np.ndarray | None = None
+) -> NgramLinear:
+    context_weights = context_weights_of(windows) if context_weights is None else context_weights
+    layer = NgramLinear(max_ngram, *table.shape, ending, windows, len(context_weights))
     layer.build((None, None))
     layer.table.assign(table)
     if windows:
-        layer.salience.assign(salience)
+        layer.context_weights.assign(context_weights)
     return layer
 
 
 @pytest.mark.parametrize("characters", [0, 5])
 def test_honours_the_layer_contract(characters: int, tmp_path: Path) -> None:
-    arguments = {"max_ngram": 3, "buckets": 32, "num_scores": 2, "ending": 4, "windows": [1, 3], "salient_words": 7}
+    arguments = {"max_ngram": 3, "buckets": 32, "units": 2, "end_decay": 4, "context_windows": [1, 3], "context_words": 7}
     arguments["subwords"] = characters > 0
     tokens = with_characters(np.random.default_rng(0).integers(1, 23, (3, 5)).astype(np.int32), characters)
     at_default = [] if characters else ["subwords"]
-    check_layer(NgramScores, arguments, [tokens], (3, 2), tmp_path, keeps_mask=False, at_default=at_default)
+    check_layer(NgramLinear, arguments, [tokens], (3, 2), tmp_path, keeps_mask=False, at_default=at_default)
 
 
 def score_by_hand(review: list[int], table: np.ndarray, max_ngram: int, ending: int, windows: Sequence[int]) -> np.ndarray:
-    weights = weights_in(review, max_ngram, len(table), ending, windows, salience_of(windows))
+    weights = weights_in(review, max_ngram, len(table), ending, windows, context_weights_of(windows))
     total = sum((weight * table[number] for number, weight in weights.items()), start=np.zeros(table.shape[1]))
     return total / math.sqrt(sum(weight**2 for weight in weights.values()) or 1.0)
 
@@ -76,15 +76,15 @@ def test_scores_are_the_weighted_sum_over_the_distinct_ngrams(
     expected = np.stack([score_by_hand(review, table, max_ngram, ending, windows) for review in REVIEWS])
     assert (expected[-1] == 0).all()
     np.testing.assert_allclose(layer_with(table, max_ngram, ending, windows)(TOKEN_IDS), expected, atol=1e-5)
-    weights = forward.place_weights(TOKEN_IDS, ending, windows, salience_of(windows) if windows else None)
-    np.testing.assert_allclose(forward.review_scores(TOKEN_IDS, table, max_ngram, weights), expected, atol=1e-5)
+    weights = forward.position_weights(TOKEN_IDS, ending, windows, context_weights_of(windows) if windows else None)
+    np.testing.assert_allclose(forward.text_logits(TOKEN_IDS, table, max_ngram, weights), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("characters", "buckets", "units"), [(3, 8, 1), (11, 64, 3), (23, 2**13, 77)])
 def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, buckets: int, units: int) -> None:
     table, tokens = table_of(buckets, units), with_characters(TOKEN_IDS, characters)
     tokens[3, 0, 3:] = 0  # a review without a subword
-    layer = NgramScores(2, buckets, units, ending=3, subwords=True)
+    layer = NgramLinear(2, buckets, units, end_decay=3, subwords=True)
     layer(tokens)
     layer.table.assign(table)
     expected = np.stack([score_by_hand(review, table, 2, 3, ()) for review in REVIEWS])
@@ -93,23 +93,23 @@ def test_subwords_add_their_sum_over_the_root_of_their_number(characters: int, b
         assert bool(numbers) == (row < 3)
         expected[row] += table[numbers].sum(axis=0) / math.sqrt(len(numbers) or 1)
     np.testing.assert_allclose(layer(tokens), expected, atol=1e-5)
-    model = ModelConfig(score_ngrams=2, score_buckets=buckets, score_ending=3, score_subwords=True)
-    np.testing.assert_allclose(forward.ngram_scores(tokens, {"scores/table": table}, model), expected, atol=1e-5)
+    linear = LinearConfig(max_ngram=2, buckets=buckets, end_decay=3, subwords=True)
+    np.testing.assert_allclose(forward.linear_logits(tokens, {"linear/table": table}, linear), expected, atol=1e-5)
 
 
 def test_characters_are_needed_for_subwords() -> None:
     message = r"^the input has shape \(5, 7\); with subwords it takes \(batch, length, 1 \+ characters\)$"
     with pytest.raises(ValueError, match=message):
-        NgramScores(1, 8, 1, subwords=True)(TOKEN_IDS)
+        NgramLinear(1, 8, 1, subwords=True)(TOKEN_IDS)
 
 
-def test_what_stands_near_a_salient_word_counts_more() -> None:
+def test_what_stands_near_a_word_of_great_weight_counts_more() -> None:
     table = np.zeros((2**20, 1), np.float32)
     table[bucket((5,), len(table))] = 1.0
-    salience = np.zeros((9, 1), np.float32)
-    salience[3] = math.log(27)
+    context_weights = np.zeros((9, 1), np.float32)
+    context_weights[3] = math.log(27)
     reviews = np.array([[3, 5, 8, 8, 8, 7], [3, 8, 8, 5, 8, 7]], np.int32)
-    near, far = np.array(layer_with(table, 1, windows=(1,), salience=salience)(reviews))[:, 0]
+    near, far = np.array(layer_with(table, 1, windows=(1,), context_weights=context_weights)(reviews))[:, 0]
     # The first word's window holds two words, the second one's three: the factors are the square and the cubic root of 27.
     assert near == pytest.approx(3 / math.sqrt(27 + 9 + 1 + 1), rel=1e-5)  # 5 counts 3; of the words 8 the last counts
     assert far == pytest.approx(1 / math.sqrt(27 + 1 + 1 + 1), rel=1e-5)
@@ -126,14 +126,17 @@ def test_more_padding_changes_nothing() -> None:
 def test_nothing_is_trained() -> None:
     layer = layer_with(table_of(8, 1), 1, windows=(2,))
     assert layer.trainable_variables == []
-    assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table", "salience"]
+    assert [weight.path.split("/")[-1] for weight in layer.weights] == ["table", "context_weights"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"ending": -1}, "ending is -1; it must be 0 or more"), ({"windows": [2, -1]}, r"windows is \[2, -1\]; each must be 0 or more")]
-    + [({name: 0}, f"{name} is 0; it must be .*") for name in ("max_ngram", "buckets", "num_scores", "salient_words")],
+    [
+        ({"end_decay": -1}, "end_decay is -1; it must be 0 or more"),
+        ({"context_windows": [2, -1]}, r"context_windows is \[2, -1\]; each must be 0 or more"),
+    ]
+    + [({name: 0}, f"{name} is 0; it must be .*") for name in ("max_ngram", "buckets", "units", "context_words")],
 )
 def test_impossible_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        NgramScores(**{"max_ngram": 1, "buckets": 1, "num_scores": 1, **arguments})
+        NgramLinear(**{"max_ngram": 1, "buckets": 1, "units": 1, **arguments})
