@@ -63,7 +63,7 @@ def markdown(table: Table) -> str:
 
 
 def accuracy(records: Sequence[Record]) -> Table:
-    """One row per system, the most accurate first: test accuracy over the seeds, that of its parts, wall time beside that of the fastest."""
+    """One row per system, most accurate first: test accuracy, accuracy of its parts, and wall time."""
     systems = by_system(records)
     fastest = min(mean(figures["wall_seconds"] for figures in runs) for runs in systems.values())
     rows = []
@@ -208,7 +208,7 @@ def predict(record: Record) -> Table:
 
 
 def batch(record: Record) -> Table:
-    """One row per command: seconds from start to end, the rate, also without the start-up, and the most memory with the data and with more."""
+    """One row per command: seconds, rates, both also without the start-up, and peak memory with the data and with more."""
     settings, figures = record["settings"], record["figures"]
     rows = []
     for name, found in figures["seconds"].items():

@@ -125,7 +125,7 @@ def test_a_service_stands_beside_predict_on_the_same_reviews() -> None:
     }
     figures = {"seconds": {"mha predict --workers 1": [1.0], "mha predict": [0.5]}, "loads": loads, "megabytes": [80.2, 80.6]}
     table = tables.serve(record({"reviews": 1000, "rounds": 3}, figures))
-    assert table.title.endswith("the server holds 80 MB after a round and 81 MB after 4")
+    assert table.title.endswith("the server holds 80 MB after one round and 81 MB after 4")
     assert table.rows == [
         ("mha predict --workers 1", "1,000", "–", "–", "1.00"),
         ("mha predict", "2,000", "–", "–", "2.00"),
