@@ -15,11 +15,10 @@ import keras
 from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_choice, check_inputs, check_shares, check_sizes
-from mha_cli.layers.fast.blockwise import blockwise_attention
+from mha_cli.layers.fast.blockwise import attend_within_memory
 from mha_cli.layers.fast.folded import folded_attention, folding_pays
 from mha_cli.layers.masks import broadcast_mask, check_mask, combine, head_gate, look_ahead_mask, of_head, padding_mask, valid_lengths_mask
-from mha_cli.layers.numerics import dot_products, masked_softmax, number_of_weights
-from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE
+from mha_cli.layers.numerics import dot_products, masked_softmax
 
 IMPLEMENTATIONS = ("auto", "fused", "per_head", "blockwise", "folded")
 SCORINGS = ("dot_product", "additive")
@@ -225,14 +224,13 @@ class MultiHeadAttention(Layer):
         gate_BH11 = head_gate(head_mask, self.num_heads, self.compute_dtype)
         check_mask("head_mask", gate_BH11, sizes)
         dropout = self.dropout if training else 0.0
-        needs_weights = return_attention_scores or self.attention_score == "additive"
         inputs = query, key, value, mask_BHLM, gate_BH11
         if self.implementation == "per_head":
             output_BLO, weights_BHLM = self.per_head(*inputs, dropout)
         elif self.implementation == "folded" or (self.implementation == "auto" and not dropout and folding_pays(self)):
-            output_BLO, weights_BHLM = folded_attention(self, *inputs, needs_weights)
+            output_BLO, weights_BHLM = folded_attention(self, *inputs, return_attention_scores)
         else:
-            output_BLO, weights_BHLM = self.fused(*inputs, dropout, needs_weights)
+            output_BLO, weights_BHLM = self.fused(*inputs, dropout, return_attention_scores)
         if query_mask is not None:  # a query that is padding looks nowhere
             real_B1L1 = ops.swapaxes(padding_mask(query_mask), 2, 3)
             check_mask("query_mask", real_B1L1, sizes)
@@ -247,7 +245,7 @@ class MultiHeadAttention(Layer):
             q_BLK = project_head(query, self.query_kernel, self.query_bias, i)
             k_BMK = project_head(key, self.key_kernel, self.key_bias, i)
             v_BMV = project_head(value, self.value_kernel, self.value_bias, i)
-            head_BLV, weights_BLM = self.attend(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), dropout, self.use_scale, head=i)
+            head_BLV, weights_BLM = self.attend(q_BLK, k_BMK, v_BMV, of_head(mask_BHLM, i), dropout, head=i)
             if gate_BH11 is not None:
                 head_BLV = head_BLV * of_head(gate_BH11, i)
             outputs.append(ops.matmul(head_BLV, self.output_kernel[i]))
@@ -258,43 +256,26 @@ class MultiHeadAttention(Layer):
     def fused(
         self, query: Any, key: Any, value: Any, mask_BHLM: Any, gate_BH11: Any, dropout: float, needs_weights: bool
     ) -> tuple[Any, Any]:
-        """All heads at once: project, attend, merge; the weights are None where they were computed block by block."""
+        """All heads at once: project, attend, merge; None for the weights where nobody needs them and memory is short."""
         q_BHLK = project_heads(query, self.query_kernel, self.query_bias)
         k_BHMK = project_heads(key, self.key_kernel, self.key_bias)
         v_BHMV = project_heads(value, self.value_kernel, self.value_bias)
-        scaled = self.use_scale
-        mixed_BHLV, weights_BHLM = self.attend_within_memory(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, needs_weights, dropout, scaled)
+        if needs_weights or self.implementation == "fused" or self.attention_score == "additive":
+            mixed_BHLV, weights_BHLM = self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout)
+        else:
+            mixed_BHLV, weights_BHLM = attend_within_memory(self, q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout), None
         if gate_BH11 is not None:
             mixed_BHLV = mixed_BHLV * gate_BH11
         return merge_heads(mixed_BHLV, self.output_kernel, self.output_bias), weights_BHLM
 
     def attend(
-        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float = 0.0, scaled: bool = True, head: Any = slice(None)
+        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float, scaled: bool | None = None, head: Any = slice(None)
     ) -> tuple[Any, Any]:
         """The attention function that ``attention_score`` names, for all heads or for one."""
         if self.attention_score == "additive":
             return additive_attention(q_BHLK, k_BHMK, v_BHMV, self.score_kernel[head], mask_BHLM, dropout, self.seed_generator)
+        scaled = self.use_scale if scaled is None else scaled
         return scaled_dot_product_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, self.seed_generator, scaled)
-
-    def attend_within_memory(
-        self, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, needs_weights: bool, dropout: float, scaled: bool
-    ) -> tuple[Any, Any]:
-        """``attend``, but in blocks, without weights, for ``blockwise`` or beyond ``MOST_SCORES_AT_ONCE`` weights that nobody needs."""
-        if needs_weights or self.implementation in ("fused", "folded"):
-            return self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)
-
-        def at_once() -> Any:
-            return self.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)[0]
-
-        def by_blocks() -> Any:
-            seed = self.seed_generator.next() if self.seed_generator and dropout else None
-            return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scaled)
-
-        too_many = self.implementation == "blockwise" or number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
-        if isinstance(too_many, bool):
-            return (by_blocks() if too_many else at_once()), None
-        # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
-        return ops.cond(too_many, by_blocks, at_once), None
 
     def compute_output_shape(self, query_shape: Any, value_shape: Any = None, key_shape: Any = None) -> tuple[Any, ...]:
         """(B, L, O)."""

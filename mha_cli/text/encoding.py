@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.text.characters import characters_of
 from mha_cli.text.tokenizer import make_splitter, make_tokenizer
 from mha_cli.text.vocabulary import UNKNOWN_ID, Vocabulary, kept_slices
 
@@ -76,6 +75,15 @@ def tokens_of(words: Sequence[str], vocabulary: Vocabulary, settings: TextConfig
     if not settings.subword_characters:
         return ids
     return np.concatenate([ids[:, None], characters_of(words, settings.subword_characters)], axis=1)
+
+
+def characters_of(words: Sequence[str], num_characters: int) -> npt.NDArray[np.int32]:
+    """The code points of each word between ``<`` and ``>``, (N, W); cut to W characters, or filled up with zeros.
+
+    Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2: the ends tell a prefix from an infix.
+    """
+    whole = "".join([f"<{word}>"[:num_characters].ljust(num_characters, "\0") for word in words])
+    return np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype="<i4").astype(np.int32).reshape(len(words), num_characters)
 
 
 def ids_of(tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

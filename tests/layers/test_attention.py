@@ -86,13 +86,11 @@ def test_honours_the_layer_contract(use_bias: bool, attention_score: str, implem
     ("arguments", "widths"),
     [
         ({}, [QUERY_WIDTH]),
-        ({"use_bias": False}, [QUERY_WIDTH]),
-        ({"value_dim": VALUE_DIM}, [QUERY_WIDTH]),
-        ({}, [QUERY_WIDTH, VALUE_WIDTH]),
+        ({"value_dim": VALUE_DIM}, [QUERY_WIDTH, VALUE_WIDTH]),
         ({"value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}, [QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH]),
         ({"use_bias": False, "value_dim": VALUE_DIM, "output_dim": OUTPUT_DIM}, [QUERY_WIDTH, VALUE_WIDTH, KEY_WIDTH]),
     ],
-    ids=["self", "self-no-bias", "self-value-dim", "cross", "cross-three-widths", "cross-no-bias"],
+    ids=["self", "cross", "cross-three-widths", "cross-no-bias"],
 )
 def test_equals_keras_and_the_paper(arguments: dict[str, Any], widths: list[int]) -> None:
     inputs = [random(BATCH, KEYS if number else QUERIES, width) for number, width in enumerate(widths)]
@@ -113,12 +111,8 @@ def test_equals_keras_and_the_paper(arguments: dict[str, Any], widths: list[int]
 
 
 MASKS = {
-    "value": {"value_mask": prefix_mask([7, 4, 1], KEYS)},
-    "key": {"key_mask": prefix_mask([7, 4, 1], KEYS)},
     "value-and-key": {"value_mask": prefix_mask([7, 4, 2], KEYS), "key_mask": prefix_mask([6, 5, 2], KEYS)},
-    "rank-3": {"attention_mask": random_mask(BATCH, QUERIES, KEYS)},
     "rank-4": {"attention_mask": random_mask(BATCH, HEADS, QUERIES, KEYS)},
-    "rank-4-all-heads": {"attention_mask": random_mask(BATCH, 1, QUERIES, KEYS)},
     "one-for-the-batch": {"attention_mask": random_mask(1, QUERIES, KEYS)},
     "attention-and-value": {"attention_mask": random_mask(BATCH, QUERIES, KEYS), "value_mask": prefix_mask([7, 4, 1], KEYS)},
     "integers": {"attention_mask": random_mask(BATCH, QUERIES, KEYS).astype(np.int32)},
@@ -271,8 +265,7 @@ def test_rows_that_look_nowhere_are_zero_with_finite_gradients(dtype: str) -> No
     assert all((gradient[0] != 0).any() for gradient in gradients)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize(("use_bias", "dtype"), [(True, "mixed_bfloat16"), (False, "float32")])
 def test_a_layer_with_nothing_to_look_at_gives_the_output_bias_with_finite_gradients(use_bias: bool, dtype: str) -> None:
     query = random(BATCH, QUERIES, QUERY_WIDTH)
     layer = built(MultiHeadAttention(HEADS, KEY_DIM, use_bias=use_bias, dtype=dtype), query)

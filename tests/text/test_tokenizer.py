@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mha_cli.config.settings import TextConfig
-from mha_cli.text import encoding as encoder
 from mha_cli.text import patterns
-from mha_cli.text.encoding import TextPipeline
 from mha_cli.text.tokenizer import make_tokenizer
-from mha_cli.text.vocabulary import Vocabulary
 
 SETTINGS = [TextConfig(lowercase=lowercase, punctuation=punctuation) for lowercase in (True, False) for punctuation in (True, False)]
 
@@ -45,11 +42,8 @@ def test_words_and_marks(text: str, expected: list[str]) -> None:
     assert tokens(text) == expected
 
 
-def test_without_punctuation_only_words_are_left() -> None:
+def test_punctuation_and_case_are_settings() -> None:
     assert tokens("Good?! Don't -- see 'it'...", punctuation=False) == ["good", "don't", "see", "it"]
-
-
-def test_without_lowercase_the_case_stays() -> None:
     assert tokens("A GREAT Film", lowercase=False) == ["A", "GREAT", "Film"]
 
 
@@ -133,15 +127,3 @@ def test_no_expression_is_possessive() -> None:
 def test_long_runs_of_marks_keep_every_mark() -> None:
     run = "👍" * 31 + "…" * 34
     assert tokens(f"a{run}b") == ["a", *run, "b"]
-
-
-# One tokenizer
-
-
-def test_training_and_prediction_split_alike() -> None:
-    from mha_cli.data import corpus
-    from mha_cli.runtime import classifier
-
-    assert corpus.make_tokenizer is encoder.make_tokenizer is make_tokenizer
-    assert corpus.TextPipeline is classifier.TextPipeline is TextPipeline
-    assert TextPipeline(TextConfig(), Vocabulary([])).tokenize("A<br>b") == ["a", "b"]

@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mha_cli.text.vocabulary import (
-    MAX_TOKEN_LENGTH,
-    PADDING_ID,
-    SPECIAL_TOKENS,
-    UNKNOWN_ID,
-    Vocabulary,
-    kept_slices,
-    most_frequent,
-)
+from mha_cli.text.vocabulary import MAX_TOKEN_LENGTH, SPECIAL_TOKENS, UNKNOWN_ID, Vocabulary, kept_slices, most_frequent
 
 truncations = st.sampled_from(["head", "tail", "head_and_tail"])
 
@@ -28,42 +20,15 @@ def frequent(counts: dict[str, int], vocabulary_size: int = 100) -> tuple[str, .
 
 def test_ids_start_at_2_and_everything_else_is_unknown() -> None:
     vocabulary = Vocabulary(["the", "film", "."])
-    assert (PADDING_ID, UNKNOWN_ID) == (0, 1)
     assert vocabulary.tokens == ("[PAD]", "[UNK]", "the", "film", ".")
-    assert vocabulary.ids([".", "the", "plot", "film", "film", ""]) == [4, 2, 1, 3, 3, 1]
-    assert len(vocabulary) == 5
+    assert vocabulary.ids([".", "the", "plot", "film", "film", "", *SPECIAL_TOKENS]) == [4, 2, 1, 3, 3, 1, UNKNOWN_ID, UNKNOWN_ID]
+    assert (len(vocabulary), len(Vocabulary([]))) == (5, 2)
+    assert Vocabulary([]).ids(["a", "b"]) == [1, 1]
 
 
 def test_punctuation_marks_are_no_words() -> None:
     tokens = ["the", ",", "。", "$", "👍🏽", "🇩🇪", "#love", "", "३", "…"]
     assert Vocabulary(tokens).mark_ids == {Vocabulary(tokens).ids([token])[0] for token in (",", "。", "$", "", "…")}
-
-
-def test_the_special_tokens_cannot_be_written() -> None:
-    assert Vocabulary(["the"]).ids(SPECIAL_TOKENS) == [UNKNOWN_ID, UNKNOWN_ID]
-
-
-def test_an_empty_vocabulary_knows_nothing() -> None:
-    vocabulary = Vocabulary([])
-    assert len(vocabulary) == 2
-    assert vocabulary.ids(["a", "b"]) == [1, 1]
-
-
-def test_the_most_frequent_come_first_and_ties_are_alphabetical() -> None:
-    assert frequent({"b": 2, "é": 2, "c": 5, "a": 2, "'": 7, "Z": 2}) == ("'", "c", "Z", "a", "b", "é")
-
-
-def test_the_order_in_which_tokens_were_met_does_not_matter() -> None:
-    counts = {"b": 2, "c": 5, "a": 2, "d": 1}
-    assert frequent(counts) == frequent(dict(reversed(counts.items())))
-
-
-def test_the_size_counts_the_special_ids() -> None:
-    counts = {"a": 4, "b": 3, "c": 2, "d": 1}
-    assert frequent(counts, vocabulary_size=3) == ("a",)
-    assert frequent(counts, vocabulary_size=5) == ("a", "b", "c")
-    assert frequent(counts, vocabulary_size=6) == ("a", "b", "c", "d")
-    assert frequent(counts, vocabulary_size=7) == ("a", "b", "c", "d")
 
 
 def test_very_long_tokens_get_no_id() -> None:
@@ -77,22 +42,9 @@ def test_most_frequent_against_a_plain_sort(counts: dict[str, int], vocabulary_s
     assert frequent(counts, vocabulary_size) == tuple(expected[: vocabulary_size - 2])
 
 
-# Truncation
-
-
 @pytest.mark.parametrize(
     ("truncation", "sequence_length", "expected"),
-    [
-        ("head", 3, "abc"),
-        ("tail", 3, "efg"),
-        ("head_and_tail", 3, "abg"),
-        ("head_and_tail", 4, "abfg"),
-        ("head", 1, "a"),
-        ("tail", 1, "g"),
-        ("head_and_tail", 1, "a"),
-        ("head_and_tail", 7, "abcdefg"),
-        ("tail", 8, "abcdefg"),
-    ],
+    [("head", 3, "abc"), ("tail", 3, "efg"), ("head_and_tail", 3, "abg"), ("head_and_tail", 4, "abfg"), ("head_and_tail", 1, "a")],
 )
 def test_what_is_kept(truncation: str, sequence_length: int, expected: str) -> None:
     first, second = kept_slices(7, sequence_length, truncation)
@@ -106,15 +58,5 @@ def test_as_much_as_fits_is_kept_in_order(num_tokens: int, sequence_length: int,
     kept = places[first] + places[second]
     assert len(kept) == min(num_tokens, sequence_length)
     assert kept == sorted(set(kept))
-    if num_tokens > sequence_length:
-        assert (kept[0] == 0) == (truncation != "tail")
-        assert (kept[-1] == num_tokens - 1) == (truncation == "tail" or (truncation == "head_and_tail" and sequence_length > 1))
-        if truncation == "head_and_tail":
-            assert len(places[first]) - len(places[second]) == sequence_length % 2
-
-
-@given(st.lists(st.integers(), max_size=30), st.integers(1, 20), truncations)
-def test_slices_cut_arrays_as_they_cut_lists(values: list[int], sequence_length: int, truncation: str) -> None:
-    first, second = kept_slices(len(values), sequence_length, truncation)
-    array = np.array(values, dtype=object)
-    assert [*array[first], *array[second]] == values[first] + values[second]
+    if truncation == "head_and_tail" and num_tokens > sequence_length:
+        assert len(places[first]) - len(places[second]) == sequence_length % 2

@@ -335,7 +335,7 @@ def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedDa
 @pytest.mark.parametrize("most_weights", [0, 2**27])
 def test_a_compiled_model_attends_by_blocks_and_at_once(most_weights: int, tiny_config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice is a condition in the graph, which TensorFlow's optimizer has to leave sound."""
-    monkeypatch.setattr("mha_cli.layers.attention.MOST_SCORES_AT_ONCE", most_weights)
+    monkeypatch.setattr("mha_cli.layers.fast.blockwise.MOST_SCORES_AT_ONCE", most_weights)
     model = build_classifier(tiny_config, 50, 2)
     for batch, length in ((3, 5), (70, 23)):
         token_ids = np.random.default_rng(0).integers(1, 50, (batch, length)).astype(np.int32)

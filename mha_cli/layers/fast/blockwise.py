@@ -14,11 +14,36 @@ from typing import Any
 import keras
 from keras import ops
 
-from mha_cli.layers.numerics import custom_gradient, dot_products, softmax_of_allowed
-from mha_cli.system.working_memory import QUERIES_OF_A_BLOCK
+from mha_cli.layers.numerics import custom_gradient, dot_products, number_of_weights, softmax_of_allowed
+from mha_cli.system.working_memory import MOST_SCORES_AT_ONCE, QUERIES_OF_A_BLOCK
 
 BLOCK_SEED_STEP = 1_000_003
 """Between the seeds of one block and the next, so that no block draws the dropout of another call's block."""
+
+
+def attend_within_memory(
+    layer: Any, q_BHLK: Any, k_BHMK: Any, v_BHMV: Any, mask_BHLM: Any, dropout: float = 0.0, scaled: bool | None = None
+) -> Any:
+    """The mixed values of an attention layer, block by block if it asks for that, or beyond ``MOST_SCORES_AT_ONCE`` weights.
+
+    Args:
+        layer: ``MultiHeadAttention`` with dot products.
+        scaled: whether dot products are multiplied by 1/√d_k; None for what the layer says.
+    """
+
+    def at_once() -> Any:
+        return layer.attend(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, scaled)[0]
+
+    def by_blocks() -> Any:
+        seed = layer.seed_generator.next() if dropout else None
+        scale = layer.use_scale if scaled is None else scaled
+        return blockwise_attention(q_BHLK, k_BHMK, v_BHMV, mask_BHLM, dropout, seed, scaled=scale)
+
+    too_many = layer.implementation == "blockwise" or number_of_weights(q_BHLK, k_BHMK) > MOST_SCORES_AT_ONCE
+    if isinstance(too_many, bool):
+        return by_blocks() if too_many else at_once()
+    # In this order: with the branches swapped, TensorFlow 2.21's graph optimizer makes a whole model give nothing, shape (0,).
+    return ops.cond(too_many, by_blocks, at_once)
 
 
 def blockwise_attention(

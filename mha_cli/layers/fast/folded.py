@@ -22,6 +22,8 @@ from typing import Any
 
 from keras import ops
 
+from mha_cli.layers.fast.blockwise import attend_within_memory
+
 
 def folding_pays(layer: Any) -> bool:
     """Whether the heads of a layer that takes dot products are as wide as what they project, or wider."""
@@ -51,7 +53,10 @@ def folded_attention(
     mask_B1QM = as_one_head(mask_BHLM, heads, length)
     heads_inputs = q_B1QE, ops.expand_dims(key_BME, 1), ops.expand_dims(value_BMF, 1), mask_B1QM
     # The factor 1/√d_k is in A and a already.
-    mixed_B1QF, weights_B1QM = layer.attend_within_memory(*heads_inputs, needs_weights, dropout=0.0, scaled=False)
+    if needs_weights or layer.implementation == "folded":
+        mixed_B1QF, weights_B1QM = layer.attend(*heads_inputs, dropout=0.0, scaled=False)
+    else:
+        mixed_B1QF, weights_B1QM = attend_within_memory(layer, *heads_inputs, scaled=False), None
     mixed_BLHF = ops.reshape(mixed_B1QF, (batch, length, heads, value_width))
     if gate_BH11 is not None:
         mixed_BLHF = mixed_BLHF * ops.swapaxes(gate_BH11, 1, 2)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from attention_cases import EXACT, assert_same_gradient, built, random
 
 from mha_cli.layers import MultiHeadAttention, attention, blockwise_attention
+from mha_cli.layers.fast import blockwise
 from mha_cli.layers.numerics import number_of_weights
 
 MOST_WEIGHTS = 300
@@ -22,8 +23,8 @@ WIDTH = 3
 @pytest.fixture
 def blocks_add_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes it seen which function ran: block by block, every mixed value is 1 too large."""
-    monkeypatch.setattr(attention, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0)
-    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    monkeypatch.setattr(blockwise, "blockwise_attention", lambda *arguments, **scaled: blockwise_attention(*arguments, **scaled) + 1.0)
+    monkeypatch.setattr(blockwise, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
 
 
 def auto_and_fused(**arguments: Any) -> list[MultiHeadAttention]:
@@ -55,8 +56,8 @@ def test_auto_takes_blocks_where_there_would_be_many_weights(known: bool) -> Non
 def test_auto_folds_wide_heads_by_blocks_too(known: bool, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     blocks = lambda *arguments, **scaled: calls.append(0) or blockwise_attention(*arguments, **scaled)  # noqa: E731
-    monkeypatch.setattr(attention, "blockwise_attention", blocks)
-    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    monkeypatch.setattr(blockwise, "blockwise_attention", blocks)
+    monkeypatch.setattr(blockwise, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
     folds = attention.folded_attention
     monkeypatch.setattr(attention, "folded_attention", lambda *arguments: calls.append(1) or folds(*arguments))
     x = tf.constant(random(2, length, WIDTH))
@@ -105,7 +106,7 @@ def test_returned_weights_are_computed_at_once(implementation: str) -> None:
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["graph", "xla"])
 def test_auto_equals_fused_with_unknown_lengths_gradients_included(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
+    monkeypatch.setattr(blockwise, "MOST_SCORES_AT_ONCE", MOST_WEIGHTS)
     layers = [built(MultiHeadAttention(2, 3, implementation=implementation), random(1, 3, 7)) for implementation in ("auto", "fused")]
 
     def gradients_of(layer: MultiHeadAttention) -> Any:
