@@ -48,9 +48,7 @@ def peak_megabytes(command: list[str]) -> float:
 
 def main() -> None:
     """Measure the model that the arguments name."""
-    parser = harness.parser(__doc__)
-    own = harness.ROOT / "mha_cli" / "models" / "imdb.keras"
-    parser.add_argument("checkpoint", type=Path, nargs="?", default=own, help="by default the one that comes with mha")
+    parser = harness.parser(__doc__, of_a_model=True)
     parser.add_argument("--reviews", type=int, default=10_000, help="in all files together (10,000)")
     parser.add_argument("--files", type=int, default=20, help="to share among the workers (20)")
     parser.add_argument("--rounds", type=int, default=3)

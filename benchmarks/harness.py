@@ -299,8 +299,10 @@ def _rounded(value: Any) -> Any:
 # Command lines
 
 
-def parser(docstring: str | None) -> argparse.ArgumentParser:
-    """A parser with what every benchmark takes."""
+def parser(docstring: str | None, of_a_model: bool = False) -> argparse.ArgumentParser:
+    """A parser with what every benchmark takes, or every benchmark of one model."""
     made = argparse.ArgumentParser(description=(docstring or "").splitlines()[0])
     made.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help="where JSON and plots go (benchmarks/results)")
+    if of_a_model:
+        made.add_argument("checkpoint", type=Path, nargs="?", default=ROOT / "mha_cli" / "models" / "imdb.keras", help="the packaged model")
     return made

@@ -55,9 +55,6 @@ SETS = {
 TICKS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
 """Seconds that are marked on an axis of time."""
 
-LABEL_GAP = 0.3
-"""Least distance of two labels of published figures, in points of accuracy."""
-
 
 def draw_attention(record: Record, path: Path) -> None:
     """Speed relative to Keras's layer against length, one line per implementation."""
@@ -83,7 +80,6 @@ def draw_attention(record: Record, path: Path) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("length, tokens")
         axes.set_ylabel("speed, times Keras's layer")
-        axes.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
 
 
@@ -99,7 +95,7 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
         x, y, mark = mean(seconds), mean(accuracies), "o" if name.startswith("mha ") else "s"
         axes.errorbar(x, y, xerr=pstdev(seconds), yerr=pstdev(accuracies), fmt=mark, capsize=3, color=colour(name))
         axes.annotate(name, (x, y), (0, -14), textcoords="offset points", ha="center", va="center", fontsize=9, color=colour(name))
-    heights = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), LABEL_GAP), strict=True))
+    heights = dict(zip(PUBLISHED, spread(list(PUBLISHED.values()), 0.3), strict=True))
     for label, accuracy in PUBLISHED.items():
         axes.axhline(accuracy, color="grey", linewidth=0.6, linestyle=":", zorder=0)
         edge = axes.get_yaxis_transform()  # x in parts of the axes, y in accuracy
@@ -123,7 +119,6 @@ def draw_accuracy(records: Sequence[Record], path: Path) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("wall time of reading and training")
     axes.set_ylabel("test accuracy, %")
-    axes.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
 
 
@@ -142,7 +137,6 @@ def draw_texts(results: Sequence[SetResults], ours: str, path: Path) -> None:
     axes.set_ylim(len(results) - 0.5, -0.5)  # the first on top
     axes.grid(axis="y", linestyle=":", linewidth=0.6)
     axes.set_xlabel("accuracy, %")
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     _save(figure, path)
 
@@ -171,5 +165,7 @@ def _last(group: Sequence[float], gap: float) -> float:
 
 
 def _save(figure: Any, path: Path) -> None:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

@@ -82,9 +82,7 @@ def differs(body: bytes, line: str) -> bool:
 
 def main() -> None:
     """Measure the model that the arguments name."""
-    parser = harness.parser(__doc__)
-    own = harness.ROOT / "mha_cli" / "models" / "imdb.keras"
-    parser.add_argument("checkpoint", type=Path, nargs="?", default=own, help="by default the one that comes with mha")
+    parser = harness.parser(__doc__, of_a_model=True)
     parser.add_argument("--reviews", type=int, default=5_000, help="in a round (5,000)")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()

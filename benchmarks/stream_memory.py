@@ -86,9 +86,7 @@ def megabytes(pid: int) -> float:
 
 def main() -> None:
     """Measure the model that the arguments name."""
-    parser = harness.parser(__doc__)
-    own = harness.ROOT / "mha_cli" / "models" / "imdb.keras"
-    parser.add_argument("checkpoint", type=Path, nargs="?", default=own, help="by default the one that comes with mha")
+    parser = harness.parser(__doc__, of_a_model=True)
     parser.add_argument("--lines", type=int, default=1_000_000)
     arguments = parser.parse_args()
     busy = harness.busy_share()
