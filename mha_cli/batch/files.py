@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -145,14 +145,19 @@ class RemoteFiles:
 
     @contextmanager
     def written(self, path: str) -> Iterator[IO[bytes]]:
-        """A file that is written here first, then sent as a whole: closing a stream that has broken off would make a short file."""
+        """A file that is written here first, then sent by one call.
+
+        A stream that is interrupted between two calls would be closed with its last reference, which makes a short file.
+        """
         with TemporaryFile() as file:
             yield file
+            file.flush()
             target = path if self._system.type_name in OBJECT_STORES else f"{path}.{os.urandom(8).hex()}.tmp"
             with _shown_faults(self.name(path)):
                 stream = self._system.open_output_stream(target, compression=None)
-                file.seek(0)
-                shutil.copyfileobj(file, stream, REQUEST_BYTES)
+                if file.seek(0, os.SEEK_END):
+                    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                        stream.write(content)
                 stream.close()
                 if target != path:
                     self._system.move(target, path)
