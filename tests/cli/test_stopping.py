@@ -6,17 +6,19 @@ import contextlib
 import os
 import signal
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.cli.stopping import StopRequest, stop_request
-from tests.cli.command import RESUME, TIMEOUT, TINY, TRACED_SOON, held_training, refusal, run_here, run_mha, start_training, tree
+from tests.cli.command import RESUME, TIMEOUT, TINY, TRACED_SOON, held_training, refusal, run_mha, start_training, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cli.command import Mha
 
 
 @pytest.fixture(autouse=True)
@@ -60,19 +62,10 @@ def test_a_second_training_and_a_second_signal(tmp_path: Path) -> None:
     assert not [name for name in tree(tmp_path) if name.endswith((".tmp", ".lock"))]
 
 
-def test_nothing_to_keep_yet() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        StopRequest().receive(signal.SIGINT, None)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_same_command_starts_what_had_learnt_nothing(
-    number: signal.Signals, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_, **__: os.kill(os.getpid(), number))
-    for _ in range(2):
-        arguments = ("train", "--config", TINY, "--set", "data.num_texts=200", "--output", "run")
-        result = run_here(*arguments, cwd=tmp_path, monkeypatch=monkeypatch)
+def test_the_same_command_starts_what_had_learnt_nothing(mha: Mha, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        monkeypatch.setattr("mha_cli.training.run.Trainer", lambda *_, number=number, **__: os.kill(os.getpid(), number))
+        result = mha("train", "--config", TINY, "--set", "data.num_texts=200", "--output", "run")
         assert (result.code, result.stdout) == (code, "")
         assert result.stderr.splitlines()[-1] == "error: interrupted before there was anything to keep; start again"
         assert "stopping" in result.stderr.splitlines()
@@ -101,6 +94,9 @@ def test_a_signal_is_answered_before_the_step_is_done(patient: bool, told: str) 
 
 
 def test_the_first_signal_waits_for_the_step_and_the_second_does_not() -> None:
+    request = StopRequest()
+    with pytest.raises(KeyboardInterrupt):  # before the first step there is nothing to keep
+        request.receive(signal.SIGINT, None)
     request = StopRequest()
     request.patient = True
     request.receive(signal.SIGTERM, None)
