@@ -8,9 +8,11 @@ import io
 import json
 import os
 import pty
+import random
 import re
 import select
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -24,11 +26,11 @@ from pyarrow import parquet
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
-from tests.checkpoints import small_checkpoint, small_checkpoint_file
-from tests.cli.command import TIMEOUT, Result, answer, read_terminal, refusal, run_on_terminal, start
+from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
+from tests.cli.command import TIMEOUT, Result, answer, fork, read_terminal, refusal, run_mha, run_on_terminal, start
 
 if TYPE_CHECKING:
-    from tests.cli.command import Predict
+    from tests.cli.command import Mha, Predict
     from tests.cli.forks import Forked
 
 TEXTS = ("not a film", "dreadful, dreadful", "a superb film, not a dreadful one .", "", "dreadful film was not")
@@ -212,6 +214,35 @@ def test_an_input_may_be_the_output(predict: Predict, tmp_path: Path) -> None:
     assert (tmp_path / "reviews").read_text() == expected
 
 
+WAYS = [("predict", "-o", "labels.tsv"), ("attention", "--png", "picture.png"), ("explain", "--html", "page.html")]
+"""Plots are written as pictures are."""
+
+
+@pytest.mark.parametrize(("command", "option", "name"), WAYS)
+def test_a_file_behind_a_link_keeps_its_mode(command: str, option: str, name: str, small: Path, mha: Mha, tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("earlier")
+    (tmp_path / "real").chmod(0o600)
+    (tmp_path / name).symlink_to("real")
+    notes = [tmp_path / ".mha-notes.tmp", tmp_path / ".mha-notes_1.tmp"]
+    for note in notes:
+        note.touch()
+    assert mha(command, "the film", "-c", small, option, name).code == 0
+    assert (tmp_path / name).is_symlink()
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "real").read_bytes() != b"earlier"
+    assert set(tmp_path.iterdir()) == {tmp_path / "real", tmp_path / name, *notes}
+
+
+@pytest.mark.parametrize(("command", "option", "name"), WAYS)
+def test_a_pipe_is_written_to_and_not_replaced(command: str, option: str, name: str, small: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with fork([command, "the film", "-c", small, option, name], tmp_path) as process:
+        written = (tmp_path / name).read_bytes()
+        assert process.wait(TIMEOUT) == 0
+    assert written.startswith((b"neg\t", b"pos\t", b"<!", b"\x89PNG"))
+    assert stat.S_ISFIFO((tmp_path / name).stat().st_mode)
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_command_leaves_the_earlier_file(ending: signal.Signals, small: Path, tmp_path: Path) -> None:
     (tmp_path / "out.tsv").write_text("old")
@@ -307,6 +338,37 @@ def test_workers_end_in_the_middle_of_a_product(tmp_path: Path) -> None:
 def processor_ticks(process: int) -> int:
     """Time that a process has computed, in hundredths of a second."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_openvino_answers_as_numpy_does(workers: str, small: Path, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    rng = random.Random(0)
+    texts = "".join(" ".join(rng.choices(WORDS, k=rng.randrange(30))) + "\n" for _ in range(700))
+    ours, theirs = (
+        run_mha("predict", "-c", small, "--json", "--workers", workers, "--engine", engine, cwd=tmp_path, stdin=texts)
+        for engine in ("numpy", "openvino")
+    )
+    assert (theirs.code, theirs.stderr) == (0, "")
+    for own, other in zip(map(json.loads, ours.lines), map(json.loads, theirs.lines), strict=True):
+        assert other["probabilities"] == pytest.approx(own["probabilities"], abs=1e-5)
+        assert own | {"probability": 0, "probabilities": 0} == other | {"probability": 0, "probabilities": 0}
+
+
+@pytest.mark.extras
+def test_openvino_answers_a_slow_producer_at_once_and_then_a_fast_one(small: Path, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    with start(["-c", small, "--engine", "openvino", "--workers", "2"], tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        for lines in (1, 2, 300, 1):
+            process.stdin.write(b"the film\n" * lines)
+            for _ in range(lines):
+                assert b"\t" in answer(process)
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert process.wait(TIMEOUT) == 0
 
 
 # A terminal
