@@ -19,18 +19,17 @@ from mha_cli.analysis.evaluation import (
     quarters_of,
     top_3_accuracy,
 )
-from mha_cli.checkpoint.file import Checkpoint, read_checkpoint
-from mha_cli.config.parameters import parameter_table
-from mha_cli.config.settings import Config, FilesData, ModelConfig, SampleData, TextConfig
+from mha_cli.checkpoint.file import read_checkpoint
+from mha_cli.config.settings import Config, SampleData
 from mha_cli.data.intervals import wilson_interval
-from mha_cli.data.labelled_text import LabelledText
-from mha_cli.data.preparation import labelled_texts
+from mha_cli.data.preparation import LabelledTexts, labelled_texts
 from mha_cli.data.sample import SampleTexts
 from mha_cli.runtime.classifier import Classifier
 from mha_cli.runtime.metrics import calibration_error
 from mha_cli.system.callbacks import Callbacks
-from mha_cli.text.vocabulary import Vocabulary
+from tests.checkpoints import small_checkpoint
 from tests.errors import error_of
+from tests.reviews import encoded
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
@@ -159,6 +158,8 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     assert found.accuracy_interval == wilson_interval(correct, 100)
     assert found.loss == pytest.approx(np.mean([-math.log(prediction.probabilities[label]) for label, prediction in pairs]), abs=1e-5)
     assert found.num_truncated == sum(prediction.truncated for prediction in predictions) > 0
+    read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))
+    assert found.unknown_share == unknown / read > 0
     assert found.confusion == [
         [sum(label == true and prediction.label == predicted for label, prediction in pairs) for predicted in ("neg", "pos")]
         for true in ("neg", "pos")
@@ -170,56 +171,9 @@ def test_the_test_split_is_scored_by_default_and_agrees_with_predict(checkpoint_
     assert found.seconds > 0
 
 
-@pytest.fixture(scope="module")
-def three_classes() -> Checkpoint:
-    """Random weights, random biases among them, and classes in no alphabetical order."""
-    config = Config(
-        text=TextConfig(vocabulary_size=20, sequence_length=5),
-        model=ModelConfig(embed_dim=7, num_heads=3, key_dim=2, feed_forward_dim=11),
-    )
-    vocabulary = Vocabulary(["good", "bad", "dull", "the", "film"])
-    rng = np.random.default_rng(34)
-    table = parameter_table(config, len(vocabulary), 3)
-    weights = {parameter.path: rng.normal(size=parameter.shape).astype(np.float32) for parameter in table}
-    return Checkpoint(config, ("so-so", "bad", "good"), vocabulary, {}, weights, keras_config="{}")
-
-
-@pytest.mark.usefixtures("untraced")
-def test_three_classes_end_to_end(three_classes: Checkpoint, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    reviews = [
-        LabelledText(
-            " ".join(rng.choice(["good", "bad", "dull", "the", "film", "unheard-of"], rng.integers(0, 9))),
-            str(rng.choice(["bad", "so-so"])),
-        )
-        for _ in range(60)
-    ]
-    path = tmp_path / "films.csv"
-    path.write_text("text,label\n" + "".join(f"{review.text},{review.label}\n" for review in reviews))
-
-    found = evaluate(three_classes, labelled_texts(three_classes, FilesData(source="files", train=str(path)), "train"))
-
-    predictions = Classifier(three_classes).predict([review.text for review in reviews])
-    names = three_classes.class_names
-    expected = np.zeros((3, 3), dtype=int)
-    for review, prediction in zip(reviews, predictions, strict=True):
-        expected[names.index(review.label), names.index(prediction.label)] += 1
-    assert (expected.sum(axis=0) > 0).all()  # every class is predicted, or the columns would show nothing
-    assert found.confusion == expected.tolist()
-    assert found.accuracy == expected.trace() / 60
-    assert tuple(row.name for row in found.classes) == names
-    assert [row.num_texts for row in found.classes] == expected.sum(axis=1).tolist()
-    assert found.roc_auc is None  # no review is good
-    assert found.num_truncated == sum(prediction.truncated for prediction in predictions)
-    read, unknown = (sum(getattr(prediction, name) for prediction in predictions) for name in ("num_read", "num_unknown"))
-    assert found.unknown_share == unknown / read > 0
-
-
-def test_a_table_of_too_many_classes_is_refused(three_classes: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("films.csv").write_text("text,label\na film,good\n")
-    many = dataclasses.replace(three_classes, class_names=tuple(map(str, range(90_000))))
-    labelled = labelled_texts(three_classes, FilesData(source="files", train="films.csv"), "train")
+def test_a_table_of_too_many_classes_is_refused() -> None:
+    many = dataclasses.replace(small_checkpoint(), class_names=tuple(map(str, range(90_000))))
+    labelled = LabelledTexts("films.csv", "test", encoded([[2]]))
     assert error_of(lambda: evaluate(many, labelled)) == (
         "a table of 90,000 by 90,000 classes would take about 194.4 GB of memory; mha takes 2 GB at most; use mha predict"
     )

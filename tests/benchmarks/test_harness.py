@@ -71,11 +71,6 @@ def test_a_command_is_measured() -> None:
     assert finished.peak_megabytes > 300
 
 
-def test_a_command_that_fails_says_why() -> None:
-    with pytest.raises(RuntimeError, match=r"(?s)ended with code 3.*no such thing"):
-        harness.run_command([sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"])
-
-
 def test_a_checkout_measures_itself_whichever_is_installed(tmp_path: Path) -> None:
     for file in ("mha_cli/__init__.py", "mha_cli/version.py", "mha_cli/system/processor.py", "benchmarks/harness.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)

@@ -52,11 +52,3 @@ def test_parts_are_the_model_without_the_rest(classes: tuple[str, ...]) -> None:
     logits = fit_stack(logits[:25], None, known.labels).logits(logits)
     said = (logits[:, 0] > 0).astype(int) if len(classes) == 2 else logits.argmax(axis=1)
     assert accuracies["encoder"] == pytest.approx((said == reviews.labels).mean())
-
-
-def test_an_encoder_alone_has_no_other_part() -> None:
-    checkpoint = small_checkpoint()
-    reviews = encoded([[2, 3, 4], [5, 6, 7]], [0, 1])
-    found = parts.accuracies(checkpoint, reviews, reviews)
-    assert found.keys() == {"whole", "encoder", "encoder without heads"}
-    assert found["whole"] == found["encoder"]

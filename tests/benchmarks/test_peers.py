@@ -32,18 +32,6 @@ def test_a_peer_learns_and_reads_order(name: str) -> None:
     assert peer.predict(TEXTS).tolist() == LABELS.tolist()
 
 
-def test_log_count_ratios_are_those_of_the_paper() -> None:
-    peer = text_peers.NbSvm(seed=0)
-    peer.fit(["a b", "a a", "b"], np.array([1, 1, 0]))
-    # Texts of each class with the n-gram, plus 1: a 3 1, a b 2 1, a a 2 1, b 2 2; in all 9 and 5.
-    expected = {"a": (3, 1), "a b": (2, 1), "a a": (2, 1), "b": (2, 2)}
-    names = peer.vectorizer.get_feature_names_out()
-    (log_ratios,) = peer.log_ratios
-    assert dict(zip(names, log_ratios.tolist(), strict=True)) == pytest.approx(
-        {name: np.log(p / 9 / (q / 5)) for name, (p, q) in expected.items()}
-    )
-
-
 def test_torch_computes_the_same_model(random_weights: Callable[[Config, int, int], dict[str, np.ndarray]]) -> None:
     """The book's model in sizes that are primes, on reviews of different lengths."""
     sizes = {"embed_dim": 7, "num_heads": 2, "key_dim": 5, "feed_forward_dim": 3}

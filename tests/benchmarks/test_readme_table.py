@@ -90,11 +90,6 @@ def test_no_results_make_no_table(tmp_path: Path) -> None:
     assert readme_table.with_tables(README, []) == README.replace("old", readme_table.NOTICE + "\n")
 
 
-def test_markers_are_needed() -> None:
-    with pytest.raises(ValueError, match="needs the lines <!-- benchmarks: begin --> and <!-- benchmarks: end -->, once each"):
-        readme_table.with_tables("# mha\n", [])
-
-
 def test_the_pages_have_the_tables_of_the_results_in_this_checkout() -> None:
     assert readme_table.main(["--check"]) == 0, "run python benchmarks/readme_table.py"
 
@@ -109,26 +104,3 @@ def test_a_machine_is_named_once_with_all_that_ran_on_it() -> None:
         "Other CPU, 2 cores (avx2), 24 GiB, Python 3.11.7, torch 2.13.0"
     )
     assert tables.accuracy(runs).machine == expected
-
-
-def test_growth_has_time_and_memory_as_multiples_of_the_first_size() -> None:
-    figures = {"megabytes": {"100": 1000.0, "1000": 1250.0}, "seconds": {"100": 10.0, "1000": 55.0}}
-    table = tables.growth(record({}, figures))
-    assert table.headings == ("reviews", "seconds", "× the first", "MB", "× the first")
-    assert table.rows == [("100", "10", "1.00", "1,000", "1.00"), ("1,000", "55", "5.50", "1,250", "1.25")]
-
-
-def test_a_service_stands_beside_predict_on_the_same_reviews() -> None:
-    loads = {
-        "1": [{"seconds": seconds, "p50": 1.0, "p99": 2.5} for seconds in (4.0, 5.0, 6.0)],
-        "64": [{"seconds": 2.0, "p50": 60.0, "p99": 80.0}],
-    }
-    figures = {"seconds": {"mha predict --workers 1": [1.0], "mha predict": [0.5]}, "loads": loads, "megabytes": [80.2, 80.6]}
-    table = tables.serve(record({"reviews": 1000, "rounds": 3}, figures))
-    assert table.title.endswith("the server holds 80 MB after one round and 81 MB after 4")
-    assert table.rows == [
-        ("mha predict --workers 1", "1,000", "–", "–", "1.00"),
-        ("mha predict", "2,000", "–", "–", "2.00"),
-        ("mha serve, 1 client", "200", "1.0", "2.5", "0.20"),
-        ("mha serve, 64 clients", "500", "60.0", "80.0", "0.50"),
-    ]

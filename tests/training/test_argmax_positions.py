@@ -67,9 +67,6 @@ def test_winning_positions_by_hand() -> None:
         assert more.shape == (3, number)
         assert {1, 3} <= set(more[0])
         assert all(len(set(row)) == number for row in more)
-
-
-def test_nothing_wins_where_dropout_takes_every_feature() -> None:
     nothing = winning_positions(tf.ones((2, 4, 3)), tf.ones((2, 4), bool), tf.zeros((2, 3), bool))
     assert nothing.shape == (2, 1)  # a layer wants one position at least
 

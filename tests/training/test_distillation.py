@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,21 +10,17 @@ import pytest
 
 from mha_cli.checkpoint.file import read_checkpoint
 from mha_cli.config.loading import config_from_dict, load_config
-from mha_cli.data.preparation import PreparedData, prepare
+from mha_cli.data.preparation import prepare
 from mha_cli.linear.fit import cross_fit_linear_model, fit_linear_model, linear_logits, refit_linear_model
 from mha_cli.linear.stacking import fit_stack, probabilities_of
 from mha_cli.training.distillation import distilled
 from mha_cli.training.distribution import Distribution
-from tests.training.interruptions import assert_same_run, interrupt, train
+from tests.training.interruptions import train
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from mha_cli.config.settings import Config
-    from mha_cli.training.run import TrainingSummary
-
-    Finished = Callable[[bool, bool, bool], tuple[Config, TrainingSummary]]
 
 Floats = npt.NDArray[np.float32]
 
@@ -51,23 +46,6 @@ def write_texts(folder: Path, classes: int, unlabelled: bool, keep: bool = False
     return config_from_dict({"data": data, "text": text, "model": model, "linear": linear, "training": training}, "test")
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A config of two classes and its finished run, by what ``write_texts`` is told; each is trained once."""
-
-    @cache  # which takes an argument with its name and the same one without for two
-    def run(unlabelled: bool, keep: bool, refit: bool, /) -> tuple[Config, TrainingSummary]:
-        folder = tmp_path_factory.mktemp("texts")
-        config = write_texts(folder, 2, unlabelled, keep, refit)
-        return config, train(config, folder / "run")
-
-    return run
-
-
-def taught(config: Config, data: PreparedData) -> PreparedData:
-    return distilled(config, data, lambda _: None, Distribution())[0]
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_path: Path, classes: int) -> None:
     config = write_texts(tmp_path, classes, unlabelled=True)
@@ -78,7 +56,7 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
     def said(scores: Floats) -> Floats:
         return probabilities_of(stack.logits(np.zeros_like(scores), scores))
 
-    found = taught(config, data)
+    found = distilled(config, data, lambda _: None, Distribution())[0]
     labelled, guessed = found.targets[: len(data.train)], found.targets[len(data.train) :]
     np.testing.assert_allclose(labelled, (data.targets + said(scores)) / 2, atol=1e-6)
     assert data.unlabelled is not None
@@ -93,17 +71,17 @@ def test_targets_are_half_label_and_half_what_scores_from_other_texts_say(tmp_pa
 def test_without_unlabelled_texts(tmp_path: Path) -> None:
     config = write_texts(tmp_path, 2, unlabelled=False)
     data = prepare(config)
-    found = taught(config, data)
+    found = distilled(config, data, lambda _: None, Distribution())[0]
     assert found.train is data.train
     assert found.num_guessed == 0
     np.testing.assert_allclose(found.targets.sum(axis=1), 1, atol=1e-6)
     assert (found.targets.max(axis=1) >= 0.5).all()
 
 
-@pytest.mark.parametrize("unlabelled", [False, True])
-def test_the_encoder_stands_alone_in_the_checkpoint(finished: Finished, unlabelled: bool) -> None:
-    config, summary = finished(unlabelled, False, False)
-    assert summary.num_train == 108 + 9 * unlabelled
+def test_the_encoder_stands_alone_in_the_checkpoint(tmp_path: Path) -> None:
+    config = write_texts(tmp_path, 2, unlabelled=True)
+    summary = train(config, tmp_path / "run")
+    assert summary.num_train == 108 + 9
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config.linear is None
     assert not [path for path in checkpoint.weights if path.startswith("linear/")]
@@ -112,13 +90,10 @@ def test_the_encoder_stands_alone_in_the_checkpoint(finished: Finished, unlabell
     assert load_config(summary.checkpoint.with_name("config.yaml")) == config  # the run keeps what it was asked for
 
 
-@pytest.mark.parametrize("refit", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished, refit: bool) -> None:
-    config, summary = finished(True, True, refit)
-    data = prepare(config)
-    fitted = fit_linear_model(config, data, lambda _: None)
-    expected = refit_linear_model(config, data, fitted, lambda _: None) if refit else fitted
-    assert summary.num_train == 108 + 9
+def test_a_linear_model_is_refitted_and_stays_beside_the_encoder_it_has_taught(tmp_path: Path) -> None:
+    config = write_texts(tmp_path, 2, unlabelled=True, keep=True, refit=True)
+    summary, data = train(config, tmp_path / "run"), prepare(config)
+    expected = refit_linear_model(config, data, fit_linear_model(config, data, lambda _: None), lambda _: None)
     checkpoint = read_checkpoint(summary.checkpoint)
     assert checkpoint.config == config
     np.testing.assert_allclose(checkpoint.weights["linear/table"], expected.table, atol=1e-6)
@@ -126,12 +101,3 @@ def test_scores_that_stay_beside_the_encoder_they_have_taught(finished: Finished
     np.testing.assert_allclose(checkpoint.weights["linear/context_weights"], expected.context_weights, atol=1e-6)
     assert summary.num_parameters == checkpoint.num_weights
     assert "calibration_error_after" not in checkpoint.metrics  # both together never were anything else
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("keep", [False, True])
-def test_a_run_that_is_gone_on_with(finished: Finished, tmp_path: Path, keep: bool) -> None:
-    config, whole = finished(True, keep, False)
-    interrupt(config, tmp_path / "run", 10)
-    train(config, tmp_path / "run", resume=True)
-    assert_same_run(whole.checkpoint.parent, tmp_path / "run")

@@ -12,25 +12,24 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import log_loss
 
-from mha_cli.config.settings import Config, TextConfig, TrainingConfig
-from mha_cli.data.corpus import Corpus
-from mha_cli.data.labelled_text import LabelledText
+from mha_cli.config.settings import Config, TrainingConfig
 from mha_cli.data.preparation import PreparedData, one_hot
 from mha_cli.errors import EXIT_FAILURE, MhaError
-from mha_cli.linear.stacking import fit_stack, probabilities_of
+from mha_cli.linear.stacking import probabilities_of
 from mha_cli.model.classifier import build_classifier
-from mha_cli.model.outputs import compile_forward, cross_entropy, predict_probabilities, predicted_classes
+from mha_cli.model.outputs import compile_forward, cross_entropy
 from mha_cli.runtime.metrics import mean_loss_and_accuracy
-from mha_cli.system.working_memory import MemoryEstimate
+from mha_cli.text.vocabulary import Vocabulary
 from mha_cli.training.epoch import EpochPosition, Pace
 from mha_cli.training.optimizers import LazyAdam, LazyRMSprop, build_optimizer, learning_rate_schedule
 from mha_cli.training.run import fit, run_epoch
 from mha_cli.training.trainer import Trainer
 from mha_cli.training.validation import Validation
+from tests.reviews import encoded
 from tests.training.numpy_trainer import NUM_TRAIN, STEPS, NumpyTrainer, numpy_config, numpy_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from mha_cli.system.callbacks import EpochRecord, StepProgress
 
@@ -43,14 +42,6 @@ def with_training(config: Config, **settings: object) -> Config:
 
 def with_model(config: Config, **settings: object) -> Config:
     return config.model_copy(update={"model": config.model.model_copy(update=settings)})
-
-
-def ignore(_: object) -> None:
-    pass
-
-
-def first_epoch(trainer: Any, on_step: Callable[[StepProgress], None] = ignore) -> EpochPosition:
-    return run_epoch(trainer, 1, on_step)
 
 
 def fitted(trainer: Trainer, config: Config, data: PreparedData) -> list[EpochRecord]:
@@ -73,11 +64,6 @@ def scikit_learn_loss(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any])
     return float(log_loss(labels, exact, labels=range(probabilities.shape[1])))
 
 
-def as_kept(logits: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Probabilities with the scale and the shift that these labels give an encoder alone."""
-    return probabilities_of(fit_stack(logits, None, labels).logits(logits))
-
-
 def smoothed_cross_entropy(probabilities: npt.NDArray[Any], labels: npt.NDArray[Any], label_smoothing: float) -> npt.NDArray[np.float64]:
     """- sum over c of q(c) log p(c), where q = (1 - s) [c is true] + s / C."""
     num_classes = probabilities.shape[1]
@@ -88,16 +74,7 @@ def smoothed_cross_entropy(probabilities: npt.NDArray[Any], labels: npt.NDArray[
 # Loss
 
 
-@pytest.mark.parametrize("num_classes", [2, 3])
-def test_cross_entropy_is_scikit_learns(num_classes: int) -> None:
-    probabilities, labels = random_probabilities(17, num_classes)
-    outputs = probabilities[:, 1:] if num_classes == 2 else probabilities
-    losses = cross_entropy(outputs, one_hot(labels, num_classes)).numpy()
-    assert losses.shape == (17,)
-    assert losses.mean() == pytest.approx(scikit_learn_loss(probabilities, labels), abs=1e-5)
-
-
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.7])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("num_classes", [2, 3])
 def test_cross_entropy_with_label_smoothing_by_hand(num_classes: int, label_smoothing: float) -> None:
     probabilities, labels = random_probabilities(17, num_classes)
@@ -117,11 +94,6 @@ def test_mean_loss_and_accuracy_are_scikit_learns(num_classes: int) -> None:
 def test_a_certain_mistake_has_a_finite_loss() -> None:
     loss, accuracy = mean_loss_and_accuracy(np.array([[1, 0], [0, 1]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
     assert (loss, accuracy) == (pytest.approx(-math.log(1e-7) / 2), 0.5)
-
-
-def test_predicted_classes() -> None:
-    assert predicted_classes(np.array([[0.2], [0.5], [0.51]], dtype=np.float32)).numpy().tolist() == [0, 0, 1]
-    assert predicted_classes(np.array([[0.2, 0.5, 0.3], [0.4, 0.2, 0.4]], dtype=np.float32)).numpy().tolist() == [1, 0]
 
 
 # Optimizer
@@ -176,17 +148,6 @@ def test_lazy_adam_on_all_rows_is_adam() -> None:
         adam.apply([gradient], [theirs])
         lazy.apply([tf.IndexedSlices(gradient[::-1], np.arange(5)[::-1])])
     np.testing.assert_allclose(ours.numpy(), np.array(theirs), rtol=1e-5, atol=1e-6)
-
-
-def test_lazy_adam_adds_up_a_row_that_occurs_twice_and_leaves_the_others_alone() -> None:
-    start = np.ones((4, 2), np.float32)
-    twice, once = tf.Variable(start), tf.Variable(start)
-    for table, values, rows in ((twice, [[1.0, 2.0], [3.0, -1.0]], [2, 2]), (once, [[4.0, 1.0]], [2])):
-        lazy = LazyAdam([table], lambda _: 0.1)
-        lazy.apply([tf.IndexedSlices(tf.constant(values), tf.constant(rows))])
-    np.testing.assert_array_equal(twice.numpy(), once.numpy())
-    np.testing.assert_array_equal(twice.numpy()[[0, 1, 3]], start[[0, 1, 3]])
-    assert not np.allclose(twice.numpy()[2], start[2])
 
 
 def test_lazy_rmsprop_is_rmsprop_whenever_a_row_is_touched() -> None:
@@ -289,7 +250,7 @@ def test_a_run_that_goes_on_measures_its_own_steps() -> None:
     steps: list[StepProgress] = []
     trainer: Any = NumpyTrainer(numpy_config(), numpy_data())
     trainer.position = EpochPosition(1, 1, 12.0, 9, 16, seconds=1e9)
-    done = first_epoch(trainer, steps.append)
+    done = run_epoch(trainer, 1, steps.append)
     assert done.seconds > 1e9
     assert done.num_texts == 16 + NUM_TRAIN - len(trainer.inputs.batches(1)[0])
     assert [step.step for step in steps] == list(range(2, STEPS + 1))
@@ -301,35 +262,23 @@ def test_the_train_loss_is_the_mean_over_the_reviews(tiny_config: Config, tiny_d
     """A single step, so that the loss is that of the first weights."""
     trainer = Trainer(with_training(tiny_config, batch_size=400, label_smoothing=0.2), tiny_data)
     probabilities = probabilities_of(trainer.logits(tiny_data.train))
-    done = first_epoch(trainer)
+    done = run_epoch(trainer, 1)
     assert done.loss == pytest.approx(smoothed_cross_entropy(probabilities, tiny_data.train.labels, 0.2).mean(), abs=1e-5)
     assert done.accuracy == (probabilities.argmax(axis=1) == tiny_data.train.labels).mean()
 
 
-@pytest.fixture(scope="module")
-def three_classes() -> PreparedData:
-    """Reviews of one to nine words, whose first word tells the class."""
-    reviews = [LabelledText(f"{'xyz'[number % 3]}{' and so on' * (number % 4)}", "cab"[number % 3]) for number in range(120)]
-    corpus = Corpus(reviews, TextConfig(), None, "films.csv")
-    train, validation = corpus.split(0.25, seed=0)
-    vocabulary = corpus.vocabulary(train, 30_000)
-    encoded = corpus.encode(train, vocabulary, TextConfig())
-    return PreparedData(
-        Config(), encoded, one_hot(encoded.labels, 3), corpus.encode(validation, vocabulary, TextConfig()), vocabulary, corpus.class_names
-    )
-
-
-def test_three_classes_are_learnt(tiny_config: Config, three_classes: PreparedData) -> None:
+def test_three_classes_are_learnt(tiny_config: Config) -> None:
     config = with_training(tiny_config, epochs=10, batch_size=16, learning_rate=0.01)
-    trainer = Trainer(config, three_classes)
-    records = fitted(trainer, config, three_classes)
-    assert three_classes.class_names == ("a", "b", "c")
+    labels = np.arange(120, dtype=np.int32) % 3  # which the first word tells
+    train, validation = (
+        encoded([[2 + label, *[5] * (number % 4)] for number, label in enumerate(part)], part) for part in (labels, labels[:30])
+    )
+    data = PreparedData(config, train, one_hot(labels, 3), validation, Vocabulary(("x", "y", "z", "and")), ("a", "b", "c"))
+    trainer = Trainer(config, data)
+    records = fitted(trainer, config, data)
     assert records[-1].validation_accuracy == 1
     assert records[-1].train_loss < records[0].train_loss / 4
-    logits = trainer.logits(three_classes.validation)
-    assert logits.shape == (30, 3)
-    labels = three_classes.validation.labels
-    assert records[-1].validation_loss == pytest.approx(scikit_learn_loss(as_kept(logits, labels), labels), abs=1e-5)
+    assert trainer.logits(validation).shape == (30, 3)
 
 
 @pytest.mark.parametrize("most_weights", [0, 2**27])
@@ -340,15 +289,6 @@ def test_a_compiled_model_attends_by_blocks_and_at_once(most_weights: int, tiny_
     for batch, length in ((3, 5), (70, 23)):
         token_ids = np.random.default_rng(0).integers(1, 50, (batch, length)).astype(np.int32)
         np.testing.assert_allclose(compile_forward(model)(token_ids), model(token_ids), atol=1e-6)
-
-
-def test_probabilities_stand_in_the_order_of_the_reviews(tiny_config: Config, tiny_data: PreparedData) -> None:
-    forward = compile_forward(build_classifier(tiny_config, len(tiny_data.vocabulary), 2))
-    probabilities = predict_probabilities(forward, MemoryEstimate(tiny_config.model, 2), tiny_data.validation)
-    one_by_one = np.concatenate([forward(tiny_data.validation.padded(np.array([row]))).numpy() for row in range(len(tiny_data.validation))])
-    np.testing.assert_allclose(probabilities[:, 1:], one_by_one, atol=1e-6)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
-    assert np.ptp(probabilities[:, 1]) > 1e-3
 
 
 def test_a_loss_that_is_no_number_stops_the_run() -> None:
@@ -394,43 +334,31 @@ class Scripted:
         return self.scores[self.position.epoch - 1]
 
 
-def scripted_records(scores: list[tuple[float, float]], earlier: Sequence[EpochRecord] = (), **settings: object) -> list[EpochRecord]:
-    script: Any = Scripted(scores, **settings)
-    return list(fit(script, script, earlier=earlier))
-
-
 ACCURACIES = [(0.9, 0.5), (0.7, 0.6), (0.5, 0.6), (0.6, 0.55), (0.4, 0.7), (0.3, 0.7)]
 
 
-def best_epochs(records: list[EpochRecord]) -> list[int]:
-    return [record.epoch for record in records if record.best]
+def scripted_records(earlier: Sequence[EpochRecord] = (), **settings: object) -> list[EpochRecord]:
+    script: Any = Scripted(ACCURACIES, **settings)
+    return list(fit(script, script, earlier=earlier))
 
 
-def test_an_equal_score_is_not_better() -> None:
-    assert best_epochs(scripted_records(ACCURACIES)) == [1, 2, 5]
-    assert best_epochs(scripted_records([(0.5, 0.5), (0.5, 0.9), (0.4, 0.1)], monitor="loss")) == [1, 3]
-
-
-def test_the_monitored_figure_chooses() -> None:
-    assert best_epochs(scripted_records(ACCURACIES, monitor="loss")) == [1, 2, 3, 5, 6]
-    assert best_epochs(scripted_records(ACCURACIES, monitor="last")) == [6]
+@pytest.mark.parametrize(("monitor", "best"), [("accuracy", [1, 2, 5]), ("loss", [1, 2, 3, 5, 6]), ("last", [6])])
+def test_the_monitored_figure_chooses_and_an_equal_one_is_not_better(monitor: str, best: list[int]) -> None:
+    records = scripted_records(monitor=monitor)
+    assert [record.epoch for record in records if record.best] == best
+    assert [(record.validation_loss, record.validation_accuracy) for record in records] == ACCURACIES
+    assert (records[0].train_loss, records[0].train_accuracy) == (1.0, 0.5)
+    assert records[0].reviews_per_second == 10 / records[0].seconds
 
 
 @pytest.mark.parametrize(("patience", "epochs_run"), [(1, 3), (2, 4), (3, 6), (None, 6)])
 def test_patience_counts_epochs_without_a_better_score(patience: int | None, epochs_run: int) -> None:
-    assert [record.epoch for record in scripted_records(ACCURACIES, patience=patience)] == list(range(1, epochs_run + 1))
+    assert [record.epoch for record in scripted_records(patience=patience)] == list(range(1, epochs_run + 1))
 
 
 def test_an_interrupted_run_goes_on_with_its_best_epoch_and_its_patience() -> None:
-    whole = scripted_records(ACCURACIES, patience=2)
+    whole = scripted_records(patience=2)
     assert [record.epoch for record in whole] == [1, 2, 3, 4]
     for done in range(5):
-        rest = scripted_records(ACCURACIES, whole[:done], patience=2)
+        rest = scripted_records(whole[:done], patience=2)
         assert [(record.epoch, record.best) for record in rest] == [(record.epoch, record.best) for record in whole[done:]]
-
-
-def test_a_record_holds_what_the_epoch_came_to() -> None:
-    record = scripted_records([(0.7, 0.6)])[0]
-    assert (record.train_loss, record.train_accuracy, record.validation_loss, record.validation_accuracy) == (1.0, 0.5, 0.7, 0.6)
-    assert record.reviews_per_second == 10 / record.seconds
-    assert record.best

@@ -141,14 +141,6 @@ def stopped(config: Config, data: PreparedData, tmp_path_factory: pytest.TempPat
     return output
 
 
-def test_a_damaged_state(config: Config, data: PreparedData, stopped: Path, tmp_path: Path) -> None:
-    shutil.copytree(stopped, tmp_path / "run")
-    path = tmp_path / "run" / STATE
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(MhaError, match=r"state\.npz: cannot be resumed from: .*; train anew in another folder$"):
-        train(config, tmp_path / "run", data=data, resume=True)
-
-
 def test_a_state_that_unpacks_to_more_than_it_has(config: Config, data: PreparedData, tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     np.savez_compressed(path, history=np.array("{}"), variable_0=np.zeros(1_000_000))

@@ -20,7 +20,7 @@ from tests.training.interruptions import assert_same_run, interrupt, train
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mha_cli.system.callbacks import EpochRecord, StepProgress
+    from mha_cli.system.callbacks import StepProgress
 
 STEPS, NUM_UNLABELLED = 7, 97
 """Steps of an epoch: 216 reviews in batches of 32."""
@@ -85,23 +85,6 @@ def test_stopped_in_an_epoch(config: Config, data: PreparedData, whole: Path, tm
     seen: list[StepProgress] = []
     train(config, tmp_path / "run", dataclasses.replace(SILENT, on_step=seen.append), data, resume=True)
     assert (seen[0].epoch, seen[0].step, seen[0].steps) == (2, 4, STEPS)
-    assert_same_run(whole, tmp_path / "run")
-
-
-@pytest.mark.process
-def test_the_command_killed_after_an_epoch(config: Config, data: PreparedData, whole: Path, tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text(config_to_yaml(config))
-    process = start_training(tmp_path, "--config", "x.yaml", "--output", "run")
-    assert process.stderr is not None
-    while not (line := process.stderr.readline()).startswith("epoch 1:"):
-        assert line, "the training ended"
-    process.kill()
-    process.communicate(timeout=TIMEOUT)
-    assert process.returncode == -signal.SIGKILL
-    assert not (tmp_path / "run" / "metrics.json").exists()
-    epochs: list[EpochRecord] = []
-    train(config, tmp_path / "run", dataclasses.replace(SILENT, on_epoch=epochs.append), data, resume=True)
-    assert [record.epoch for record in epochs] == [2]
     assert_same_run(whole, tmp_path / "run")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mha_cli.config.loading import config_from_dict
-from mha_cli.config.settings import Config, FilesData, LinearConfig, TextConfig
 from mha_cli.data.preparation import PreparedData, prepare
 from mha_cli.training.distillation import with_guesses
 from mha_cli.training.optimizers import learning_rate_schedule
@@ -28,17 +27,7 @@ def write_texts(folder: Path) -> dict[str, str]:
     return {"source": "files", "train": str(folder / "train.csv"), "unlabelled": str(folder / "more.txt")}
 
 
-def test_they_are_read_with_the_vocabulary_of_the_training_part(tmp_path: Path) -> None:
-    files = FilesData.model_validate(write_texts(tmp_path))
-    text, linear = TextConfig(vocabulary_size=50, sequence_length=11), LinearConfig(buckets=64, ngram_embeddings=True)
-    found = prepare(Config(data=files, text=text, linear=linear))
-    assert "unheard" not in found.vocabulary.tokens
-    assert found.unlabelled is not None
-    good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
-    assert found.unlabelled.padded(np.arange(2)).tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
-
-
-def test_they_bring_their_characters(tmp_path: Path) -> None:
+def test_they_are_read_with_the_vocabulary_of_the_training_part_and_bring_their_characters(tmp_path: Path) -> None:
     config = config_from_dict(
         {
             "data": write_texts(tmp_path),
@@ -54,6 +43,9 @@ def test_they_bring_their_characters(tmp_path: Path) -> None:
         "test",
     )
     found = prepare(config)
+    good, film = (found.vocabulary.tokens.index(word) for word in ("good", "film"))
+    assert found.unlabelled is not None
+    assert found.unlabelled.padded(np.arange(2))[..., 0].tolist() == [[1, good, film, 1], [1, 0, 0, 0]]
     both = with_guesses(found, found.unlabelled, np.full((2, 2), 0.5, np.float32))
     (tokens,) = both.train.padded(np.array([37]))
     assert (tokens[0, 0], "".join(map(chr, tokens[0, 1:]))) == (1, "<unhear")

@@ -185,26 +185,3 @@ def test_scores_that_do_not_count_leave_the_encoder_as_it_is(random_weights: Cal
         np.testing.assert_array_equal(again[path], weight, err_msg=path)
     assert found is not None
     assert (found.table is fitted.table, found.context_weights is fitted.context_weights) == (True, True)
-
-
-def test_a_classifier_without_scores_is_an_encoder(random_weights: Callable[..., Any]) -> None:
-    weights = random_weights(a_config(None), 2 + WORDS, 2)
-    encoder, fitted = decompose(weights)
-    assert fitted is None
-    assert all(encoder[path] is weight for path, weight in weights.items())
-
-
-@pytest.mark.parametrize("num_classes", [2, 3])
-def test_the_encoder_alone_starts_as_it_does_in_the_classifier(num_classes: int) -> None:
-    import keras
-
-    config, kernels = a_config([3]), []
-    for with_linear in (True, False):
-        keras.utils.set_random_seed(7)
-        model = build_classifier(config, 2 + WORDS, num_classes, with_linear)
-        kernels.append({weight.path: np.array(weight) for weight in model.weights if not weight.path.startswith("linear/")})
-    whole, encoder = kernels
-    whole["classifier/kernel"] = whole["classifier/kernel"][: config.model.embed_dim]
-    assert whole.keys() == encoder.keys()
-    for path, weight in encoder.items():
-        np.testing.assert_array_equal(weight, whole[path], err_msg=path)
