@@ -138,9 +138,7 @@ def steps(tiny_config: Config, tiny_data: PreparedData) -> dict[str, Any]:
     return found
 
 
-def test_a_step_multiplies_in_bfloat16_and_learns_nearly_the_same(
-    steps: dict[str, Any], tiny_config: Config, tiny_data: PreparedData
-) -> None:
+def test_a_step_in_bfloat16_learns_nearly_the_same(steps: dict[str, Any], tiny_config: Config, tiny_data: PreparedData) -> None:
     assert {name: set(seen) for name, (_, _, seen) in steps.items()} == {"float32": {"float32"}, "bfloat16": {"bfloat16"}}
     exact, rounded = steps["float32"][1], steps["bfloat16"][1]
     assert 0 < abs(rounded - exact) < 0.01
