@@ -9,7 +9,6 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -117,14 +116,6 @@ def run_mha(*args: str | bytes | Path, cwd: Path, stdin: str | bytes = b"", env:
     process = fork(args, cwd, env=env)
     stdout, stderr = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, TIMEOUT)
     return Result(process.wait(), stdout.decode(), stderr.decode())
-
-
-def run_from_scratch(*args: str | Path, cwd: Path) -> Result:
-    """Run ``mha ARGS`` as a shell does, with all that Python and mha do before they come to the command."""
-    done = subprocess.run(
-        [*COMMAND, *args], stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd, env=environment(), timeout=TIMEOUT, check=False
-    )
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def fork(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.checkpoints import small_checkpoint_file
-from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_from_scratch, run_here, run_mha
+from tests.cli.command import SCORED_SETTINGS, TINY, TINY_SETTINGS, Result, Run, run_here, run_mha
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def tiny_settings() -> list[str]:
 def trained(tmp_path_factory: pytest.TempPathFactory, tiny_settings: list[str]) -> Run:
     """``mha train`` on the built-in sample, with positions. Not to be written to."""
     arguments = ["train", "--config", str(TINY), *tiny_settings, "--json"]
-    return once(tmp_path_factory, "trained", lambda cwd: run_from_scratch(*arguments, cwd=cwd))
+    return once(tmp_path_factory, "trained", lambda cwd: run_mha(*arguments, cwd=cwd))
 
 
 @pytest.fixture(scope="session")

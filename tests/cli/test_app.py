@@ -19,12 +19,12 @@ from tests.cli.command import (
     COMMAND,
     COMMANDS,
     TIMEOUT,
+    Result,
     environment,
     fork,
     has_control_characters,
     obey_signals,
     refusal,
-    run_from_scratch,
     run_on_terminal,
 )
 
@@ -42,9 +42,23 @@ def words(text: str) -> str:
     return re.sub(r"[\s│]+", " ", text)
 
 
+def from_scratch(program: str, *arguments: str, cwd: Path) -> Result:
+    """Run a Python program that starts ``mha``, with all that Python and mha do before they come to the command."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment(),
+        preexec_fn=obey_signals,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
 def test_version(tmp_path: Path) -> None:
-    result = run_from_scratch("--version", cwd=tmp_path)
-    assert (result.code, result.stdout, result.stderr) == (0, f"mha {mha_cli.__version__}\n", "")
+    assert from_scratch(COMMAND[-1], "--version", cwd=tmp_path) == Result(0, f"mha {mha_cli.__version__}\n", "")
 
 
 def test_no_arguments_at_all_are_answered_with_help_alone(mha: Mha) -> None:
@@ -169,12 +183,7 @@ mha_cli.checkpoint.file.read_checkpoint = lambda path: os.kill(os.getpid(), sign
 )
 def test_ctrl_c(before: str, after: str, code: int, said: str, tmp_path: Path) -> None:
     program = f"{before}\n{COMMAND[-1].replace('main()', '')}\n{after}\nmain()"
-    command = [sys.executable, "-c", program, "predict", "-c", "x.keras", "film"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=environment(), preexec_fn=obey_signals, timeout=TIMEOUT, check=False
-    )
-    assert (done.returncode, done.stdout) == (code, "")
-    assert done.stderr == said
+    assert from_scratch(program, "predict", "-c", "x.keras", "film", cwd=tmp_path) == Result(code, "", said)
 
 
 # Faults
