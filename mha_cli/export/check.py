@@ -95,15 +95,7 @@ def differences(run: Callable[[Tokens], Any], checkpoint: Checkpoint, texts: lis
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Scores of a checkpoint and its export on the same labelled texts.
-
-    Args:
-        data: source and split, in words.
-        num_texts: labelled texts scored.
-        checkpoint: accuracy of the checkpoint, in [0, 1].
-        export: accuracy of the export, in [0, 1].
-        num_changed: texts to which the export gives another class.
-    """
+    """Accuracy of a checkpoint and its export, in [0, 1], and the number of texts to which the export gives another class."""
 
     data: str
     num_texts: int

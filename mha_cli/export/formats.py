@@ -55,17 +55,14 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Export:
-    """What was written, and how near it comes to the checkpoint.
+    """An export that has been checked on ``num_texts`` texts.
 
     Args:
-        path: path of the file or folder.
-        format: name of the format.
-        num_bytes: size of all its files.
-        num_texts: texts on which it was checked, alone and in padded batches.
+        num_bytes: size of all files at ``path``.
         largest_difference: largest difference of a class probability from the checkpoint's, in [0, 1].
         tolerance: largest difference that is allowed.
-        num_changed: texts, among those that it was checked on, to which it gives another class.
-        accuracy: accuracy of checkpoint and export on labelled texts; None if none were given.
+        num_changed: checked texts to which the export gives another class.
+        accuracy: accuracy on labelled texts; None if none were given.
     """
 
     path: str
@@ -90,13 +87,9 @@ def known_format(name: str) -> Format:
 def export_checkpoint(
     checkpoint: Checkpoint, name: str, output: Path, callbacks: Callbacks = SILENT, labelled: LabelledTexts | None = None
 ) -> Export:
-    """Write a checkpoint in another format. It takes its place only after it has answered like the checkpoint.
+    """Write a checkpoint in another format to ``output``, where nothing is yet; it appears there only if it answers like the checkpoint.
 
-    Args:
-        checkpoint: model to export.
-        name: name of the format.
-        output: file or folder to write, where nothing is yet.
-        labelled: texts to score both on; None for none.
+    With ``labelled`` texts, both are scored on them.
     """
     chosen = known_format(name)
     texts = check_texts(checkpoint)

@@ -23,23 +23,17 @@ from keras import ops
 
 from mha_cli.config.parameters import SMALLEST_NORM
 from mha_cli.layers.arguments import Layer, check_buckets, check_sizes
-from mha_cli.layers.ngrams import ids_of, ngram_buckets_of, rows_of, subword_sums
+from mha_cli.layers.ngrams import hashed_ngrams, ids_of, rows_of, subword_sums
 
 
 def text_logits(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: Any) -> Any:
     """The weighted sum of the logits of a text's distinct n-grams, over the norm of the weights, (B, U); zeros for a text without tokens.
 
-    Args:
-        table_RU: logits of the buckets.
-        token_ids_BL: int32, 0 at padding, which is only at the end.
-        max_ngram: longest n-gram.
-        weights_BL: factor of an n-gram whose last occurrence ends at a token; see ``position_weights``.
+    Token ids are 0 at padding, which is only at the end; ``weights_BL`` comes from ``position_weights``.
     """
     buckets, length = table_RU.shape[0], ops.shape(token_ids_BL)[1]
-    found = []
-    for n in range(1, max_ngram + 1):
-        buckets_BL, whole_BL = ngram_buckets_of(token_ids_BL, n, buckets)
-        found.append(ops.where(whole_BL, buckets_BL, buckets))
+    ngrams = hashed_ngrams(token_ids_BL, range(1, max_ngram + 1), buckets)
+    found = [ops.where(whole_BL, buckets_BL, buckets) for buckets_BL, whole_BL in ngrams]
     buckets_BN = ops.reshape(ops.stack(found, axis=2), (-1, length * max_ngram))
     # The sort is stable: equal n-grams become neighbours, and the last occurrence is the last of them.
     order_BN = ops.argsort(buckets_BN, axis=1)
@@ -54,25 +48,13 @@ def text_logits(table_RU: Any, token_ids_BL: Any, max_ngram: int, weights_BL: An
 
 
 def subword_logits(table_RU: Any, tokens: Any) -> Any:
-    """The sum of the logits of all subwords of a text, repeated ones included, over the square root of their number, (B, U).
-
-    Args:
-        table_RU: logits of the buckets.
-        tokens: int32 (B, L, 1 + characters); see ``subword_sums``.
-    """
+    """The sum of the logits of all subwords of a text, repeated ones included, over the square root of their number, (B, U)."""
     sums_BLU, numbers_BL1 = subword_sums(table_RU, tokens, table_RU.dtype)
     return ops.sum(sums_BLU, axis=1) / ops.sqrt(ops.maximum(ops.sum(numbers_BL1, axis=1), 1))
 
 
 def position_weights(token_ids_BL: Any, end_decay: int, context_windows: Sequence[int] = (), context_weights_WK: Any = None) -> Any:
-    """The weight of an n-gram that ends at a token, (B, L), float32.
-
-    Args:
-        token_ids_BL: int32, 0 at padding, which is only at the end.
-        end_decay: tokens over which the extra weight of a text's end decays; 0 weighs all positions alike.
-        context_windows: half-widths of the windows, in tokens.
-        context_weights_WK: context weights of the first W ids; all later ids have the last row. Ignored without windows.
-    """
+    """The weight of an n-gram that ends at a token, (B, L), float32; ids beyond the W first have the last row of context weights."""
     weights_BL = end_weights(token_ids_BL, end_decay)
     if not context_windows:
         return weights_BL

@@ -7,6 +7,7 @@ Axes: B batch, L length, W characters of a token, N places of its subwords, R ro
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
@@ -21,43 +22,40 @@ def ids_of(tokens: Any) -> Any:
     return tokens if len(tokens.shape) == 2 else tokens[:, :, 0]
 
 
-def ngram_buckets_of(numbers_BL: Any, n: int, buckets: int, start: int = 0) -> tuple[Any, Any]:
-    """The bucket of the n numbers that end at each position, and where there are n.
+def hashed_ngrams(numbers_BL: Any, lengths: Iterable[int], buckets: int, start: int = 0) -> Iterator[tuple[Any, Any]]:
+    """The function of this name in ``text/ngrams.py``, with Keras's operations.
 
     Args:
-        numbers_BL: token ids or code points, int32 (…, L), 0 at padding, which stands only at the end.
-        n: numbers of an n-gram.
+        numbers_BL: token ids or code points, (…, L), 0 at padding, which is only at the end.
+        lengths: numbers of an n-gram, n.
         buckets: rows of the table, a power of two.
         start: number that, with n added, the hash starts with.
 
     Returns:
-        Bucket numbers, int32 (…, L), and a bool (…, L) that is False at padding and at the first n - 1 positions.
+        For each n, bucket numbers, int32 (…, L), and a bool (…, L) that is False at padding and at the first n - 1 positions.
 
     Source: Joulin et al. 2017, "Bag of Tricks for Efficient Text Classification", section 2.2; the hash is a polynomial in the numbers.
     """
     numbers_BL = ops.cast(numbers_BL, "int32")  # the arithmetic wraps round at 32 bits, in every backend alike
     length, other_axes = ops.shape(numbers_BL)[-1], [[0, 0]] * (len(numbers_BL.shape) - 1)
-    hash_BL = ops.zeros_like(numbers_BL) + (start + n)
-    for back in range(n - 1, -1, -1):
-        earlier_BL = ops.pad(numbers_BL, [*other_axes, [back, 0]])[..., :length]
-        hash_BL = hash_BL * HASH_FACTOR + earlier_BL
-    whole_BL = ops.logical_and(numbers_BL != 0, ops.arange(length) >= n - 1)
     bits = buckets.bit_length() - 1  # the lowest ones: OpenVINO's remainder is inexact, and LiteRT has no bitwise and
-    return hash_BL - ops.right_shift(hash_BL, bits) * buckets, whole_BL
+    for n in lengths:
+        hash_BL = ops.zeros_like(numbers_BL) + (start + n)
+        for back in range(n - 1, -1, -1):
+            earlier_BL = ops.pad(numbers_BL, [*other_axes, [back, 0]])[..., :length]
+            hash_BL = hash_BL * HASH_FACTOR + earlier_BL
+        whole_BL = ops.logical_and(numbers_BL != 0, ops.arange(length) >= n - 1)
+        yield hash_BL - ops.right_shift(hash_BL, bits) * buckets, whole_BL
 
 
 def subword_sums(table_RD: Any, tokens: Any, dtype: str, training: bool | None = None) -> tuple[Any, Any]:
-    """For each token the sum of its subwords' rows, (B, L, D), and how many they are, (B, L, 1), both in ``dtype``.
+    """For each token of (B, L, 1 + W) the sum of its subwords' rows, (B, L, D), and how many they are, (B, L, 1), both in ``dtype``.
 
-    Args:
-        table_RD: weight with a row a bucket.
-        tokens: int32 (B, L, 1 + W): ids, and code points with 0 after the last; padding is 0 throughout.
-        dtype: type of the results.
-        training: True to look up no row for padding, most of the W characters, so that none has a gradient; the numbers are the same.
+    In training no row is looked up for padding, most of the W characters, so that none has a gradient; the numbers are the same.
 
     Source: Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information", section 3.2, without the word itself.
     """
-    found = [ngram_buckets_of(tokens[:, :, 1:], n, table_RD.shape[0], SUBWORD_START) for n in SUBWORD_LENGTHS]
+    found = hashed_ngrams(tokens[:, :, 1:], SUBWORD_LENGTHS, table_RD.shape[0], SUBWORD_START)
     buckets_BLN, whole_BLN = (ops.concatenate(parts, axis=2) for parts in zip(*found, strict=True))
     numbers_BL1 = ops.cast(ops.sum(ops.cast(whole_BLN, "int32"), axis=2, keepdims=True), dtype)
     if training and keras.backend.backend() != "jax":  # whose shapes do not depend on numbers; nor can they in every export

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from mha_cli.layers.arguments import Layer, check_buckets, check_shares, check_sizes
-from mha_cli.layers.ngrams import ids_of, ngram_buckets_of, rows_of, subword_sums
+from mha_cli.layers.ngrams import hashed_ngrams, ids_of, rows_of, subword_sums
 
 
 @keras.saving.register_keras_serializable(package="mha")
@@ -89,8 +89,7 @@ class TokenEmbedding(Layer):
         """The embeddings of words, n-grams and subwords, without the convolution, (B, L, D)."""
         ids_BL = ids_of(token_ids)
         embedded_BLD = ops.cast(rows_of(self.words, ids_BL), self.compute_dtype)
-        for n in range(2, self.max_ngram + 1):
-            buckets_BL, whole_BL = ngram_buckets_of(ids_BL, n, self.ngram_buckets)
+        for buckets_BL, whole_BL in hashed_ngrams(ids_BL, range(2, self.max_ngram + 1), self.ngram_buckets):
             ngrams_BLD = ops.cast(rows_of(self.ngrams, buckets_BL), self.compute_dtype)
             ngrams_BLD = ngrams_BLD * ops.expand_dims(ops.cast(whole_BL, self.compute_dtype), 2)
             embedded_BLD = embedded_BLD + self.unit_dropout(ngrams_BLD, training=training)

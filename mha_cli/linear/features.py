@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix, vstack
 
-from mha_cli.config.settings import SUBWORD_LENGTHS, LinearConfig
+from mha_cli.config.settings import LinearConfig
 from mha_cli.data.corpus import EncodedTexts
 from mha_cli.text.encoding import ids_of
-from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets, ngrams_end
+from mha_cli.text.ngrams import hashed_ngrams, hashed_subwords
 
 CHUNK_TEXTS = 2_000
 
@@ -66,10 +66,9 @@ def ngrams_of(texts: EncodedTexts, linear: LinearConfig) -> Ngrams:
         rows = np.repeat(np.arange(len(lengths)), lengths)
         positions = np.arange(len(token_ids)) - starts[rows]
         found = []
-        for n in range(1, linear.max_ngram + 1):
-            numbers = ngram_buckets(token_ids[None], n, buckets)[0]
-            whole = positions >= n - 1  # the others reach back into the text before
-            found.append((rows[whole] * buckets + numbers[whole]) * longest + positions[whole])
+        for n, (numbers, _) in enumerate(hashed_ngrams(token_ids[None], range(1, linear.max_ngram + 1), buckets)):
+            whole = positions >= n  # the others reach back into the text before
+            found.append((rows[whole] * buckets + numbers[0, whole]) * longest + positions[whole])
         cells, last_positions = np.divmod(np.sort(np.concatenate(found)), longest)
         distinct = np.diff(cells, append=-1) != 0  # of an n-gram that comes again the last position
         rows, numbers = np.divmod(cells[distinct], buckets)
@@ -109,8 +108,7 @@ def subword_features(texts: EncodedTexts, linear: LinearConfig) -> Any:
         tokens = texts.tokens[texts.offsets[start] : texts.offsets[start + len(lengths)]]
         of_token = np.repeat(np.arange(len(lengths)), lengths)
         rows, buckets = [], []
-        for n in SUBWORD_LENGTHS:
-            buckets_PW, whole_PW = ngram_buckets(tokens[:, 1:], n, linear.buckets, SUBWORD_START), ngrams_end(tokens[:, 1:], n)
+        for buckets_PW, whole_PW in hashed_subwords(tokens[:, 1:], linear.buckets):
             rows.append(np.repeat(of_token, whole_PW.sum(axis=1)))
             buckets.append(buckets_PW[whole_PW])
         row_E = np.concatenate(rows)

@@ -22,13 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def cross_entropy(probabilities: Any, targets: Any, label_smoothing: float = 0.0) -> Any:
-    """Cross-entropy of each review in nats, (B,).
-
-    Args:
-        probabilities: probability of the second class, (B, 1), or of all, (B, C).
-        targets: probability of each class, (B, C).
-        label_smoothing: part of the target spread evenly over the classes.
-    """
+    """Cross-entropy in nats, (B,), of a model's probabilities, (B, 1) or (B, C), with targets (B, C)."""
     if probabilities.shape[-1] == 1:
         return keras.losses.binary_crossentropy(targets[:, 1:], probabilities, label_smoothing=label_smoothing)
     return keras.losses.categorical_crossentropy(targets, probabilities, label_smoothing=label_smoothing)
@@ -42,31 +36,20 @@ def predicted_classes(probabilities: Any) -> Any:
 
 
 def compile_forward(model: Callable[..., Any], token_shape: tuple[int | None, ...] = (None,)) -> Callable[[Any], Any]:
-    """A model or layer without dropout, as one TensorFlow function for every length; made once: tracing it takes longer than running it.
-
-    Args:
-        model: model or layer that takes tokens.
-        token_shape: shape of a text's tokens, as ``TextConfig`` gives it.
-    """
+    """A model or layer of tokens, without dropout, as one TensorFlow function for every length; made once, because tracing takes long."""
     return tf.function(
         lambda token_ids: model(token_ids, training=False), autograph=False, input_signature=[tf.TensorSpec([None, *token_shape], tf.int32)]
     )
 
 
 def predict_probabilities(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, reviews: EncodedTexts) -> Floats:
-    """Probabilities of all classes for every review, (N, C), in the order of the reviews.
-
-    Args:
-        forward: model from ``compile_forward``.
-        memory_estimate: estimate of the memory that a batch takes.
-        reviews: reviews to classify.
-    """
+    """Probabilities of all classes for every review, (N, C), with a model from ``compile_forward``."""
     outputs = predict_outputs(forward, memory_estimate, reviews)
     return np.concatenate([1.0 - outputs, outputs], axis=1) if outputs.shape[1] == 1 else outputs
 
 
 def predict_outputs(forward: Callable[[Any], Any], memory_estimate: MemoryEstimate, reviews: EncodedTexts) -> Floats:
-    """What ``forward`` gives for every review, (N, U), in the order of the reviews; arguments as of ``predict_probabilities``."""
+    """The outputs of ``forward`` for every review, (N, U), in the order of the reviews."""
     outputs = np.zeros((len(reviews), num_outputs(memory_estimate.num_classes)), dtype=np.float32)
     for rows in scoring_batches(reviews.lengths, memory_estimate):
         outputs[rows] = forward(reviews.padded(rows)).numpy()

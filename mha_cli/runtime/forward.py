@@ -17,7 +17,7 @@ from mha_cli.config.settings import Config, LinearConfig, ModelConfig
 from mha_cli.errors import MhaError
 from mha_cli.runtime.subwords import ids_of, subword_sums
 from mha_cli.system.working_memory import SCORE_BLOCK, blocks
-from mha_cli.text.ngrams import ngram_buckets, ngrams_end
+from mha_cli.text.ngrams import hashed_ngrams
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -86,9 +86,8 @@ def embed(tokens: Array, weights: Weights, model: ModelConfig) -> Array:
     """Token embedding, those of n-grams that end there, the mean of its subwords', their convolution and position embedding, (B, L, D)."""
     token_ids_BL, tables = ids_of(tokens), below(weights, "embedding/token_embedding/")
     x_BLD = tables["words"].take(token_ids_BL, axis=0)  # several times faster than an index
-    for n in range(2, model.max_ngram + 1):
-        buckets_BL = ngram_buckets(token_ids_BL, n, model.ngram_buckets)
-        x_BLD += tables["ngrams"].take(buckets_BL, axis=0) * ngrams_end(token_ids_BL, n)[:, :, None].astype(np.float32)
+    for buckets_BL, whole_BL in hashed_ngrams(token_ids_BL, range(2, model.max_ngram + 1), model.ngram_buckets):
+        x_BLD += tables["ngrams"].take(buckets_BL, axis=0) * whole_BL[:, :, None].astype(np.float32)
     if model.subword_buckets:
         sums_BLD, numbers_BL1 = subword_sums(tables["subwords"], tokens)
         x_BLD += np.divide(sums_BLD, np.maximum(numbers_BL1, 1), out=sums_BLD)
@@ -127,9 +126,8 @@ def text_logits(token_ids_BL: Array, table_RU: Array, max_ngram: int, weights_BL
     """The weighted sum of the logits of a text's distinct n-grams, over the norm of the weights, (B, U)."""
     buckets, length = table_RU.shape[0], token_ids_BL.shape[1]
     found = []
-    for n in range(1, max_ngram + 1):
-        buckets_BL = np.where(ngrams_end(token_ids_BL, n), ngram_buckets(token_ids_BL, n, buckets), buckets)
-        found.append(buckets_BL.astype(np.int64) * length + np.arange(length))
+    for buckets_BL, whole_BL in hashed_ngrams(token_ids_BL, range(1, max_ngram + 1), buckets):
+        found.append(np.where(whole_BL, buckets_BL, buckets).astype(np.int64) * length + np.arange(length))
     sorted_BN, positions_BN = np.divmod(np.sort(np.concatenate(found, axis=1), axis=1), length)
     counts_BN = np.diff(sorted_BN, axis=1, append=buckets) > 0
     weights_BN = counts_BN * np.take_along_axis(weights_BL, positions_BN, axis=1)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mha_cli.config.settings import SUBWORD_LENGTHS
-from mha_cli.text.ngrams import SUBWORD_START, ngram_buckets
+from mha_cli.text.ngrams import hashed_subwords
 
 Array = npt.NDArray[Any]
 
@@ -36,8 +36,7 @@ def subword_sums(table_RD: Array, tokens: Array) -> tuple[Array, Array]:
     characters_TW = characters_TW[order_T, : lengths_T.max(initial=0)]
     reaching_W = np.count_nonzero(characters_TW, axis=0).tolist()
     sorted_TD, sums_TD = np.zeros((2, len(order_T), table_RD.shape[1]), np.float32)
-    for n in SUBWORD_LENGTHS:
-        buckets_TW = ngram_buckets(characters_TW, n, len(table_RD), SUBWORD_START)
+    for n, (buckets_TW, _) in zip(SUBWORD_LENGTHS, hashed_subwords(characters_TW, len(table_RD)), strict=True):
         for last, reaching in enumerate(reaching_W[n - 1 :], n - 1):
             sorted_TD[:reaching] += table_RD.take(buckets_TW[:reaching, last], axis=0)
     sums_TD[order_T] = sorted_TD

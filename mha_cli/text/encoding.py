@@ -35,12 +35,7 @@ class EncodedText(NamedTuple):
 
 
 class TextPipeline:
-    """The way from a text to the tokens that the model reads.
-
-    Args:
-        settings: rules for splitting, and the length to keep.
-        vocabulary: ids of the words.
-    """
+    """From a text to the tokens that the model reads."""
 
     def __init__(self, settings: TextConfig, vocabulary: Vocabulary) -> None:
         self.settings = settings

@@ -19,7 +19,7 @@ MAX_TOKEN_LENGTH = 100
 FOREIGN = "was it trained on such texts, in this language?"
 """What to ask where a trained model does not know the words of a text."""
 FEW_WORDS = 100
-"""Words that it takes to judge a vocabulary by."""
+"""Fewer words than these say nothing about a vocabulary."""
 
 
 class Vocabulary:
@@ -57,12 +57,9 @@ class Vocabulary:
 
 
 def doubt_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -> str:
-    """A warning about texts whose words are mostly unknown; empty if they are not, or too few to say.
+    """A warning about texts whose words are mostly unknown; empty if they are not, or if there are too few of them.
 
-    Args:
-        num_unknown: unknown tokens.
-        num_words: these and the known words, without the known punctuation marks: a comma is the same in many languages.
-        way_out: what to ask or do then.
+    ``num_words`` leaves out punctuation marks, since a comma is the same in many languages.
     """
     if num_words < FEW_WORDS or num_unknown <= num_words / 2:
         return ""
@@ -70,24 +67,18 @@ def doubt_of_unknown(num_unknown: int, num_words: int, way_out: str = FOREIGN) -
 
 
 def most_frequent(tokens: Sequence[str], counts: npt.NDArray[np.int64], vocabulary_size: int) -> Vocabulary:
-    """The vocabulary of the most frequent tokens; equally frequent ones in alphabetical order.
+    """The vocabulary of the most frequent of distinct tokens; equally frequent ones in alphabetical order.
 
-    Args:
-        tokens: distinct tokens.
-        counts: occurrences of each token; one with none gets no id.
-        vocabulary_size: most ids, the two special ones included.
+    ``vocabulary_size`` counts the two special ids. A token that does not occur gets no id.
     """
     frequent = ((-int(count), token) for token, count in zip(tokens, counts, strict=True) if count and len(token) <= MAX_TOKEN_LENGTH)
     return Vocabulary(token for _, token in heapq.nsmallest(vocabulary_size - len(SPECIAL_TOKENS), frequent))
 
 
 def kept_slices(num_tokens: int, sequence_length: int, truncation: str) -> tuple[slice, slice]:
-    """The part of a text that the model reads, as two slices to be joined.
+    """The part of a text that the model reads, at most ``sequence_length`` tokens, as two slices to be joined.
 
-    Args:
-        num_tokens: length of the text, in tokens.
-        sequence_length: most tokens to keep.
-        truncation: ``head`` (the beginning), ``tail`` (the end) or ``head_and_tail`` (half of each; the beginning gets the odd one).
+    ``truncation`` is ``head``, ``tail`` or ``head_and_tail`` (half of each; the beginning gets the odd one).
     """
     tail = {"head": 0, "tail": sequence_length, "head_and_tail": sequence_length // 2}[truncation] if num_tokens > sequence_length else 0
     return slice(0, min(num_tokens, sequence_length) - tail), slice(num_tokens - tail, num_tokens)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from layer_contract import check_layer, randomize
 
-from mha_cli.layers.ngrams import SUBWORD_START, ngram_buckets_of
+from mha_cli.layers import ngrams
 from mha_cli.layers.tokens import TokenEmbedding
-from mha_cli.text.ngrams import ngram_buckets, ngrams_end
+from mha_cli.text.ngrams import SUBWORD_START, hashed_ngrams
 from tests.reviews import bucket, subwords_in, with_characters
 
 if TYPE_CHECKING:
@@ -50,19 +50,21 @@ def test_honours_the_layer_contract(characters: int, tmp_path: Path) -> None:
 def test_ngrams_fall_into_the_buckets_of_the_formula(n: int, buckets: int) -> None:
     token_ids = np.random.default_rng(n).integers(1, 10_000_000, (3, 7)).astype(np.int32)
     token_ids[1, 4:], token_ids[2, 1:] = 0, 0
-    numbers, whole = (np.array(result) for result in ngram_buckets_of(token_ids, n, buckets))
-    np.testing.assert_array_equal(numbers, ngram_buckets(token_ids, n, buckets))
-    np.testing.assert_array_equal(whole, ngrams_end(token_ids, n))
+    ((numbers, whole),) = hashed_ngrams(token_ids, [n], buckets)
+    for ours, theirs in zip(next(ngrams.hashed_ngrams(token_ids, [n], buckets)), (numbers, whole), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
     for row, end in zip(*np.nonzero((token_ids != 0) & (np.arange(7) >= n - 1)), strict=True):
         assert whole[row, end]
         assert numbers[row, end] == bucket(token_ids[row, end - n + 1 : end + 1].tolist(), buckets)
 
 
 def test_ngrams_keep_the_buckets_that_checkpoints_were_trained_with() -> None:
-    assert ngram_buckets(np.array([[7, 2, 19_999]], np.int32), 2, 2**20)[0, 1:].tolist() == [126107, 842307]
-    assert ngram_buckets(np.array([[7, 2, 19_999]], np.int32), 3, 2**20)[0, 2:].tolist() == [741467]
-    found = [ngram_buckets_of(np.array([[*map(ord, "<ab>")]]), n, 2**20, SUBWORD_START) for n in (3, 4)]
-    assert [number for buckets, whole in found for number in np.array(buckets)[np.array(whole)]] == [785522, 983044, 10705]
+    for numbers, lengths, start, expected in (
+        ([7, 2, 19_999], (2, 3), 0, [126107, 842307, 741467]),
+        ([*map(ord, "<ab>")], (3, 4), SUBWORD_START, [785522, 983044, 10705]),
+    ):
+        found = hashed_ngrams(np.array([numbers], np.int32), lengths, 2**20, start)
+        assert [number for buckets, whole in found for number in buckets[whole]] == expected
 
 
 def test_ngrams_are_added_where_they_end() -> None:

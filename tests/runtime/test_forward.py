@@ -8,10 +8,8 @@ import pytest
 
 from mha_cli.config.loading import config_from_dict
 from mha_cli.errors import MhaError
-from mha_cli.layers.ngrams import ngram_buckets_of
 from mha_cli.model.classifier import build_classifier
 from mha_cli.runtime import forward
-from mha_cli.text import ngrams
 from tests.reviews import padded, with_characters
 
 if TYPE_CHECKING:
@@ -86,17 +84,6 @@ def test_the_size_of_a_block_changes_nothing(
     np.testing.assert_allclose(forward.class_probabilities(token_ids, weights, config), probabilities, **EXACT)
     for ours, expected in zip(forward.attention_weights(token_ids, weights, config.model), attention, strict=True):
         np.testing.assert_allclose(ours, expected, **EXACT)
-
-
-@pytest.mark.parametrize("buckets", [1, 16, 2**24])
-@pytest.mark.parametrize("n", [2, 3, 5])
-@pytest.mark.parametrize("length", [1, 2, 7])
-def test_ngrams_equal_the_layer(length: int, n: int, buckets: int) -> None:
-    token_ids = np.random.default_rng(n).integers(1, 10_000_000, (3, length)).astype(np.int32)
-    token_ids[1, 4:], token_ids[2, 1:] = 0, 0
-    numbers, whole = ngram_buckets_of(token_ids, n, buckets)
-    np.testing.assert_array_equal(ngrams.ngram_buckets(token_ids, n, buckets), numbers)
-    np.testing.assert_array_equal(ngrams.ngrams_end(token_ids, n), whole)
 
 
 def test_gelu_equals_the_normal_distribution() -> None:
