@@ -174,7 +174,7 @@ SECTIONS: dict[str, list[Case]] = {
         ),
         Case(
             "tune --config sample.yaml --search text.lowercase=true,false",
-            "--search text.lowercase: no part of a trial; search settings of model and training; --set sets any other",
+            "--search text.lowercase: no part of a trial; search settings of model, linear and training; --set sets any other",
         ),
         Case(
             "tune --config sample.yaml --search training.clip_norm=0.1..1",
