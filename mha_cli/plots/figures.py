@@ -1,4 +1,4 @@
-"""A figure of every result that people would rather look at than read."""
+"""The figures of results."""
 
 from __future__ import annotations
 
@@ -34,19 +34,14 @@ SHOWN_CHARACTERS = 30
 def shuffle_figure(results: list[ShuffleResult]) -> Figure:
     """Accuracy in order and shuffled, a pair of bars a model."""
     figure, (axes,) = new_figure(max(4.0, 2.4 * len(results) + 1.5), 3.6)
-    in_order = axes.bar(
-        [number - 0.2 for number in range(len(results))], [100 * result.accuracy for result in results], 0.38, label="words in order"
+    accuracies, means, spreads = (
+        [100 * getattr(result, name) for result in results] for name in ("accuracy", "shuffled_mean", "shuffled_spread")
     )
-    shuffled = axes.bar(
-        [number + 0.2 for number in range(len(results))],
-        [100 * result.shuffled_mean for result in results],
-        0.38,
-        yerr=[100 * result.shuffled_spread for result in results],
-        capsize=4,
-        label=f"words shuffled (mean of {len(results[0].shuffled_accuracies)})",
-    )
-    axes.bar_label(in_order, fmt="%.1f", padding=2)
-    axes.bar_label(shuffled, fmt="%.1f", padding=2)
+    label = f"words shuffled (mean of {len(results[0].shuffled_accuracies)})"
+    in_order = axes.bar([number - 0.2 for number in range(len(results))], accuracies, 0.38, label="words in order")
+    shuffled = axes.bar([number + 0.2 for number in range(len(results))], means, 0.38, yerr=spreads, capsize=4, label=label)
+    for bars in (in_order, shuffled):
+        axes.bar_label(bars, fmt="%.1f", padding=2)
     names = [f"{plain(result.name)}\npositions: {result.positions}" for result in results]
     axes.set_xticks(range(len(results)), names)
     axes.set_ylabel("accuracy in %")

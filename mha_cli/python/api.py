@@ -77,13 +77,7 @@ def train(
 
 
 def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) -> Evaluation:
-    """Score a classifier on labelled texts, as `mha evaluate` does.
-
-    Args:
-        model: classifier to score.
-        texts: texts, N.
-        labels: class of each, by its name.
-    """
+    """Score a classifier on texts and the names of their classes, N each, as `mha evaluate` does."""
     from mha_cli.data.corpus import encode_labelled, of_known_classes
     from mha_cli.data.preparation import LabelledTexts
 
@@ -97,12 +91,7 @@ def evaluate(model: Classifier, texts: Sequence[str], labels: Sequence[object]) 
 
 
 def given_config(config: str | os.PathLike[str] | Mapping[str, Any], settings: Mapping[str, Any]) -> Config:
-    """The config of a training on given texts.
-
-    Args:
-        config: recipe, path or dict, as of ``train``.
-        settings: settings by their names.
-    """
+    """The config of a training on given texts; arguments as of ``train``."""
     name = "config" if isinstance(config, Mapping) else os.fspath(config)
     value = {**config} if isinstance(config, Mapping) else read_yaml(find_config(name)).value
     if not all(

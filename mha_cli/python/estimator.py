@@ -1,11 +1,8 @@
-"""mha as scikit-learn has its classifiers."""
+"""mha as a scikit-learn classifier."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,14 +12,11 @@ from sklearn.utils import InputTags, Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from mha_cli.checkpoint.file import read_checkpoint
-from mha_cli.checkpoint.runs import CHECKPOINT
 from mha_cli.config.loading import section_of
 from mha_cli.data.in_memory import texts_in
 from mha_cli.data.labels import class_name, is_missing
 from mha_cli.errors import MhaError, printable
 from mha_cli.python.api import train
-from mha_cli.runtime.classifier import Classifier
 
 
 class MHAClassifier(ClassifierMixin, BaseEstimator):
@@ -61,7 +55,7 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def fit(self, X: Sequence[str], y: Sequence[Any]) -> Self:
-        """Train on texts and their labels, N each; a part of them is held out to validate with, as the recipe has it.
+        """Train on texts and their labels, N each; the recipe holds a part of them out for validation.
 
         Raises:
             ValueError: there is not one label for every text, or scikit-learn takes the labels for no classes.
@@ -100,27 +94,8 @@ class MHAClassifier(ClassifierMixin, BaseEstimator):
         found: npt.NDArray[Any] = self.classes_[columns]
         return found
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: of the model the bytes of its checkpoint, which the reader of checkpoints checks when they come back."""
-        state: dict[str, Any] = super().__getstate__()
-        if "model_" not in state:
-            return state
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / CHECKPOINT
-            self.model_.save(path)
-            return {**state, "model_": path.read_bytes()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """The estimator back from what was pickled."""
-        if "model_" in state:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / CHECKPOINT
-                path.write_bytes(state["model_"])
-                state = {**state, "model_": Classifier(replace(read_checkpoint(path), name=""))}
-        super().__setstate__(state)
-
     def __sklearn_tags__(self) -> Tags:
-        """What scikit-learn asks of an estimator: this one reads texts."""
+        """scikit-learn's tags of an estimator that reads texts."""
         tags = super().__sklearn_tags__()
         tags.input_tags = InputTags(one_d_array=True, two_d_array=False, string=True)
         return tags

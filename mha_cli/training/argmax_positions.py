@@ -1,11 +1,11 @@
-"""The forward pass of a training step, in which the last block learns only from the positions that win the maximum over the review.
+"""The forward pass of a training step, in which the last block computes gradients only at the positions of the maximum.
 
-``GlobalMaxPooling1D`` hands the gradient of a feature to the position where the feature is largest and to no other, and dropout takes it
-from a share of the features. What a block gives at one position needs the keys and values of all positions, but the query of that position
-alone. So the last block runs once over all positions without a gradient, to find the winners, and once more over the winners with one. If a
-share w of the positions wins, a step costs 1 + 3w forward passes of the block and not 3; loss and gradients stay the same.
+``GlobalMaxPooling1D`` hands the gradient of a feature to one position only, the winner, and dropout takes it from a share of the features.
+A block's output at one position needs the keys and values of all positions, but only its own query. So the last block runs once over all
+positions without gradients, to find the winners, and once more over the winners with gradients. If a share w of the positions wins, a step
+costs 1 + 3w forward passes of the block instead of 3; loss and gradients stay the same.
 
-Axes: B batch, L length, D model width, W positions that win.
+Axes: B batch, L length, D model width, W winning positions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ def winners_suffice(model: ModelConfig, mean_length: float) -> bool:
 
 
 def training_output(model: keras.Model, embedded_BLD: Any, mask_BL: Any, winners_only: bool) -> Any:
-    """The output in training of a model without a linear model, from the embeddings on.
+    """The output in training of a model without a linear model, from embeddings and their mask, True at real positions.
 
     Args:
-        model: classifier from ``build_classifier``.
-        embedded_BLD: embeddings.
-        mask_BL: bool, True at real positions.
         winners_only: whether the last block learns from the winning positions only.
     """
     *earlier, last = encoder_blocks(model)

@@ -2,17 +2,16 @@
 
 A step of every worker (``Trainer`` has the code):
 
-1. Seed, epoch and step say which reviews the batch has, the same on all workers. Worker i of n reads the reviews i, i + n, i + 2n … of
-   it (``own``), and its own devices share these in the same way. Batches are sorted by length, so that every part has short and long ones.
-2. A device computes the gradients of the sum of its losses, divided by the number of reviews in the *whole* batch. Their sum over all
-   devices is then the gradient of the batch's mean loss, however unevenly the batch is shared out.
-3. That sum is the one exchange of a step (``sum_of_parts``): dense gradients, loss and the wish to stop in one all-reduce; of an
-   embedding table the rows that a part touches, each once, gathered from all, so that no table of zeros travels.
-4. Every worker changes its own weights by that sum, outside ``strategy.run``. All began with the same weights, and so keep the same.
+1. Seed, epoch and step determine the texts of a batch, the same on all workers. Worker i of n reads its texts i, i + n, i + 2n …
+   (``own``), and its own devices share these in the same way. Batches are sorted by length, so that every part has short and long ones.
+2. A device computes the gradients of the sum of its losses, divided by the number of texts in the *whole* batch. Their sum over all
+   devices is then the gradient of the batch's mean loss, however uneven the parts.
+3. The sum is the one exchange of a step (``sum_of_parts``): dense gradients, loss and requests to stop in one all-reduce; of an
+   embedding table only the touched rows, each once, gathered from all.
+4. Every worker changes its own weights by that sum, outside ``strategy.run``. All begin with the same weights, and so keep the same.
 
-Weights are ordinary variables, not the mirrored ones of ``strategy.scope()``, for two reasons. Keras's optimizers add gradients up by
-themselves inside ``strategy.run``, after they have limited their norm on every device for itself; outside they do neither. And rows of a
-mirrored variable cannot be looked up without reading the whole of it. Several devices of one worker read the weights from its first.
+Weights are ordinary variables, not the mirrored ones of ``strategy.scope()``. Inside ``strategy.run``, Keras's optimizers would sum
+gradients after each device has clipped its own; and a row of a mirrored variable cannot be read without the whole of it.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ class Distribution:
     """The replicas that train one model together, seen from one worker; without arguments, this process alone on one device.
 
     Args:
-        strategy: TensorFlow's way of reaching the other devices and workers; None for its default, which is one device.
-        task: which worker this is.
+        strategy: TensorFlow's distribution strategy; None for its default, which is one device.
+        task: number of this worker among all.
         asked_to_stop: function that says whether this worker was asked to stop.
 
     Attributes:
         num_replicas: devices of all workers together.
-        own: what of a batch's reviews this worker reads.
+        own: rows of a batch that this worker reads.
         stopping: whether any worker was asked to stop before the last step; the same on all of them.
     """
 

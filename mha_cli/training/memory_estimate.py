@@ -33,7 +33,7 @@ ANSWER_BYTES = 44
 
 
 def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: int = 1) -> None:
-    """Compare the estimate with the free memory; arguments as of ``memory_estimate``."""
+    """Compare the estimate with the free memory."""
     saved = BYTES * num_parameters(config.of_checkpoint(), len(data.vocabulary), len(data.class_names))
     if saved > MAX_FILE_BYTES:
         raise MhaError(
@@ -50,13 +50,7 @@ def refuse_what_does_not_fit(config: Config, data: PreparedData, num_workers: in
 
 
 def memory_estimate(config: Config, data: PreparedData, num_workers: int = 1) -> dict[str, int]:
-    """Bytes that training will take, by the settings that decide.
-
-    Args:
-        config: settings of the run.
-        data: texts to learn from.
-        num_workers: processes that share a batch.
-    """
+    """Bytes that training will take, by the settings that decide; ``num_workers`` processes share a batch."""
     linear, training = config.linear, config.training
     weights = num_parameters(config, len(data.vocabulary), len(data.class_names))
     units = num_outputs(len(data.class_names))

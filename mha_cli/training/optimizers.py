@@ -120,7 +120,7 @@ def learning_rate_schedule(settings: TrainingConfig, num_steps: int) -> Any:
 
 
 def build_optimizer(settings: TrainingConfig, rate: Any) -> keras.Optimizer:
-    """Keras's optimizer of that name, with the limits of the config.
+    """Keras's optimizer of the config.
 
     Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
     """

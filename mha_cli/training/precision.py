@@ -1,4 +1,4 @@
-"""In which type the products of a training step are computed."""
+"""The type of the matrix products in a training step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MULTIPLYING = (MultiHeadAttention, keras.layers.Dense)
 
 
 def choose_precision(config: Config) -> str:
-    """``float32`` or ``bfloat16``: what the config says, and for ``auto`` what is faster here."""
+    """``float32`` or ``bfloat16``, as the config says; for ``auto`` the faster one on this machine."""
     if config.training.precision != "auto":
         return config.training.precision
     return "bfloat16" if config.model.head_key_dim >= WIDE and bfloat16_features() else "float32"
