@@ -73,7 +73,9 @@ def _settings() -> Iterator[tuple[str, list[str]]]:
     for section, outer in Config.model_fields.items():
         kinds = [kind for kind in get_args(outer.annotation) or [outer.annotation] if isinstance(kind, type) and issubclass(kind, Settings)]
         inner = [(f"{section}.{name}=", field) for kind in kinds if kind is not MemoryData for name, field in kind.model_fields.items()]
-        for name, field in inner or [(f"{section}=", outer)]:
+        if not inner or outer.default is None:  # a setting of its own, or a section that may be null
+            inner.append((f"{section}=", outer))
+        for name, field in inner:
             values = get_args(field.annotation) if get_origin(field.annotation) is Literal else [field.default]
             values = [True, False] if field.annotation is bool else values
             words = [value if isinstance(value, str) else json.dumps(value) for value in values if isinstance(value, PLAIN)]
