@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,12 @@ def small_checkpoint(class_names: tuple[str, ...] = ("neg", "pos"), seed: int = 
         },
         keras_config='{"of": "Keras"}',
     )
+
+
+def with_text(checkpoint: Checkpoint, **text: Any) -> Checkpoint:
+    """The same model with other text settings."""
+    config = checkpoint.config
+    return replace(checkpoint, config=config.model_copy(update={"text": config.text.model_copy(update=text)}))
 
 
 def same(first: Checkpoint, second: Checkpoint) -> bool:

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from mha_cli.checkpoint.file import Checkpoint
 from mha_cli.runtime import probabilities
 from mha_cli.runtime.classifier import Classifier
-from mha_cli.runtime.inspection import Explanation, explain, mean_entropy, near_uniform, strongest_links, view_attention
-from tests.checkpoints import small_checkpoint
+from mha_cli.runtime.inspection import ReadWords, explain, mean_entropy, near_uniform, strongest_links, view_attention
+from tests.checkpoints import small_checkpoint, with_text
 from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mha_cli.checkpoint.file import Checkpoint
 
 TEXT = "The film was not DREADFUL, it’s superb"
 WORDS = ["The", "film", "was", "not", "DREADFUL", ",", "it’s", "superb"]
@@ -27,12 +27,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "not-scaled": {"use_scale": False},
     "bigrams-and-subwords": {"max_ngram": 2, "ngram_buckets": 32, "subword_buckets": 32},
 }
-
-
-def with_text(checkpoint: Checkpoint, **text: Any) -> Checkpoint:
-    """The same model with other text settings."""
-    config = checkpoint.config
-    return dataclasses.replace(checkpoint, config=config.model_copy(update={"text": config.text.model_copy(update=text)}))
 
 
 # Attention
@@ -63,29 +57,19 @@ def test_one_head_or_the_mean_of_all() -> None:
     view = view_attention(small_checkpoint(num_blocks=2, num_heads=[3, 2], key_dim=5), TEXT)
     np.testing.assert_array_equal(view.of(1, 1), view.weights[1][1])
     np.testing.assert_allclose(view.of(0, None), sum(view.weights[0]) / 3, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(view.of(0, None).sum(axis=-1), 1.0, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("block", "head", "message"),
-    [
+    for block, head, message in (
         (2, None, "there is no block 2; the model has blocks 0 to 1"),
         (-1, 0, "there is no block -1; the model has blocks 0 to 1"),
-        (0, 3, "there is no head 3 in block 0; it has heads 0 to 2"),
         (1, 2, "there is no head 2 in block 1; it has heads 0 to 1"),
         (1, -1, "there is no head -1 in block 1; it has heads 0 to 1"),
-    ],
-)
-def test_blocks_and_heads_that_do_not_exist(block: int, head: int | None, message: str) -> None:
-    view = view_attention(small_checkpoint(num_blocks=2, num_heads=[3, 2], key_dim=5), "the film")
-    assert error_of(lambda: view.of(block, head)) == message
+    ):
+        assert error_of(view.of, block, head) == message
 
 
 def test_the_prediction_is_that_of_the_classifier() -> None:
     checkpoint = small_checkpoint(("bad", "mixed", "good"))
     (prediction,) = Classifier(checkpoint).predict([TEXT])
-    assert view_attention(checkpoint, TEXT).prediction == prediction
-    assert explain(checkpoint, TEXT).prediction == prediction
+    assert view_attention(checkpoint, TEXT).prediction == explain(checkpoint, TEXT).prediction == prediction
 
 
 def test_strongest_links_leave_a_words_look_at_itself_out() -> None:
@@ -128,45 +112,22 @@ def test_close_to_uniform_means_that_less_than_a_sixth_lies_elsewhere() -> None:
 # Words
 
 
-def test_words_that_the_vocabulary_lacks_are_told() -> None:
-    text = "The Zyzzyva was * superb"
-    assert view_attention(small_checkpoint(), text).unknown == [False, True, False, True, False]
-    assert explain(small_checkpoint(), text).unknown == [False, True, False, True, False]
+@pytest.mark.parametrize("look", [view_attention, explain])
+def test_words_are_the_writers_own_and_unknown_ones_are_marked(look: Callable[[Checkpoint, str], ReadWords]) -> None:
+    assert look(small_checkpoint(), TEXT).words == WORDS
+    assert look(small_checkpoint(), "The Zyzzyva was * superb").unknown == [False, True, False, True, False]
+    without_marks = with_text(small_checkpoint(), punctuation=False, lowercase=False)
+    assert look(without_marks, "The film,<br />IT’S_superb.").words == ["The", "film", "IT’S", "superb"]
 
 
-def test_words_are_the_writers_own() -> None:
-    assert view_attention(small_checkpoint(), TEXT).words == WORDS
-    assert explain(small_checkpoint(), TEXT).words == WORDS
-
-
-def test_words_without_marks() -> None:
-    checkpoint = with_text(small_checkpoint(), punctuation=False, lowercase=False)
-    assert view_attention(checkpoint, "The film,<br />IT’S_superb.").words == ["The", "film", "IT’S", "superb"]
-
-
-LONG = "One two THREE four five Six seven eight nine ten eleven"
-
-
-@pytest.mark.parametrize(
-    ("truncation", "words"),
-    [
-        ("head", ["One", "two", "THREE", "four", "five"]),
-        ("tail", ["seven", "eight", "nine", "ten", "eleven"]),
-        ("head_and_tail", ["One", "two", "THREE", "ten", "eleven"]),
-    ],
-)
-def test_words_of_a_review_that_was_cut(truncation: str, words: list[str]) -> None:
-    checkpoint = with_text(small_checkpoint(), sequence_length=5, truncation=truncation)
-    checkpoint = dataclasses.replace(
-        checkpoint,
-        weights={
-            **checkpoint.weights,
-            "embedding/position_embedding/embeddings": checkpoint.weights["embedding/position_embedding/embeddings"][:5],
-        },
-    )
-    view = view_attention(checkpoint, LONG)
-    assert view.words == words
-    assert view.prediction.truncated
+def test_words_of_a_text_that_was_cut() -> None:
+    checkpoint = with_text(small_checkpoint(positions="none"), sequence_length=5, truncation="head_and_tail")
+    view = view_attention(checkpoint, "One two THREE four five Six seven eight nine ten eleven")
+    assert view.words == ["One", "two", "THREE", "ten", "eleven"]
+    assert view.notes == [
+        "* not in the model's vocabulary: it reads all such words as one",
+        "the model reads 5 of the 11 words; the others are not shown",
+    ]
     assert view.weights[0].shape[1:] == (5, 5)
 
 
@@ -180,7 +141,7 @@ def test_as_many_words_as_ids(text: str, punctuation: bool) -> None:
     assert len(encoder.read_words(text)) == len(encoder.encode(text).tokens)
 
 
-@pytest.mark.parametrize("text", ["", " \t\n", "<br />", "___"])
+@pytest.mark.parametrize("text", ["", " \t\n<br />___"])
 @pytest.mark.parametrize("look", [view_attention, explain])
 def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], object]) -> None:
     assert error_of(lambda: look(small_checkpoint(), text)) == "the text has no words; give a text with at least one word"
@@ -189,28 +150,18 @@ def test_a_text_without_words(text: str, look: Callable[[Checkpoint, str], objec
 # Explanations
 
 
-@pytest.mark.parametrize("class_names", [("neg", "pos"), ("bad", "mixed", "good")])
 @pytest.mark.parametrize("model", [{}, {"max_ngram": 3, "ngram_buckets": 32}], ids=["words", "trigrams"])
-def test_occlusion_is_the_prediction_without_the_word(class_names: tuple[str, ...], model: dict[str, Any]) -> None:
+def test_occlusion_is_the_prediction_without_the_word(model: dict[str, Any]) -> None:
     """One by one, by the text itself."""
-    checkpoint = small_checkpoint(class_names, **model)
-    result = explain(checkpoint, TEXT)
-    whole = result.prediction
-    expected = []
-    for place in range(len(WORDS)):
-        (without,) = Classifier(checkpoint).predict([" ".join(WORDS[:place] + WORDS[place + 1 :])])
-        expected.append(whole.probability - without.probabilities[whole.label])
-    assert result.occlusion == pytest.approx(expected, abs=1e-5)
-    assert len({round(fall, 5) for fall in result.occlusion}) > 4
-    assert result.gradients is None
-
-
-def test_without_its_only_word_a_review_gets_the_prior_of_the_classifier() -> None:
-    checkpoint = small_checkpoint()
-    result = explain(checkpoint, "superb")
-    (empty,) = Classifier(checkpoint).predict([""])
-    assert result.occlusion == pytest.approx([result.prediction.probability - empty.probabilities[result.prediction.label]], abs=1e-6)
-    assert result.attention == pytest.approx([1.0])
+    checkpoint = small_checkpoint(("bad", "mixed", "good"), **model)
+    for words in (WORDS, ["superb"]):
+        result = explain(checkpoint, " ".join(words))
+        whole = result.prediction
+        without = Classifier(checkpoint).predict([" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))])
+        expected = [whole.probability - prediction.probabilities[whole.label] for prediction in without]
+        assert result.occlusion == pytest.approx(expected, abs=1e-5)
+        assert len({round(fall, 5) for fall in result.occlusion}) > len(words) // 2
+        assert result.gradients is None
 
 
 def test_looked_at_is_the_mean_over_words_heads_and_blocks() -> None:
@@ -233,7 +184,7 @@ def test_occlusion_of_a_long_review_is_computed_in_batches(monkeypatch: pytest.M
     monkeypatch.setattr(probabilities, "class_probabilities", recorded)
     monkeypatch.setattr(probabilities, "BATCH_TOKENS", 10 * 199)
     checkpoint = with_text(small_checkpoint(positions="sinusoidal"), sequence_length=200)
-    result: Explanation = explain(checkpoint, "the film was not superb " * 40)
+    result = explain(checkpoint, "the film was not superb " * 40)
     assert len(result.words) == 200
     assert sum(rows for rows, _ in shapes) == 201
     assert len(shapes) == 1 + math.ceil(200 / 10)

@@ -52,7 +52,8 @@ def test_batches_grow_while_the_stream_is_fast() -> None:
 def test_long_texts_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
     records = [Record("x" * length, b"") for length in (9, 1, 20, 3, 3, 3, 3)]
-    assert [len(batch) for batch in answered(records)] == [2, 1, 4]
+    for number_of_workers in (1, 2):
+        assert [len(batch) for batch in answered(records, number_of_workers)] == [2, 1, 4]
 
 
 # Answers
@@ -110,20 +111,6 @@ def test_workers_begin_with_the_first_full_batch_and_answer_a_producer_that_beco
     send_at_pauses(sent, 2, lambda: started.append(len(children() - before)))
     assert started == [0, 2, 2, 2]
     assert children() == before
-
-
-def test_long_texts_are_shared_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "MAX_BATCH_CHARACTERS", 10)
-    before, started = children(), list[int]()
-    answering = Answering(Classifier(small_checkpoint()), 2)
-    answering.run([Record("the long film", b"")] * 3, lambda batch: started.append(len(batch) * len(children() - before)))
-    assert started == [2, 2, 2]
-
-
-def test_the_usual_number_of_workers_is_that_of_the_cores_but_not_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cores, expected in (({0}, 1), ({0, 5}, 2), (set(range(64)), 4)):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _pid, cores=cores: cores)
-        assert stream.usual_workers() == expected
 
 
 def test_little_is_read_ahead_of_slow_workers() -> None:
