@@ -36,7 +36,7 @@ class Mutant(NamedTuple):
     """A file, and the right outcome of reading it.
 
     Args:
-        kind: container, checksums, paths, description, config, vocabulary, arrays or quantization.
+        kind: name of the function below that makes it.
         what: change to the original.
         data: bytes of the file, or a function that puts something else at its path and returns the path.
         right: pattern of the whole message behind the file's name and before the way out, or the checkpoint that has to be read.
@@ -135,17 +135,13 @@ def container(original: Original, rng: random.Random) -> Made:
     other = packed([(name, b"{}") for name in members])
     strange, more = "not a checkpoint of mha: has ", "is cut off, or holds more than its members one after another"
     unfit, damaged = f"{strange}members that do not belong there", r"damaged, or no checkpoint \(.+\)"
-    yield "order of members", packed(rng.sample(items, len(items))), same
     yield "an extra field", packed(members, extra=struct.pack("<HH4s", 0x7777, 4, rng.randbytes(4))), same
-    yield "date in front of a member", patched(whole, start + 10, "HH", *rng.choices(range(1, 1 << 16), k=2)), same
     yield "a bit of a member", whole[:begin] + flipped(members[victim], rng) + whole[begin + len(members[victim]) :], CRC
-    yield "a CRC", patched(whole, entry + 16, "I", rng.randrange(1 << 32)), CRC
     yield "end cut off", whole[: -rng.randrange(1, len(whole))], damaged
     yield "beginning cut off", whole[rng.randrange(1, directory) :], f"{damaged}|{more}"
     yield "another archive behind", whole + other, more
     yield "another archive in front", other + whole, more
     yield "another archive in the comment", patched(whole, len(whole) - 2, "H", len(other)) + other, more
-    yield "a comment", patched(whole, len(whole) - 2, "H", 8) + b"a remark", more
     between = whole[:directory] + other + whole[directory:]
     yield "another archive between", patched(between, len(between) - 6, "I", directory + len(other)), more
     yield "bytes shared", patched(whole, entries["vocabulary.txt"][1] + 42, "I", entries["mha.json"][0]), more
@@ -317,21 +313,16 @@ def vocabulary(original: Original, rng: random.Random) -> Made:
         return sealed(members | {"vocabulary.txt": "\n".join(words).encode()})
 
     one, other = rng.sample(range(len(words)), 2)
-    for word in ("", "\x1b[31m", "x" * 1000, "🙂", " "):
-        others = [*words[:one], word, *words[one + 1 :]]
-        yield f"{word[:9]!r}", given(others), replace(same, vocabulary=Vocabulary(others))
-    shuffled = rng.sample(words, len(words))
-    yield "order", given(shuffled), replace(same, vocabulary=Vocabulary(shuffled))
+    others = [*words[:one], rng.choice(("", "\x1b[31m", "x" * 1000, "🙂", " ")), *words[one + 1 :]]
+    yield "another word", given(others), replace(same, vocabulary=Vocabulary(others))
     yield "a word twice", given([*words[:one], words[other], *words[one + 1 :]]), "a token stands twice in its vocabulary"
-    for number in (0, 1, len(words) - 1, len(words) + 1):
+    for number in (0, len(words) - 1, len(words) + 1):
         message = rf"model\.weights\.h5: layers/.+ has the shape \(13, 6\), not \({number + 2}, 6\)"
         yield f"{number} words", given([*words, "more"][:number]), message
     yield "too many words", given([*words, *"bcdefghi"]), "its vocabulary has 21 ids; its settings allow 20"
     foreign = members["vocabulary.txt"].replace(b"the", b"th\xe9", 1)
     yield "not UTF-8", sealed(members | {"vocabulary.txt": foreign}), r"damaged, or no checkpoint \('utf-8' codec.+"
     yield "large", given(["x" * 8021]), r"vocabulary\.txt has 8,021 bytes; at most 8,020 belong there"
-    longest = [word.ljust(8020 - len("\n".join(words).encode()) + len(word)) if index == one else word for index, word in enumerate(words)]
-    yield "as large as can be", given(longest), replace(same, vocabulary=Vocabulary(longest))
 
 
 # Arrays in HDF5
@@ -355,14 +346,13 @@ def hdf5_addresses(data: bytes) -> dict[str, list[int]]:
                 found["heap"].append(heap)
                 found["tree"].append(tree)
                 for index in range(unpacked("H", tree + 6)[0]):
-                    table(*unpacked("Q", tree + 32 + 16 * index), heap)
+                    table(*unpacked("Q", tree + 32 + 16 * index))
             message += 8 + size
 
-    def table(address: int, heap: int) -> None:
+    def table(address: int) -> None:
         found["table"].append(address)
         for entry in range(address + 8, address + 8 + 40 * unpacked("H", address + 6)[0], 40):
             found["entry"].append(entry)
-            found["entry's heap"].append(heap)
             header(*unpacked("Q", entry + 8))
 
     header(*unpacked("Q", 64))
@@ -442,28 +432,17 @@ def arrays(original: Original, rng: random.Random) -> Made:
         other = rng.choice(values) if values else number(form, address) ^ rng.randrange(1, 256 ** struct.calcsize(form))
         yield f"{thing} {offset}: {other}", given(patched(data, address, form, other)), right(message)
 
-    def name(entry: int, heap: int) -> bytes:
-        return data[number("Q", heap + 24) + number("Q", entry) :].partition(b"\0")[0]
-
     def tree(level: int, *children: int) -> bytes:
         """A node of a B-tree that is appended to the file."""
         return struct.pack("<4sBBH16x", b"TREE", 0, level, len(children)) + b"".join(struct.pack("<8xQ", child) for child in children)
 
     yield "cut off", given(data[: rng.randrange(1, len(data))]), right(".+")
-    yield "another beginning", given(rng.randbytes(8) + data), right("not an HDF5 file")
-    yield "bytes behind", given(data + rng.randbytes(rng.choice((1, 1000)))), same
     most = sum(4 * weight.size + 10_000 for weight in same.weights.values())
     yield "as large as can be", given(data + bytes(most - len(data))), same
     yield "large", given(data + bytes(most + 1 - len(data))), rf"model\.weights\.h5 has .+ bytes; at most {most:,} belong there"
     table, entry = rng.choice([address for address in found["table"] if number("H", address + 6) > 1]), rng.choice(found["entry"])
     yield "an entry less", given(patched(data, table + 6, "H", number("H", table + 6) - 1)), right(".+ is missing")
     yield "a group in itself", given(patched(data, entry + 8, "Q", number("Q", 64))), right(".+ is not an array|holds .+, which .+")
-    pairs = list(zip(found["entry"], found["entry's heap"], strict=True))
-    entry, heap, other_entry, other_heap = rng.choice(
-        [(*one, *other) for one in pairs for other in pairs if one[1] < other[1] and name(*one) == name(*other)]
-    )
-    offset = number("Q", other_heap + 24) + number("Q", other_entry) - number("Q", heap + 24)
-    yield "a name of another group", given(patched(data, entry, "Q", offset)), right("a name lies outside its group")
     group = rng.choice(found["message 17"])
     node, end = number("Q", group + 8), len(data)
     nodes = [number("Q", node + 32 + 16 * index) for index in range(number("H", node + 6))]
@@ -478,21 +457,14 @@ def arrays(original: Original, rng: random.Random) -> Made:
         yield f"a tree {what}", given(patched(data, group + 8, "Q", end) + appended), right(message) if message else same
     edge = patched(data, group + 8, "Q", len(data) - rng.randrange(1, 8))
     yield "a tree at the end", given(edge), right("an address lies outside the file")
-    shape = rng.choice(found["message 1"]) + 8
-    dimensions = 8 * number("B", shape + 1)
-    free = patched(patched(data, shape + 2, "B", 0), shape + 8 + dimensions, f"{dimensions}s", rng.randbytes(dimensions))
-    yield "a shape without limits", given(free), same
     one, other = sorted(rng.sample(found["message 8"], 2), key=lambda address: number("Q", address + 18))
     yield "two arrays in one place", given(patched(data, one + 10, "Q", number("Q", other + 10))), right("two arrays overlap")
-    blocks = [data[number("Q", address + 10) :][: number("Q", address + 18)] for address in (one, other)]
-    moved = patched(patched(data, one + 10, "Q", len(data)), other + 10, "Q", len(data) + len(blocks[0]))
-    yield "two arrays side by side", given(moved + b"".join(blocks)), same
     past = len(data) - number("Q", one + 18) + 1
     yield "an array at the end", given(patched(data, one + 10, "Q", past)), right(".+ does not lie in the file")
     for path, weight in rng.sample(list(same.weights.items()), 3):
         index = rng.randrange(weight.size)
         address = data.index(weight.tobytes()) + 4 * index
-        for value in (np.nan, np.inf, -np.inf):
+        for value in (np.nan, -np.inf):
             yield f"{value}", given(patched(data, address, "f", value)), f"the weight {path} holds NaN or infinite numbers"
         changed = weight.copy()
         changed.flat[index] = value = rng.choice((0.0, 3.4e38, -1e-40, rng.gauss(0, 1)))

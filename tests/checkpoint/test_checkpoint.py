@@ -200,11 +200,8 @@ ZEROS = np.zeros((14, 1), np.float32)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (replaced(data=ZEROS.T), "HEAD has the shape (1, 14), not (14, 1)"),
-        (replaced(data=ZEROS.astype(np.float64)), "HEAD does not hold little-endian float32 numbers"),
         (replaced(data=ZEROS.astype(">f4")), "HEAD does not hold little-endian float32 numbers"),
         (replaced(shape=(14, 1), dtype=h5py.ref_dtype), "HEAD does not hold little-endian float32 numbers"),
-        (replaced(data=h5py.Empty("f4")), "HEAD has no plain shape"),
         (replaced(shape=(14, 1), dtype=np.float32), "HEAD does not lie in the file"),
         (replaced(data=ZEROS, maxshape=(14, None)), "HEAD can grow"),
         (replaced(data=ZEROS, chunks=(7, 1)), "HEAD is not stored as one plain block"),
@@ -214,7 +211,6 @@ ZEROS = np.zeros((14, 1), np.float32)
         (virtual, "HEAD has more than a plain array or group has"),
         (linked(h5py.SoftLink("/layers/positional_embedding/token_embedding/vars/0")), "0 is a link"),
         (linked(h5py.ExternalLink("/tmp/other.h5", "/x")), "layers/dense/vars has more than a plain array or group has"),
-        (lambda file: file.pop(HEAD), "HEAD is missing"),
         (lambda file: file.create_group("layers/another\x1b[31m"), r"holds layers/another\x1b[31m, which does not belong there"),
     ],
 )
