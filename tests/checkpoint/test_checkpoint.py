@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,20 +115,6 @@ def test_weights_of_the_wrong_shape_are_not_written(path: Path) -> None:
     assert os.listdir() == ["a.keras"]
 
 
-def test_it_is_a_keras_archive_with_two_members_more(path: Path) -> None:
-    members = members_of(path)
-    assert tuple(members) == MEMBERS == ("metadata.json", "config.json", "model.weights.h5", "vocabulary.txt", "mha.json")
-    assert json.loads(members["metadata.json"])["keras_version"].startswith("3.")
-    assert members["config.json"] == b'{"of": "Keras"}'
-    assert members["vocabulary.txt"].decode().split("\n")[:2] == ["the", "film"]
-    description = json.loads(members["mha.json"])
-    assert description["format"] == 3
-    assert description["class_names"] == ["neg", "pos"]
-    assert description["config"]["model"]["embed_dim"] == 14
-    with zipfile.ZipFile(path) as archive:
-        assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
-
-
 # What is refused; mutants.py has more
 
 
@@ -223,15 +208,6 @@ def test_weights_that_h5py_writes_in_other_forms(change: Callable[[h5py.File], o
 
 
 # While it is read
-
-
-def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(path: Path) -> None:
-    before = members_of(path)["model.weights.h5"]
-    write_checkpoint(Path("b.keras"), small_checkpoint(seed=1))
-    with open_archive(path, MEMBERS) as archive:
-        os.replace("b.keras", path)
-        assert archive.read("model.weights.h5", len(before))[0] == before
-    assert members_of(path)["model.weights.h5"] != before
 
 
 def test_a_file_that_is_cut_while_it_is_read(path: Path) -> None:

