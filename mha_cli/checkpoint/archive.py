@@ -32,13 +32,14 @@ HEADER_BYTES, END_BYTES = 30, 22
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 
 
-class Archive:
-    """An open archive.
+def require(holds: bool, name: str, problem: str) -> None:
+    """Refuse a file for a problem, unless a condition holds."""
+    if not holds:
+        raise MhaError(f"{name}: {problem}", WAY_OUT)
 
-    Args:
-        archive: zip file, open.
-        name: path of the file, safe to print.
-    """
+
+class Archive:
+    """An open archive; ``name`` is the path of its file, safe to print."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._archive = archive
@@ -52,8 +53,7 @@ class Archive:
     def read(self, member: str, limit: int) -> tuple[memoryview, str]:
         """A member of at most ``limit`` bytes, in memory that may be written to, and its SHA-256 in hexadecimal."""
         entry = self._entries[member]
-        if entry.file_size > limit:
-            raise MhaError(f"{self.name}: {member} has {entry.file_size:,} bytes; at most {limit:,} belong there", WAY_OUT)
+        require(entry.file_size <= limit, self.name, f"{member} has {entry.file_size:,} bytes; at most {limit:,} belong there")
         data, end = np.empty(entry.file_size, np.uint8).data, 0  # NumPy gets large pages, which are there sooner than many small ones
         with self._archive.open(entry) as stream:
             while chunk := stream.read(MAX_READ_BYTES // 2):
@@ -143,22 +143,23 @@ class _InSmallPieces(io.FileIO):
 def _refuse_other_members(archive: zipfile.ZipFile, forms: Sequence[Sequence[str]], name: str, descriptor: int) -> None:
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
     found = [entry.orig_filename for entry in entries]
-    if sorted(found) not in map(sorted, forms):
-        missing = [member for member in forms[0] if member not in found]
-        too_many = any(set(form) <= set(found) for form in forms)
-        problem = "has members that do not belong there" if too_many else f"has no {missing[0]}"
-        if missing == ["vocabulary.txt", "mha.json"]:
-            problem = "Keras saved it, without mha's settings and vocabulary"
-        raise MhaError(f"{name}: not a checkpoint of mha: {problem}", WAY_OUT)
-    if any(entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size for entry in entries):
-        raise MhaError(f"{name}: holds compressed members", WAY_OUT)
-    if any(stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG} for entry in entries):
-        raise MhaError(f"{name}: holds members that are no regular files", WAY_OUT)
+    missing = [member for member in forms[0] if member not in found]
+    if missing == ["vocabulary.txt", "mha.json"]:
+        problem = "Keras saved it, without mha's settings and vocabulary"
+    elif any(set(form) <= set(found) for form in forms):
+        problem = "has members that do not belong there"
+    else:
+        problem = f"has no {missing[0]}"
+    require(sorted(found) in map(sorted, forms), name, f"not a checkpoint of mha: {problem}")
+    are_plain = all(entry.compress_type == zipfile.ZIP_STORED and entry.compress_size == entry.file_size for entry in entries)
+    require(are_plain, name, "holds compressed members")
+    are_files = all(stat.S_IFMT(entry.external_attr >> 16) in {0, stat.S_IFREG} for entry in entries)
+    require(are_files, name, "holds members that are no regular files")
     # Else another archive could lie between the members, in front of them or in a comment, and other programs would read that one.
     starts = [entry.header_offset for entry in entries]
     headers = [os.pread(descriptor, HEADER_BYTES, start) for start in starts]
     sizes = [HEADER_BYTES + sum(struct.unpack("<26xHH", header)) for header in headers]  # only the header itself says how long it is
     ends = [start + size + entry.compress_size for start, size, entry in zip(starts, sizes, entries, strict=True)]
     last = os.fstat(descriptor).st_size - END_BYTES
-    if [*starts, archive.start_dir] != [0, *ends] or os.pread(descriptor, 4, last) != b"PK\5\6":
-        raise MhaError(f"{name}: is cut off, or holds more than its members one after another", WAY_OUT)
+    is_whole = [*starts, archive.start_dir] == [0, *ends] and os.pread(descriptor, 4, last) == b"PK\5\6"
+    require(is_whole, name, "is cut off, or holds more than its members one after another")

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive
+from mha_cli.checkpoint.archive import WAY_OUT, Archive, open_archive, require
 from mha_cli.checkpoint.hdf5 import read_arrays
 from mha_cli.checkpoint.quantization import dequantize, quantize, quantized_size
 from mha_cli.config.loading import config_from_dict, config_to_dict
@@ -154,7 +154,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def read_metrics(path: Path) -> Mapping[str, float]:
     """The metrics of the training alone."""
     with open_archive(path, MEMBERS, SMALL_MEMBERS) as archive:
-        return _metrics(_read_description(archive).get("metrics"), archive.name)
+        return _metrics(_read_description(archive), archive.name)
 
 
 def _read_archive(archive: Archive) -> Checkpoint:
@@ -163,9 +163,8 @@ def _read_archive(archive: Archive) -> Checkpoint:
     if description.get("format") != FORMAT_VERSION:
         found = printable(repr(description.get("format")), 20)
         raise MhaError(f"{name}: has format {found}; this version of mha reads format {FORMAT_VERSION}", "update mha, or train anew")
-    digests = description.get("sha256")
-    if not isinstance(digests, dict):
-        raise MhaError(f"{name}: has no checksums", WAY_OUT)
+    digests: Any = description.get("sha256")
+    require(isinstance(digests, dict), name, "has no checksums")
 
     def checked(member: str, limit: int) -> memoryview:
         data, digest = archive.read(member, limit)
@@ -174,31 +173,38 @@ def _read_archive(archive: Archive) -> Checkpoint:
         return data
 
     config = _config(description.get("config"), name)
-    class_names = _class_names(description.get("class_names"), name)
-    metrics = _metrics(description.get("metrics"), name)
-    thresholds = _thresholds(description.get("thresholds", {}), class_names, name)
-    tokens = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size))
-    parameters = parameter_table(config, _num_ids(tokens, config, name), len(class_names))
+    class_names: Any = description.get("class_names")
+    thresholds: Any = description.get("thresholds", {})
+    are_names = isinstance(class_names, list) and all(isinstance(item, str) for item in class_names)
+    require(are_names and len(set(class_names)) >= max(2, len(class_names)), name, "its class names are not two or more distinct words")
+    metrics = _metrics(description, name)
+    of_classes = isinstance(thresholds, dict) and thresholds.keys() <= set(class_names)
+    require(of_classes, name, "its thresholds are not those of its classes")
+    are_probabilities = all(type(number) in {int, float} and 0 <= number <= 1 for number in thresholds.values())
+    require(are_probabilities, name, "its thresholds are not numbers from 0 to 1")
+
+    words, most_ids = bytes(checked("vocabulary.txt", MAX_ID_BYTES * config.text.vocabulary_size)), config.text.vocabulary_size
+    num_ids = len(SPECIAL_TOKENS) + (words.count(b"\n") + 1 if words else 0)
+    require(num_ids <= most_ids, name, f"its vocabulary has {num_ids:,} ids; its settings allow {most_ids:,}")
+    parameters = parameter_table(config, num_ids, len(class_names))
     small = SMALL_WEIGHTS in archive
     if small:
-        weights = _quantized_weights(checked(SMALL_WEIGHTS, quantized_size(parameters)), parameters, name)
+        size = quantized_size(parameters)
+        data = checked(SMALL_WEIGHTS, size)
+        require(len(data) == size, name, f"{SMALL_WEIGHTS} has {len(data):,} bytes; the settings imply {size:,}")
+        weights = dequantize(data, parameters)
+        del data
     else:
         most = sum(4 * math.prod(parameter.shape) + HDF5_BYTES_A_WEIGHT for parameter in parameters)
-        weights = _hdf5_weights(checked("model.weights.h5", most), parameters, name)
+        weights = _weights_from_hdf5(checked("model.weights.h5", most), parameters, name)
         checked("metadata.json", MAX_JSON_BYTES)
     for path, weight in weights.items():
         if not np.isfinite(weight).all():
             raise MhaError(f"{name}: the weight {path} holds NaN or infinite numbers", "train anew, with a lower learning rate")
-    return Checkpoint(
-        config=config,
-        class_names=class_names,
-        vocabulary=_vocabulary(tokens, name),  # late: it takes many times its bytes, which the weights have to be worth
-        metrics=metrics,
-        weights=weights,
-        keras_config="" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode(),
-        thresholds=thresholds,
-        name=name,
-    )
+    vocabulary = Vocabulary(words.decode().split("\n") if words else [])  # late: it takes many times the bytes of the words
+    require(not vocabulary.repeats, name, "a token stands twice in its vocabulary")
+    keras_config = "" if small else bytes(checked("config.json", MAX_JSON_BYTES)).decode()
+    return Checkpoint(config, tuple(class_names), vocabulary, metrics, weights, keras_config, thresholds, name)
 
 
 def _read_description(archive: Archive) -> dict[str, Any]:
@@ -207,17 +213,16 @@ def _read_description(archive: Archive) -> dict[str, Any]:
         json.dumps(description, ensure_ascii=False).encode()  # half a surrogate pair, which JSON can spell, could not be written again
     except (ValueError, RecursionError) as error:
         raise MhaError(f"{archive.name}: mha.json is not valid JSON: {printable(str(error))}", WAY_OUT) from None
-    if not isinstance(description, dict):
-        raise MhaError(f"{archive.name}: mha.json is not an object", WAY_OUT)
-    return description
+    require(isinstance(description, dict), archive.name, "mha.json is not an object")
+    found: dict[str, Any] = description
+    return found
 
 
 def _config(value: object, name: str) -> Config:
-    if _is_too_long(value):
-        raise MhaError(f"{name}: mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters", WAY_OUT)
+    require(not _is_too_long(value), name, f"mha.json: the config has more than {MAX_CONFIG_CHARACTERS:,} characters")
     config = config_from_dict(value, f"{name}: mha.json")
-    if config.auto:  # then some rules across settings do not hold yet
-        raise MhaError(f"{name}: mha.json: auto=true leaves settings open, which a checkpoint has decided", WAY_OUT)
+    # With open settings, some rules across settings do not hold yet.
+    require(not config.auto, name, "mha.json: auto=true leaves settings open, which a checkpoint has decided")
     return config
 
 
@@ -225,38 +230,12 @@ def _is_too_long(config: object) -> bool:
     return len(json.dumps(config, ensure_ascii=False)) > MAX_CONFIG_CHARACTERS
 
 
-def _class_names(value: object, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or len(set(value)) < max(2, len(value)):
-        raise MhaError(f"{name}: its class names are not two or more distinct words", WAY_OUT)
-    return tuple(value)
-
-
-def _metrics(value: object, name: str) -> dict[str, float]:
-    if not isinstance(value, dict) or not all(type(number) in {int, float} and math.isfinite(number) for number in value.values()):
-        raise MhaError(f"{name}: its metrics are not finite numbers", WAY_OUT)
-    return value
-
-
-def _thresholds(value: object, class_names: tuple[str, ...], name: str) -> dict[str, float]:
-    if not isinstance(value, dict) or not value.keys() <= set(class_names):
-        raise MhaError(f"{name}: its thresholds are not those of its classes", WAY_OUT)
-    if not all(type(number) in {int, float} and 0 <= number <= 1 for number in value.values()):
-        raise MhaError(f"{name}: its thresholds are not numbers from 0 to 1", WAY_OUT)
-    return value
-
-
-def _num_ids(tokens: bytes, config: Config, name: str) -> int:
-    number = len(SPECIAL_TOKENS) + (tokens.count(b"\n") + 1 if tokens else 0)
-    if number > config.text.vocabulary_size:
-        raise MhaError(f"{name}: its vocabulary has {number:,} ids; its settings allow {config.text.vocabulary_size:,}", WAY_OUT)
-    return number
-
-
-def _vocabulary(data: bytes, name: str) -> Vocabulary:
-    vocabulary = Vocabulary(data.decode().split("\n") if data else [])
-    if vocabulary.repeats:
-        raise MhaError(f"{name}: a token stands twice in its vocabulary", WAY_OUT)
-    return vocabulary
+def _metrics(description: Mapping[str, Any], name: str) -> dict[str, float]:
+    metrics: Any = description.get("metrics")
+    are_finite = isinstance(metrics, dict) and all(type(item) in {int, float} and math.isfinite(item) for item in metrics.values())
+    require(are_finite, name, "its metrics are not finite numbers")
+    found: dict[str, float] = metrics
+    return found
 
 
 def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
@@ -272,14 +251,7 @@ def _weights_to_hdf5(checkpoint: Checkpoint) -> bytes:
     return buffer.getvalue()
 
 
-def _quantized_weights(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
-    size = quantized_size(parameters)
-    if len(data) != size:
-        raise MhaError(f"{name}: {SMALL_WEIGHTS} has {len(data):,} bytes; the settings imply {size:,}", WAY_OUT)
-    return dequantize(data, parameters)
-
-
-def _hdf5_weights(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
+def _weights_from_hdf5(data: memoryview, parameters: list[Parameter], name: str) -> dict[str, npt.NDArray[np.float32]]:
     try:
         arrays = read_arrays(data, {parameter.hdf5_path: parameter.shape for parameter in parameters})
     except ValueError as error:

@@ -29,7 +29,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 FLOAT32 = bytes.fromhex("11201f00 04000000 0000 2000 17 08 00 17 7f000000")
 """The datatype message of IEEE float32, little-endian."""
 
-NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
+MESSAGES = NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE = 0x00, 0x01, 0x03, 0x05, 0x08, 0x11
 """Kinds of messages in an object header; any other kind is refused."""
 
 MAX_HEADER_BYTES = 512
@@ -56,22 +56,19 @@ class _Reader:
         self._blocks: list[tuple[int, int]] = []
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, npt.NDArray[np.float32]]:
-        if self._slice(0, len(SIGNATURE)) != SIGNATURE:
-            raise ValueError("not an HDF5 file")
+        _require(self._slice(0, len(SIGNATURE)) == SIGNATURE, "not an HDF5 file")
         version, offset_bytes, length_bytes = self._unpack("8x B 4x B B", 0)
-        if (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) != (0, 8, 8, 0):
-            raise ValueError("another form of HDF5 than mha writes")
+        is_oldest = (version, offset_bytes, length_bytes, *self._unpack("Q", 24)) == (0, 8, 8, 0)
+        _require(is_oldest, "another form of HDF5 than mha writes")
         (root,) = self._unpack("Q", 64)
         arrays = dict(self._read_group(root, _tree(shapes), ""))
-        if any(end > start for (_, end), (start, _) in pairwise(sorted(self._blocks))):
-            raise ValueError("two arrays overlap")
+        _require(all(end <= start for (_, end), (start, _) in pairwise(sorted(self._blocks))), "two arrays overlap")
         return arrays
 
     def _read_group(self, address: int, wanted: Tree, path: str) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
         """Every array below a group, which must hold what is wanted and nothing else."""
         messages = self._messages(address, path)
-        if set(messages) != {SYMBOL_TABLE}:
-            raise ValueError(f"{path or '/'} is not a plain group")
+        _require(set(messages) == {SYMBOL_TABLE}, f"{path or '/'} is not a plain group")
         missing = dict(wanted)
         for name, header in self._entries(*self._unpack("QQ", messages[SYMBOL_TABLE])):
             below = f"{path}/{name.decode(errors='backslashreplace')}".lstrip("/")
@@ -88,26 +85,21 @@ class _Reader:
     def _entries(self, tree: int, heap: int) -> Iterator[tuple[bytes, int]]:
         """Name and object header of everything in a group."""
         signature, version, heap_size, names = self._unpack("4s B 3x Q 8x Q", heap)
-        if signature != b"HEAP" or version != 0:
-            raise ValueError("a group's names are damaged")
+        _require(signature == b"HEAP" and version == 0, "a group's names are damaged")
         for node in self._leaves(tree, MAX_TREE_LEVELS):
             signature, version, used = self._unpack("4s B x H", node)
-            if signature != b"SNOD" or version != 1 or not used:
-                raise ValueError("a group's table is damaged")
+            _require(signature == b"SNOD" and version == 1 and used > 0, "a group's table is damaged")
             for entry in range(node + 8, node + 8 + 40 * used, 40):
                 name_offset, header, cached = self._unpack("Q Q I", entry)
-                if name_offset >= heap_size:
-                    raise ValueError("a name lies outside its group")
+                _require(name_offset < heap_size, "a name lies outside its group")
                 name = self._slice(names + name_offset, MAX_NAME_BYTES).partition(b"\0")[0]
-                if cached > 1:
-                    raise ValueError(f"{name.decode(errors='backslashreplace')} is a link")
+                _require(cached <= 1, f"{name.decode(errors='backslashreplace')} is a link")
                 yield name, header
 
     def _leaves(self, address: int, levels: int) -> Iterator[int]:
         """Addresses of the nodes that a B-tree of at most so many levels holds."""
         signature, kind, level, used = self._unpack("4s B B H", address)
-        if signature != b"TREE" or kind != 0 or level >= levels or not used:
-            raise ValueError("a group's tree is damaged")
+        _require(signature == b"TREE" and kind == 0 and level < levels and used > 0, "a group's tree is damaged")
         for entry in range(address + 32, address + 32 + 16 * used, 16):
             (child,) = self._unpack("Q", entry)
             if level:
@@ -117,57 +109,53 @@ class _Reader:
 
     def _read_array(self, address: int, expected: tuple[int, ...], path: str) -> npt.NDArray[np.float32]:
         messages = self._messages(address, path)
-        if set(messages) - {FILL_VALUE} != {DATASPACE, DATATYPE, LAYOUT}:
-            raise ValueError(f"{path} is not an array")
+        _require(set(messages) - {FILL_VALUE} == {DATASPACE, DATATYPE, LAYOUT}, f"{path} is not an array")
         shape = self._shape(messages[DATASPACE], path)
-        if shape != expected:
-            raise ValueError(f"{path} has the shape {shape}, not {expected}")
-        if self._slice(messages[DATATYPE], len(FLOAT32)) != FLOAT32:
-            raise ValueError(f"{path} does not hold little-endian float32 numbers")
+        _require(shape == expected, f"{path} has the shape {shape}, not {expected}")
+        is_float32 = self._slice(messages[DATATYPE], len(FLOAT32)) == FLOAT32
+        _require(is_float32, f"{path} does not hold little-endian float32 numbers")
         version, kind, start, size = self._unpack("BBQQ", messages[LAYOUT])
         count = math.prod(shape)
-        if (version, kind) != (3, 1):
-            raise ValueError(f"{path} is not stored as one plain block")
-        if size != 4 * count or start > len(self._data) - size:
-            raise ValueError(f"{path} does not lie in the file")
+        _require((version, kind) == (3, 1), f"{path} is not stored as one plain block")
+        _require(size == 4 * count and start <= len(self._data) - size, f"{path} does not lie in the file")
         self._blocks.append((start, start + size))
         return np.frombuffer(self._data, np.dtype("<f4"), count, start).reshape(shape)
 
     def _shape(self, address: int, path: str) -> tuple[int, ...]:
         version, rank, flags = self._unpack("BBB", address)
-        if version != 1 or flags > 1:
-            raise ValueError(f"{path} has no plain shape")
+        _require(version == 1 and flags <= 1, f"{path} has no plain shape")
         shape = self._unpack(f"{rank}Q", address + 8)
-        if flags and self._unpack(f"{rank}Q", address + 8 + 8 * rank) != shape:
-            raise ValueError(f"{path} can grow")
+        _require(not flags or self._unpack(f"{rank}Q", address + 8 + 8 * rank) == shape, f"{path} can grow")
         return shape
 
     def _messages(self, address: int, path: str) -> dict[int, int]:
         """Addresses of the bodies of an object header's messages, by kind."""
         version, count, references, size = self._unpack("B x H I I", address)
-        if version != 1 or size > MAX_HEADER_BYTES:
-            raise ValueError(f"{path or '/'} has another kind of header than mha writes")
-        if references != 1:
-            raise ValueError(f"{path or '/'} is linked more than once")
+        _require(version == 1 and size <= MAX_HEADER_BYTES, f"{path or '/'} has another kind of header than mha writes")
+        _require(references == 1, f"{path or '/'} is linked more than once")
         messages: dict[int, int] = {}
         message, end = address + 16, address + 16 + size
         for _ in range(count):
             kind, length, flags = self._unpack("HHB", message)
             body, message = message + 8, message + 8 + length
-            if message > end or flags > 1 or kind in messages or kind not in {NIL, DATASPACE, DATATYPE, FILL_VALUE, LAYOUT, SYMBOL_TABLE}:
-                raise ValueError(f"{path or '/'} has more than a plain array or group has")
+            is_plain = message <= end and flags <= 1 and kind not in messages and kind in MESSAGES
+            _require(is_plain, f"{path or '/'} has more than a plain array or group has")
             if kind != NIL:
                 messages[kind] = body
         return messages
 
     def _unpack(self, fields: str, address: int) -> tuple[Any, ...]:
         layout = struct.Struct("<" + fields)
-        if address > len(self._data) - layout.size:
-            raise ValueError("an address lies outside the file")
+        _require(address <= len(self._data) - layout.size, "an address lies outside the file")
         return layout.unpack_from(self._data, address)
 
     def _slice(self, address: int, size: int) -> bytes:
         return bytes(self._data[address : address + size])
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)
 
 
 def _tree(shapes: Mapping[str, tuple[int, ...]]) -> Tree:

@@ -6,7 +6,7 @@ The reader has to refuse a mutant with one printable line that names the file an
 stand for. Most are sealed: their checksums fit again, as an attacker would make them, so that the checks behind are reached.
 
 Each is read under a limit on memory and on seconds. Wrong are a hang, another exception, too much memory, and a refusal of the reader that
-no mutant reaches: each ``raise`` in its code has to be met. Exit code 1: something is wrong.
+no mutant reaches: each ``raise`` and ``require`` in its code has to be met. Exit code 1: something is wrong.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ Line = tuple[str, int]
 
 
 def refusals() -> set[Line]:
-    """File and line of every ``raise`` in the reader."""
+    """File and line of every ``raise``, and every ``require``, in the reader."""
     found = set()
     for path in READER:
         functions = [node for node in ast.parse(Path(path).read_text(encoding="utf-8")).body if getattr(node, "name", "") not in WRITERS]
-        found |= {(path, node.lineno) for function in functions for node in ast.walk(function) if isinstance(node, ast.Raise)}
+        for node in (node for function in functions for node in ast.walk(function)):
+            if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) in {"require", "_require"}):
+                found.add((path, node.lineno))
     return found
 
 
