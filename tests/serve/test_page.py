@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
+from mha_cli.serve.limits import Limits
+from tests.browser import open_page
 from tests.checkpoints import small_checkpoint
 from tests.cli.pages import HOSTILE
 from tests.serve.services import ask, service
@@ -18,52 +19,34 @@ from tests.serve.services import ask, service
 sync_api = pytest.importorskip("playwright.sync_api")
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.extras]
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 MARKUP = "<img src=x onerror=window.run=1><script>window.run=1</script> "
 CLASSES = (f"{MARKUP}one", "</script><b>two</b>")
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """A service whose classes have hostile names."""
-    with service(small_checkpoint(CLASSES)) as port:
+    """A service whose classes have hostile names, and that takes short texts only."""
+    with service(small_checkpoint(CLASSES), Limits(body_bytes=10_000)) as port:
         yield port
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def complaints() -> list[str]:
-    """What the browser writes into its console."""
-    return []
-
-
-@pytest.fixture
-def page(port: int, browser: Browser, complaints: list[str]) -> Iterator[Page]:
+def opened(port: int) -> Iterator[tuple[Page, list[str]]]:
     """The page on a dark telephone; at the end of a test it has asked nobody else and has nothing to complain of."""
-    context = browser.new_context(viewport={"width": 360, "height": 700}, color_scheme="dark")
-    page = context.new_page()
-    requests = list[str]()
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"http://127.0.0.1:{port}/")
-    yield page
-    assert all(url.startswith((f"http://127.0.0.1:{port}/", "data:,")) for url in requests)
-    assert len(requests) > 1
-    assert complaints == []
-    assert not page.evaluate("'run' in window || document.images.length || document.scripts.length > 1")
-    context.close()
+    with open_page(f"http://127.0.0.1:{port}/", width=360, dark=True) as (page, told):
+        yield page, told
+        assert told
+        assert all(line.startswith((f"http://127.0.0.1:{port}/", "data:,")) for line in told)
+        assert not page.evaluate("'run' in window || document.images.length || document.scripts.length > 1")
+
+
+@pytest.fixture
+def page(opened: tuple[Page, list[str]]) -> Page:
+    return opened[0]
 
 
 def answered(page: Page, text: str) -> None:
@@ -140,14 +123,15 @@ def test_an_answer_that_comes_late_is_dropped(page: Page) -> None:
     assert page.locator("#measures section").first.locator(".word").all_text_contents() == ["second"]
 
 
-def test_refusals_and_a_server_that_is_gone_are_told_in_words(page: Page, complaints: list[str]) -> None:
-    page.locator("#text").fill("a" * 1_000_001)
-    sync_api.expect(page.locator("#problem")).to_have_text("the body has more than 1,000,000 bytes; send fewer or shorter texts")
+def test_refusals_and_a_server_that_is_gone_are_told_in_words(opened: tuple[Page, list[str]]) -> None:
+    page, told = opened
+    page.locator("#text").fill("a" * 10_001)
+    sync_api.expect(page.locator("#problem")).to_have_text("the body has more than 10,000 bytes; send fewer or shorter texts")
     page.context.set_offline(True)
     page.locator("#text").fill("superb")
     sync_api.expect(page.locator("#problem")).to_have_text("no answer: Failed to fetch; does mha serve still run?")
     page.context.set_offline(False)
     answered(page, "superb")
     sync_api.expect(page.locator("#problem")).to_have_text("")
-    assert {text.partition(":")[0] for text in complaints} == {"Failed to load resource"}
-    complaints.clear()
+    assert {line.partition(":")[0] for line in told} == {"http", "Failed to load resource"}
+    told[:] = [line for line in told if line.startswith("http")]
