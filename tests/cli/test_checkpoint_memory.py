@@ -53,12 +53,6 @@ def checkpoint_of(embed_dim: int, tokens: list[str], ngram_buckets: int = 0) -> 
     return Checkpoint(config, ("neg", "pos"), Vocabulary(tokens), {"epoch": 1}, weights, "{}")
 
 
-@pytest.fixture(scope="module")
-def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
-    """What the command takes with a checkpoint of next to nothing."""
-    return peak_bytes(small_checkpoint_file(tmp_path_factory.mktemp("idle") / "a.keras"))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.process)])
 @pytest.mark.parametrize(
@@ -70,7 +64,8 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
     ],
     ids=["wide tables", "many words and a tiny embedding", "long words of wide characters"],
 )
-def test_reading_takes_no_more_than_is_said(make: Callable[[], Checkpoint], small: bool, idle: int, tmp_path: Path) -> None:
+def test_reading_takes_no_more_than_is_said(make: Callable[[], Checkpoint], small: bool, tmp_path: Path) -> None:
+    idle = peak_bytes(small_checkpoint_file(tmp_path / "idle.keras"))
     path, checkpoint = tmp_path / "a.keras", make()
     write_checkpoint(path, checkpoint, small)
     words = 250 * len(checkpoint.vocabulary) + 8 * len("\n".join(checkpoint.vocabulary.tokens).encode())

@@ -107,8 +107,10 @@ def test_class_names_are_data_too(mha: Mha, tmp_path: Path) -> None:
 
 def test_a_terminal_sees_the_beginning_of_each_text(small: Path, tmp_path: Path) -> None:
     stdin = "".join(f"{text}\n" for text in ODD_TEXTS)
+    styled = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110"})
     result = run_on_terminal("predict", "-c", small, "-", cwd=tmp_path, stdin=stdin, env={"COLUMNS": "110", "NO_COLOR": "1"})
     assert (result.code, result.stderr) == (0, "")
+    assert result.stdout == re.sub(r"\x1b\[[012]m", "", styled.stdout) != styled.stdout
     assert not has_control_characters(result.stdout)
     assert len(result.lines) == len(ODD_TEXTS)
     texts = [line.split("\t")[2] for line in result.lines]

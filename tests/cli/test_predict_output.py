@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pty
-import random
 import re
 import select
 import signal
@@ -26,8 +25,8 @@ from pyarrow import parquet
 
 from mha_cli.checkpoint.file import read_checkpoint, write_checkpoint
 from mha_cli.runtime.classifier import Classifier
-from tests.checkpoints import WORDS, small_checkpoint, small_checkpoint_file
-from tests.cli.command import TIMEOUT, Result, answer, fork, read_terminal, refusal, run_mha, run_on_terminal, start
+from tests.checkpoints import small_checkpoint, small_checkpoint_file
+from tests.cli.command import TIMEOUT, Result, answer, fork, read_terminal, refusal, start
 
 if TYPE_CHECKING:
     from tests.cli.command import Mha, Predict
@@ -171,30 +170,28 @@ def test_all_columns_of_the_input(name: str, predict: Predict, tmp_path: Path) -
     assert [line.split("\t")[3:] for line in predict("-i", name, "--field", "*").lines] == rows
 
 
-def test_all_columns_of_parquet_and_of_a_table_without_a_header(predict: Predict, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "options", "names"), [("x.csv", ["--text-column", "2"], ["1", "2"]), ("x.parquet", [], ["n", "text"])])
+def test_all_columns_beside_one_by_name(name: str, options: list[str], names: list[str], predict: Predict, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("1,the film\n")
     parquet.write_table(pyarrow.table({"n": [1], "text": ["the film"]}), tmp_path / "x.parquet")
-    for name, options, names in (("x.csv", ["--text-column", "2"], ["1", "2"]), ("x.parquet", [], ["n", "text"])):
-        (line,) = predict("-i", name, *options, "--field", "*", "--json").lines
-        assert list(json.loads(line)["fields"]) == names
-        assert predict("-i", name, *options, "--field", "2" if options else "text", "--field", "*", "-o", "y.parquet").code == 0
-        (row,) = parquet.read_table(tmp_path / "y.parquet").to_pylist()
-        assert list(row.items())[3:] == [(names[1], "the film"), (names[0], "1")]
+    (line,) = predict("-i", name, *options, "--field", "*", "--json").lines
+    assert list(json.loads(line)["fields"]) == names
+    assert predict("-i", name, *options, "--field", names[1], "--field", "*", "-o", "y.parquet").code == 0
+    (row,) = parquet.read_table(tmp_path / "y.parquet").to_pylist()
+    assert list(row.items())[3:] == [(names[1], "the film"), (names[0], "1")]
 
 
 def test_all_columns_are_those_of_the_first_record(predict: Predict, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,a\n")
     (tmp_path / "b.csv").write_text("text,id\nb,2\n")
     assert [line.split("\t")[3:] for line in predict("-i", "a.csv", "-i", "b.csv", "--field", "*").lines] == [["1", "a"], ["2", "b"]]
-    (tmp_path / "c.jsonl").write_text('{"text": "a"}\n{"text": "b", "id": 2}\n')
-    assert [json.loads(line)["fields"] for line in predict("-i", "c.jsonl", "--field", "*", "--json").lines] == [
-        {"text": "a"},
-        {"text": "b", "id": 2},
-    ]
-    said = refusal(predict("-i", "c.jsonl", "--field", "*", "-o", "c.csv"))
+    given = '{"text": "a"}\n{"text": "b", "id": 2}\n'
+    answers = predict("--format", "jsonl", "--field", "*", "--json", stdin=given).lines
+    assert [json.loads(line)["fields"] for line in answers] == [{"text": "a"}, {"text": "b", "id": 2}]
+    said = refusal(predict("--format", "jsonl", "--field", "*", "-o", "c.csv", stdin=given))
     assert said == 'record 2: the column "id" is not in the first record; name the columns with --field, or take --json'
-    (tmp_path / "d.csv").write_text("text,note,note\na,b,c\n")
-    assert refusal(predict("-i", "d.csv", "--field", "*")).startswith('d.csv:1: the column "note" stands 2 times')
+    said = refusal(predict("--format", "csv", "--field", "*", stdin="text,note,note\na,b,c\n"))
+    assert said.startswith('standard input:1: the column "note" stands 2 times')
 
 
 def test_no_texts_are_a_table_all_the_same(predict: Predict, tmp_path: Path) -> None:
@@ -341,25 +338,9 @@ def processor_ticks(process: int) -> int:
 
 
 @pytest.mark.extras
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_openvino_answers_as_numpy_does(workers: str, small: Path, tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
-    rng = random.Random(0)
-    texts = "".join(" ".join(rng.choices(WORDS, k=rng.randrange(30))) + "\n" for _ in range(700))
-    ours, theirs = (
-        run_mha("predict", "-c", small, "--json", "--workers", workers, "--engine", engine, cwd=tmp_path, stdin=texts)
-        for engine in ("numpy", "openvino")
-    )
-    assert (theirs.code, theirs.stderr) == (0, "")
-    for own, other in zip(map(json.loads, ours.lines), map(json.loads, theirs.lines), strict=True):
-        assert other["probabilities"] == pytest.approx(own["probabilities"], abs=1e-5)
-        assert own | {"probability": 0, "probabilities": 0} == other | {"probability": 0, "probabilities": 0}
-
-
-@pytest.mark.extras
 def test_openvino_answers_a_slow_producer_at_once_and_then_a_fast_one(small: Path, tmp_path: Path) -> None:
     pytest.importorskip("openvino")
-    with start(["-c", small, "--engine", "openvino", "--workers", "2"], tmp_path) as process:
+    with start(["-c", small, "--engine", "openvino", "--workers", "2", "--field", "*"], tmp_path) as process:
         assert process.stdin
         assert process.stdout
         for lines in (1, 2, 300, 1):
@@ -372,16 +353,6 @@ def test_openvino_answers_a_slow_producer_at_once_and_then_a_fast_one(small: Pat
 
 
 # A terminal
-
-
-def test_styles_on_a_terminal(small: Path, tmp_path: Path) -> None:
-    styled, *plain = (
-        run_on_terminal("predict", "-c", small, "xyzzy", cwd=tmp_path, env=env).stdout for env in ({}, {"NO_COLOR": "1"}, {"TERM": "dumb"})
-    )
-    assert "\t\x1b" not in styled
-    assert styled.startswith("\x1b[1m")
-    assert styled.endswith("xyzzy \x1b[2m(no known word)\x1b[0m\n")
-    assert plain == [styled.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")] * 2
 
 
 def answer_slowly(process: Forked, sent: int) -> None:
