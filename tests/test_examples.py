@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import functools
 import gzip
-import importlib.util
 import io
 import json
 import os
@@ -34,7 +33,6 @@ from mha_cli.cli import data, shuffle_test, train, tune
 from mha_cli.config.loading import config_from_dict, config_to_dict, config_to_yaml, load_config
 from mha_cli.config.recipes import find_config, recipe_names
 from mha_cli.data.new_config import LEAST_TO_PART
-from mha_cli.export.formats import FORMATS
 from mha_cli.runtime.classifier import Classifier
 from tests.cli.command import LEARNING, TIMEOUT, environment, fork, run_here, run_mha
 from tests.documentation import GROUP, ROOT, Example, examples, fits, mha_commands, words_of
@@ -110,20 +108,6 @@ def slow_examples() -> set[Example]:
     return slow
 
 
-def missing(example: Example) -> list[str]:
-    """The modules that an example needs, and that are not installed here."""
-    if example.language == "python":
-        modules = re.findall(r"^(?:from|import) (\w+)", example.code, re.MULTILINE)
-    else:
-        words = words_of(example.code)
-        modules = ["fastapi", "uvicorn"] if words[0] == "curl" or words[:2] == ["mha", "serve"] else []
-        if words[:2] == ["mha", "report"]:
-            modules += ["jinja2"]
-        formats = [FORMATS[word] for before, word in pairwise(words) if before == "--format" and word in FORMATS]
-        modules += [module for one in formats for module in one.packages]
-    return [module for module in modules if importlib.util.find_spec(module) is None]
-
-
 SLOW = slow_examples()
 PAGES = [page for page, shown in EXAMPLES.items() if not all(not_run(example.code) for example in shown)]
 
@@ -192,22 +176,21 @@ def run_page(page: str, trained: Path, folder: Path, monkeypatch: pytest.MonkeyP
     for command in (data, shuffle_test, train, tune):
         monkeypatch.setattr(command, "load_config", load_small_config)
     names: dict[str, Any] = {"__name__": page}
-    lacking = {}
+    lacking = list[str]()
     for example in EXAMPLES[page]:
         if not_run(example.code):
             continue
-        if modules := missing(example):
-            lacking[example.place] = modules
+        if not slow_ones and example in SLOW:
+            for run, config in written_by_training(example):
+                put(trained, run, config)
             continue
+        for path in checkpoints_in(example.code):
+            put(trained, path, (path.parent.name or path.stem) if path.suffix else path.name)
         try:
-            if not slow_ones and example in SLOW:
-                for run, config in written_by_training(example):
-                    put(trained, run, config)
-                continue
-            for path in checkpoints_in(example.code):
-                put(trained, path, path.parent.name if path.suffix else path.name)
             with step_by_step() if trains(example) else contextlib.nullcontext():
                 (run_python if example.language == "python" else run_shell)(example, names, monkeypatch)
+        except ModuleNotFoundError as error:  # of an extra
+            lacking.append(f"{example.place}: {error}")
         except Exception as error:
             error.add_note(f"{example.place}: {example.code}")
             raise
@@ -215,7 +198,7 @@ def run_page(page: str, trained: Path, folder: Path, monkeypatch: pytest.MonkeyP
         answer = Classifier(read_checkpoint(Path(run, "checkpoint.keras"))).predict([names["text"]])[0]
         np.testing.assert_allclose(np.ravel(names["probabilities"])[-1], [*answer.probabilities.values()][-1], atol=1e-5)
     if lacking:
-        pytest.skip(f"all but the examples that need a module: {lacking}")
+        pytest.skip(f"all but {lacking}")
 
 
 ANSWERED = {"docs/checkpoint.md": "runs/sample", "docs/export.md": "runs/imdb"}
@@ -229,22 +212,31 @@ def run_python(example: Example, names: dict[str, Any], monkeypatch: pytest.Monk
 
 
 def run_shell(example: Example, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    line = example.code.replace("tfds:imdb_reviews", "films.csv")
-    words, here = words_of(line), Path.cwd()
+    line, here = example.code.replace("tfds:imdb_reviews", "films.csv"), Path.cwd()
+    command, _, written = line.partition(" > ")
+    words = words_of(command)
     if words[:2] == ["mha", "serve"] and "--help" not in words:
         serves(words[1:], here)
     elif words[0] == "curl":
         asks(line)
-    elif words[0] == "mha" and not set("|<>&;$") & {word[0] for word in words}:
+    elif words[0] == "mha" and not set("|<>&;$") & {word[0] for word in words_of(command + written)}:
         reads_bytes = words[1] == "predict" or "-" in words
         result = run_mha(*words[1:], cwd=here, stdin=REVIEWS[0]) if reads_bytes else run_here(*words[1:], cwd=here, monkeypatch=monkeypatch)
+        raise_if_missing(result.stderr)
         assert result.code == 0, result.stderr
+        Path(written or os.devnull).write_text(result.stdout)
     else:
         (Path("bin") / "mha").exists() or write_program(Path("bin"))
         changes = {"PATH": f"{here / 'bin'}:{os.environ['PATH']}", "SLURM_ARRAY_TASK_ID": "3"}
         done = subprocess.run(["sh", "-c", line], env=environment(changes), input=REVIEWS[0], capture_output=True, text=True, check=False)
+        raise_if_missing(done.stderr)
         assert done.returncode == 0, done.stderr
         assert "error: " not in done.stderr  # of what stands before a pipe
+
+
+def raise_if_missing(stderr: str) -> None:
+    if "; pip install 'mha[" in stderr:
+        raise ModuleNotFoundError(stderr)
 
 
 def write_program(folder: Path) -> None:
@@ -273,6 +265,7 @@ def serves(arguments: Sequence[str], folder: Path) -> None:
         assert process.stderr is not None
         while (line := process.stderr.readline()).startswith("using "):
             pass
+        raise_if_missing(line)
         with urlopen(f"{line.split()[0]}/healthz") as answer:
             assert json.load(answer)["status"] == "ok"
         process.send_signal(SIGTERM)
@@ -291,9 +284,6 @@ def asks(line: str) -> None:
     shown = (ROOT / "docs" / "serve.md").read_text("utf-8")
     assert f"$ {line}\n{done.stdout}\n```" in shown or f"$ {line}\n" not in shown
     assert set(json.loads(done.stdout)) & {"label", "error"}
-
-
-# What the lines presuppose
 
 
 # The files that the examples presuppose
