@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,9 +17,6 @@ from mha_cli.cli.progress import now_and_then, status
 from mha_cli.errors import EXIT_FAILURE, plural
 from mha_cli.records.reader import Dialect, shown_warnings
 from mha_cli.system.processor import prepare_to_compute
-
-if TYPE_CHECKING:
-    from mha_cli.batch.run import BatchSummary
 
 EXAMPLES = """mha batch reviews --output labels
 
@@ -97,16 +94,13 @@ def batch(
                 count(progress)
         for warning in shown_warnings([warning for warnings in summary.warnings.values() for warning in warnings]):
             callbacks.note(warning)
-    print_json(summary) if as_json else print_line(summary_text(summary))
+    if as_json:
+        print_json(summary)
+    else:
+        files = {"written": summary.written, "there already": summary.earlier, "failed": len(summary.failed)}
+        parts = ", ".join(f"{number:,} {word}" for word, number in files.items() if number) or "none"
+        rows = f"{summary.rows:,}, {summary.unreadable:,} of them unreadable"
+        speed = f"{plural(summary.texts, 'text')} in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
+        print_line(f"files: {parts}; rows: {rows}; {speed}")
     if summary.failed:
         raise typer.Exit(EXIT_FAILURE)
-
-
-def summary_text(summary: BatchSummary) -> str:
-    """What a batch has come to, in one line."""
-    files = {"written": summary.written, "there already": summary.earlier, "failed": len(summary.failed)}
-    parts = ", ".join(f"{number:,} {word}" for word, number in files.items() if number) or "none"
-    return (
-        f"files: {parts}; rows: {summary.rows:,}, {summary.unreadable:,} of them unreadable; "
-        f"{plural(summary.texts, 'text')} in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
-    )

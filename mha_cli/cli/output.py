@@ -30,12 +30,9 @@ NOT_WRITTEN = {".xlsx", ".xls", ".ods", ".zip", ".bz2", ".xz", ".zst"}
 
 
 def answer_form(output: Path | None, as_json: bool, records: Sequence[Format] = ()) -> AnswerForm:
-    """The form of answers: records as they came, if that is asked for; else that of the output file's name, JSON lines or lines with tabs.
+    """The form of answers: ``records`` as they came, if there are formats of these; else the name of the output file decides.
 
-    Args:
-        output: file to write; None is stdout.
-        as_json: True if JSON lines are asked for.
-        records: formats of the records that are written as they came; none where answers are written.
+    Without an output file it is JSON lines if asked for, lines to be read on a terminal, or lines with tabs.
     """
     if output is None:
         return "records" if records else "jsonl" if as_json else "terminal" if sys.stdout.isatty() else "tsv"
@@ -75,13 +72,7 @@ def opened_output(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 def refuse_output(option: str, path: Path, *, new: bool = False) -> None:
-    """Refuse a path that no file can be written to, before any work is done.
-
-    Args:
-        option: option that names it, for the message.
-        path: file to write.
-        new: True for a file that may not be there yet.
-    """
+    """Refuse a path that no file can be written to, before any work is done; a ``new`` file may not exist yet."""
     name = f"{option} {shown_path(path)}"
     try:
         status = os.lstat(path) if new else os.stat(path)
