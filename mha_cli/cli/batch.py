@@ -97,8 +97,8 @@ def batch(
     if as_json:
         print_json(summary)
     else:
-        files = {"written": summary.written, "there already": summary.earlier, "failed": len(summary.failed)}
-        parts = ", ".join(f"{number:,} {word}" for word, number in files.items() if number) or "none"
+        outcomes = {"written": summary.written, "there already": summary.earlier, "failed": len(summary.failed)}
+        parts = ", ".join(f"{number:,} {word}" for word, number in outcomes.items() if number) or "none"
         rows = f"{summary.rows:,}, {summary.unreadable:,} of them unreadable"
         speed = f"{plural(summary.texts, 'text')} in {summary.seconds:,.1f} s, {summary.rate:,.0f} texts/s"
         print_line(f"files: {parts}; rows: {rows}; {speed}")
