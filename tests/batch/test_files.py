@@ -85,9 +85,9 @@ def test_files_elsewhere_are_read_by_processes_that_are_not_forked(remote: Remot
     output.files = remote
     output.make()
     shards = [Shard(remote, str(tmp_path / "in" / name), "lines", 0) for name in ("a.txt", "b.jsonl")]
-    reports = list(classify_here(shards, Job(Classifier(small_checkpoint()), "0", output), 2))
-    assert {(report.name, report.rows, report.fault) for report in reports} == {(shard.name, 20, "") for shard in shards}
-    assert {report.earlier for report in classify_here(shards, Job(Classifier(small_checkpoint()), "0", output), 1)} == {True}
+    job = Job(Classifier(small_checkpoint()), "0", output)
+    assert {(report.name, report.rows, report.fault) for report in classify_here(shards, job, 2)} == {(one.name, 20, "") for one in shards}
+    assert all(classify_shard(shard, job).earlier for shard in shards)
     refuse_anything_else(tmp_path / "out")
 
 

@@ -56,14 +56,8 @@ class Process(subprocess.Popen[str]):
     """``mha batch in -o out ARGS`` in a session of its own."""
 
     def __init__(self, cwd: Path, *args: str) -> None:
-        command = [*COMMAND, "batch", "in", "-o", "out", *args]
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job passes on that it is ignored
-        try:
-            super().__init__(
-                command, cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-            )
-        finally:
-            signal.signal(signal.SIGINT, before)
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        super().__init__([*COMMAND, "batch", "in", "-o", "out", *args], cwd=cwd, env=environment(), start_new_session=True, **streams)
 
     def ended(self) -> tuple[int, str, str]:
         """Exit status, stdout and stderr."""
@@ -76,7 +70,7 @@ class Process(subprocess.Popen[str]):
             assert self.poll() is None, self.ended()
             time.sleep(0.01)
 
-    def kill(self, mark: str) -> None:
+    def kill_one(self, mark: str) -> None:
         """Kill the first of its processes that has this in its command line."""
         os.kill(next(pid for pid, name in descendants(self.pid).items() if mark in name), signal.SIGKILL)
 
@@ -144,7 +138,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path, archive: dict[str, 
     batch = start(*LOCAL, "--json")
     for done in (2, 10, 20):
         batch.when(done, tmp_path / "out")
-        batch.kill(WORKER)
+        batch.kill_one(WORKER)
     refuse_other_rows(tmp_path, archive, batch)
 
 
@@ -152,7 +146,7 @@ def test_a_cluster_that_ends_ends_the_batch(tmp_path: Path, archive: dict[str, i
     batch = start(*LOCAL)
     batch.when(4, tmp_path / "out")
     started = descendants(batch.pid)
-    batch.kill("raylet/raylet ")
+    batch.kill_one("raylet/raylet ")
     code, _, stderr = batch.ended()
     assert code == 1
     assert stderr.endswith("\nerror: the Ray cluster has ended; run the same again: what is done stays\n")
@@ -222,7 +216,7 @@ def test_a_file_that_ends_its_process_again_and_again_is_given_up(tmp_path: Path
             assert batch.poll() is None, batch.ended()
             time.sleep(0.05)
         begun |= new
-        batch.kill(WORKER)
+        batch.kill_one(WORKER)
     code, stdout, stderr = batch.ended()
     assert code == 1, stderr
     name = str(tmp_path / "in" / "long.txt")
