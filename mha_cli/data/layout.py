@@ -20,7 +20,7 @@ from mha_cli.records.parquet import parquet_rows, whole_file
 from mha_cli.records.reader import USUAL, Dialect, StreamWarnings
 from mha_cli.records.readers import Format, text_lines
 from mha_cli.records.record import SEPARATORS, Columns, is_number, shown_columns
-from mha_cli.records.rows import BrokenRow, Row
+from mha_cli.records.rows import Row
 from mha_cli.records.tables import no_texts_below, other_width, table_rows
 
 SAMPLE_ROWS = 1000
@@ -160,20 +160,20 @@ def _table(path: str, form: Format, text_column: str | None, label_column: str |
     reading = file_reading(path, columns, dialect, StreamWarnings())
     separator, found = table_rows("\t" if form == "tsv" else ",", text_lines(file_pieces(path), reading), reading)
     rows, size = list[list[str]](), 0
-    fault: Row | BrokenRow | None = None
+    broken: Row | None = None
     for row in found:
-        if isinstance(row, BrokenRow) or (rows and row.values and len(row.values) != len(rows[0])):
-            fault = fault or row
+        if row.fault or (rows and row.values and len(row.values) != len(rows[0])):
+            broken = broken or row
         elif row.values:
             rows.append(row.values)
-        size += sum(map(len, row.lines)) if isinstance(row, Row) else 0
+        size += sum(map(len, row.lines))
         if len(rows) == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
             break
     header = bool(rows) and (columns.has_header or has_header(rows[0], rows[1:]))
     if header and len(rows) == 1:
-        if isinstance(fault, Row):
-            raise other_width(fault, len(rows[0]), separator, reading.name, header)
-        raise fault or no_texts_below(reading.name)
+        if broken:
+            raise broken.fault or other_width(broken, len(rows[0]), separator, reading.name, header)
+        raise no_texts_below(reading.name)
     first = rows[0] if rows else []
     names = [cell.strip() for cell in first] if header and not are_numbers(first) else [str(number) for number in range(1, len(first) + 1)]
     values, num_of = Values(), Counter(names)

@@ -23,19 +23,12 @@ MOST_BLANK = 10
 
 
 class Row(NamedTuple):
-    """A row of a table: its values, none in a blank line, its lines as they came, and the number of the first of them, from 1."""
+    """A row of a table: its values, none in a blank line, or its fault, its lines as they came, and the number of the first, from 1."""
 
     values: list[str]
     lines: list[bytes]
     line: int
-
-
-class BrokenRow(MhaError):
-    """The fault of a row that the csv module refuses; ``line`` is the first line of the row, from 1."""
-
-    def __init__(self, message: str, hint: str, line: int) -> None:
-        super().__init__(message, hint)
-        self.line = line
+    fault: MhaError | None = None
 
 
 class TableLines:
@@ -95,7 +88,7 @@ class TableLines:
         self.number -= len(self.taken) - 1
 
 
-def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row | BrokenRow]:
+def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row]:
     """The rows of a table, the header line too; a quoted field may hold line feeds.
 
     A broken row costs its first line: a stray quote may have drawn others into it, which are read again.
@@ -117,7 +110,7 @@ def rows_of(lines: TableLines, separator: str, reading: Reading) -> Iterator[Row
                 message = f"{reading.name}:{start}: row after row has a quote that is not closed"
                 raise MhaError(message, f"close them; {DOUBLE}") from None
             lines.keep_first()
-            yield _broken_row(str(error), start, separator, reading)
+            yield Row([], lines.taken[:1], start, _fault_of_row(str(error), start, separator, reading))
             continue
         width = width or len(values)
         yield Row(values, lines.taken, start)
@@ -157,7 +150,7 @@ def _quotes_are_literal(lines: TableLines, width: int) -> bool:
     return width not in (0, len(values))
 
 
-def _broken_row(problem: str, line: int, separator: str, reading: Reading) -> BrokenRow:
+def _fault_of_row(problem: str, line: int, separator: str, reading: Reading) -> MhaError:
     """The csv module's error with advice."""
     if UNCLOSED_QUOTE in problem:
         message, hint = "a quote in this row is never closed", f"close it, or read the table with {reading.no_quoting}; {DOUBLE}"
@@ -168,4 +161,4 @@ def _broken_row(problem: str, line: int, separator: str, reading: Reading) -> Br
     else:
         message = printable(problem)
         hint = f"separate the columns with {SEPARATORS[separator]}s, and quote the whole field; {DOUBLE}"
-    return BrokenRow(f"{reading.name}:{line}: {message}", hint, line)
+    return MhaError(f"{reading.name}:{line}: {message}", hint)

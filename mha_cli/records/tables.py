@@ -13,7 +13,7 @@ from mha_cli.records.headers import are_numbers, is_header
 from mha_cli.records.lines import MAX_LINE_BYTES
 from mha_cli.records.reader import Reading, StreamWarnings
 from mha_cli.records.record import SEPARATORS, Record, is_number
-from mha_cli.records.rows import BrokenRow, Row, TableLines, num_quoted_rows, rows_of
+from mha_cli.records.rows import Row, TableLines, num_quoted_rows, rows_of
 
 EXCEL_LINE = re.compile(rb"sep=([,;|\t])\r?\n")
 """What Excel may put before a table."""
@@ -21,7 +21,7 @@ MOST_LINES = 100
 """Lines that are looked at before one of several separators that fit is taken."""
 
 
-def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> tuple[str, Iterator[Row | BrokenRow]]:
+def table_rows(preferred: str, lines: Iterable[bytes | MhaError], reading: Reading) -> tuple[str, Iterator[Row]]:
     """The separator of a table, ``preferred`` where the first lines leave it open, and its rows, the header line too."""
     table = TableLines(lines, reading)
     if found := EXCEL_LINE.fullmatch(table.peek() or b""):
@@ -51,10 +51,10 @@ def find_separator(lines: TableLines, preferred: str, reading: Reading) -> str:
     fitting, ended = list(tables), False
     while len(fitting) > 1 and not ended:
         for separator, rows in list(tables.items()):
-            row = next((row for row in rows if not isinstance(row, Row) or row.values), None)
+            row = next((row for row in rows if row.fault or row.values), None)
             if row is None:
                 ended = True
-            elif not isinstance(row, Row) or len(first.setdefault(separator, row.values)) != len(row.values):
+            elif row.fault or len(first.setdefault(separator, row.values)) != len(row.values):
                 del tables[separator]  # a row that it cannot read, or of another width
                 first.pop(separator, None)
         if first and columns.has_header:
@@ -82,8 +82,8 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
     separator, rows = table_rows(preferred, lines, reading)
     columns, warnings = reading.columns, reading.warnings
     for first in rows:
-        if isinstance(first, BrokenRow):  # the header
-            raise first
+        if first.fault:  # of the header
+            raise first.fault
         if first.values:
             break
         warnings.num_blank += 1
@@ -101,8 +101,8 @@ def table_records(preferred: str, lines: Iterable[bytes | MhaError], reading: Re
         names, header, rows = [str(number) for number in range(1, num_columns + 1)], b"", chain([first], rows)
     empty = True
     for row in rows:
-        if isinstance(row, BrokenRow):
-            record = reading.on_fault(row, row.line)
+        if row.fault:
+            record = reading.on_fault(row.fault, row.line)
         elif not row.values:
             warnings.num_blank += 1
             continue

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mha_cli.batch.files import Folder, LocalFiles
 from mha_cli.batch.shards import Shard, every_nth, find_shards
-from mha_cli.errors import MhaError
+from tests.errors import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +75,9 @@ def test_each_file_is_for_one_of_n(number: int, parts: int) -> None:
     assert max(map(len, shared)) - min(map(len, shared)) <= 1
 
 
-@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "1/0", "a/b", "-1/3", "1/3/5", "²/3", "1/9999999999"])
+@pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "1/3/5", "²/3", "1/9999999999"])
 def test_a_share_that_is_none(part: str) -> None:
-    with pytest.raises(MhaError, match=re.escape(f"--shard {part}: is not i/n with i from 1 to n; write 3/8 for the third of eight")):
-        every_nth([], part)
+    assert error_of(every_nth, [], part) == f"--shard {part}: is not i/n with i from 1 to n; write 3/8 for the third of eight"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +91,7 @@ def test_a_share_that_is_none(part: str) -> None:
 )
 def test_an_input_without_a_file(inputs: Sequence[str], message: str, folder: Path) -> None:
     (folder / ".git" / "f.txt").rename(folder / ".git" / "f")
-    with pytest.raises(MhaError, match=re.escape(message)):
-        found_in(folder, *inputs)
+    assert error_of(found_in, folder, *inputs).startswith(f"{folder}/{message}")
 
 
 def shard_of(path: Path) -> Shard:

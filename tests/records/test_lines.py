@@ -70,7 +70,7 @@ def test_where_lines_end(data: bytes, lines: list[bytes]) -> None:
 
 @given(st.binary(max_size=200) | st.text("a\n\r", max_size=200).map(str.encode), st.lists(st.integers(0, 200)), st.booleans())
 def test_any_cut_gives_the_same_lines(data: bytes, cuts: list[int], packed: bool) -> None:
-    data = b"a" + data.replace(b"\0", b"") + b"\n"  # neither a binary file nor one without line feeds
+    data = b"a" + data.translate(None, bytes({*range(32)} - {*b"\n\r"})) + b"\n"  # neither a binary file nor one without line feeds
     expected = data.split(b"\n")
     data = gzip.compress(data) if packed else data
     positions = sorted(min(cut, len(data)) for cut in cuts)
