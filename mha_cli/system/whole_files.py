@@ -52,7 +52,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise _unwritable(path, error, "choose another name") from None
     if earlier is None or stat.S_ISREG(earlier.st_mode):
-        with atomic_replace(path, earlier, Path(os.path.realpath(path)) if path.is_symlink() else path) as file:
+        with atomic_replace(Path(os.path.realpath(path)) if path.is_symlink() else path, earlier) as file:
             yield file
         return
     try:
@@ -65,19 +65,16 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def atomic_replace(path: Path, earlier: os.stat_result | None = None, target: Path | None = None) -> Iterator[IO[bytes]]:
+def atomic_replace(path: Path, earlier: os.stat_result | None = None) -> Iterator[IO[bytes]]:
     """A binary file that replaces whatever has its name, a link too, when everything is written and safe on disk.
 
     Until then an earlier file stays as it was: temporary file in the same folder, fsync, rename, fsync of the folder. A killed writer
     leaves its temporary file behind, until somebody locks the folder.
-
-    Args:
-        earlier: status of the file whose mode and owner it gets; None for those of any new file.
-        target: file to write; None is ``path``, which messages name.
+    The new file gets the mode and the owner of the earlier one whose status is given.
     """
-    target, temporary, in_place = target or path, None, False
+    temporary, in_place = None, False
     try:
-        descriptor, temporary = tempfile.mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, target.parent)
+        descriptor, temporary = tempfile.mkstemp(TEMPORARY_SUFFIX, TEMPORARY_PREFIX, path.parent)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
@@ -86,9 +83,9 @@ def atomic_replace(path: Path, earlier: os.stat_result | None = None, target: Pa
                 with suppress(OSError):  # only root may give a file away
                     os.chown(temporary, earlier.st_uid, earlier.st_gid)
             os.chmod(temporary, 0o666 & ~_umask() if earlier is None else earlier.st_mode & 0o777)
-            os.replace(temporary, target)
+            os.replace(temporary, path)
             in_place = True
-        _sync(target.parent)
+        _sync(path.parent)
     except OSError as error:
         if in_place:
             reason = f"written, but the disk does not confirm it: {error.strerror or printable(str(error))}"
